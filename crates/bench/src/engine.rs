@@ -1,0 +1,254 @@
+//! `cargo xtask bench engine`: fill a cluster to 90 %, then churn, on one core.
+
+use crate::workload::{self, Dice};
+use anyhow::{Context, ensure};
+use divvy_engine::{Config, Event, Placement, PlanEffect, PodKey, PodSpec, Scheduler};
+use divvy_ledger::CardState;
+use std::time::{Duration, Instant};
+
+#[derive(clap::Args)]
+pub struct Options {
+    /// Cluster sizes, in nodes
+    #[arg(long, value_delimiter = ',', default_values_t = [1_200, 12_000, 120_000])]
+    nodes: Vec<usize>,
+    /// Run one size in this process (used by the runs above, which give each size its own)
+    #[arg(long, hide = true)]
+    alone: bool,
+    /// Decisions to churn after the cluster is full
+    #[arg(long, default_value_t = 200_000)]
+    churn: usize,
+}
+
+pub fn run(options: &Options) -> anyhow::Result<()> {
+    if options.alone {
+        for nodes in &options.nodes {
+            measure(*nodes, options.churn)?;
+        }
+        return Ok(());
+    }
+    println!("One core, nodes of five kinds, binpack. A decision is a bind or a refusal.");
+    println!("scan: the same decision by a plain scan of all nodes, on a sample; placements must agree.");
+    println!();
+    println!(
+        "{:>8} {:<12} {:<6} {:>10} {:>12} {:>11} {:>9} {:>8}",
+        "NODES", "SHAPES", "PHASE", "DECISIONS", "DECISIONS/S", "SCAN/S", "RATIO", "SAMPLED"
+    );
+    for nodes in &options.nodes {
+        let status = std::process::Command::new(std::env::current_exe()?)
+            .args(["engine", "--alone", "--nodes", &nodes.to_string()])
+            .args(["--churn", &options.churn.to_string()])
+            .status()?;
+        ensure!(status.success(), "the run with {nodes} nodes failed");
+    }
+    Ok(())
+}
+
+fn measure(nodes: usize, churn: usize) -> anyhow::Result<()> {
+    let before = memory("VmRSS")?;
+    let mut scheduler = Scheduler::new(Config::default());
+    for i in 0..nodes {
+        scheduler.apply(Event::Node(Box::new(workload::node(i))))?;
+    }
+    let per_node = (memory("VmRSS")? - before) * 1024 / nodes;
+
+    let mut dice = Dice(1);
+    let shapes: Vec<PodSpec> = (0..64).map(|_| workload::spec(&mut dice)).collect();
+    let mut run = Run::new(scheduler.clone(), nodes);
+    let before_pods = memory("VmRSS")?;
+    let mut pick = |dice: &mut Dice| shapes[dice.below(64) as usize].clone();
+    run.fill(&mut dice, &mut pick);
+    run.print(nodes, "64", "fill");
+    let pods = run.held.len();
+    let per_pod = (memory("VmRSS")?.saturating_sub(before_pods)) * 1024 / pods.max(1);
+    run.churn(churn, &mut dice, &mut pick);
+    run.print(nodes, "64", "churn");
+    run.agree()?;
+
+    let mut run = Run::new(scheduler.clone(), nodes);
+    let mut own = |dice: &mut Dice| {
+        let mut spec = workload::spec(dice);
+        spec.cpu.0 += dice.below(1000);
+        spec.memory.0 += dice.below(1 << 30);
+        spec
+    };
+    if nodes <= 12_000 {
+        run.fill(&mut dice, &mut own);
+        run.print(nodes, "one per pod", "fill");
+    }
+    run.churn(churn * 1_200 / nodes.max(1_200) / 4, &mut dice, &mut own);
+    run.print(nodes, "one per pod", "churn");
+    run.agree()?;
+
+    first_seen(&run.scheduler, nodes)?;
+    println!(
+        "{nodes:>8} memory: {per_node} B per node, {per_pod} B per pod ({pods} pods), peak {} MiB",
+        memory("VmHWM")? / 1024
+    );
+    Ok(())
+}
+
+/// What the first pod of a shape costs, and the second, which builds the ranking.
+fn first_seen(scheduler: &Scheduler, nodes: usize) -> anyhow::Result<()> {
+    let mut scheduler = scheduler.clone();
+    let mut times = [Duration::ZERO; 3];
+    let rounds = 200_000 / nodes + 3;
+    for round in 0..rounds {
+        let mut dice = Dice(round as u64 + 77);
+        let mut spec = workload::spec(&mut dice);
+        spec.request = divvy_ledger::Request::None;
+        spec.rules = Default::default();
+        spec.cpu.0 = 1 + round as u64;
+        for (visit, total) in times.iter_mut().enumerate() {
+            let pod = workload::pod(90_000_000 + round * 3 + visit, spec.clone());
+            let key = pod.key.clone();
+            let start = Instant::now();
+            scheduler.apply(Event::Pod(Box::new(pod)))?;
+            scheduler.pass(1);
+            *total += start.elapsed();
+            scheduler.apply(Event::PodGone(key))?;
+        }
+    }
+    let each = |t: Duration| t.as_nanos() / rounds as u128;
+    println!(
+        "{nodes:>8} first-seen shape: {} ns per node (first pod {} us, second {} us, third {} us)",
+        each(times[0]) / nodes as u128,
+        each(times[0]) / 1000,
+        each(times[1]) / 1000,
+        each(times[2]) / 1000
+    );
+    Ok(())
+}
+
+struct Run {
+    scheduler: Scheduler,
+    held: Vec<PodKey>,
+    next: usize,
+    every: usize,
+    decisions: usize,
+    busy: Duration,
+    sampled: u32,
+    scanning: Duration,
+    differing: Vec<String>,
+}
+
+impl Run {
+    fn new(scheduler: Scheduler, nodes: usize) -> Self {
+        Self {
+            scheduler,
+            held: Vec::new(),
+            next: 0,
+            every: (nodes / 120).max(1).pow(2) / 100 + 1,
+            decisions: 0,
+            busy: Duration::ZERO,
+            sampled: 0,
+            scanning: Duration::ZERO,
+            differing: Vec::new(),
+        }
+    }
+
+    /// Adds pods until 90 % of the GPU memory is held.
+    fn fill(&mut self, dice: &mut Dice, pick: &mut dyn FnMut(&mut Dice) -> PodSpec) {
+        let total: u128 = self.gpu_memory().1;
+        let mut used = 0;
+        while used < total / 10 * 9 {
+            for _ in 0..1000 {
+                self.arrive(pick(dice));
+            }
+            used = self.gpu_memory().0;
+        }
+    }
+
+    fn churn(
+        &mut self,
+        decisions: usize,
+        dice: &mut Dice,
+        pick: &mut dyn FnMut(&mut Dice) -> PodSpec,
+    ) {
+        for _ in 0..decisions {
+            if !self.held.is_empty() {
+                let gone = self.held.swap_remove(dice.below(self.held.len() as u64) as usize);
+                let start = Instant::now();
+                let _ = self.scheduler.apply(Event::PodGone(gone));
+                self.busy += start.elapsed();
+            }
+            self.arrive(pick(dice));
+        }
+    }
+
+    /// One pod comes; if it does not fit it goes again, so that the queue stays short.
+    fn arrive(&mut self, spec: PodSpec) {
+        let expected = self.next.is_multiple_of(self.every).then(|| {
+            let start = Instant::now();
+            let placement = self.scheduler.scan(&spec);
+            self.scanning += start.elapsed();
+            self.sampled += 1;
+            placement
+        });
+        let pod = workload::pod(self.next, spec);
+        let key = pod.key.clone();
+        self.next += 1;
+        let start = Instant::now();
+        let _ = self.scheduler.apply(Event::Pod(Box::new(pod)));
+        let plan = self.scheduler.pass(usize::MAX);
+        self.decisions += plan.effects.len();
+        let placed = plan.effects.into_iter().find_map(|e| match e {
+            PlanEffect::Bind { pod, placement } if pod == key => Some(placement),
+            _ => None,
+        });
+        if placed.is_none() {
+            let _ = self.scheduler.apply(Event::PodGone(key.clone()));
+        }
+        self.busy += start.elapsed();
+        if let Some(expected) = expected
+            && expected != placed
+        {
+            self.differing.push(describe(&key, expected.as_ref(), placed.as_ref()));
+        }
+        if placed.is_some() {
+            self.held.push(key);
+        }
+    }
+
+    fn gpu_memory(&self) -> (u128, u128) {
+        let mut sums = (0, 0);
+        for (_, node) in self.scheduler.ledger().alive() {
+            for card in node.cards() {
+                sums.0 += u128::from(card.used().0);
+                sums.1 += u128::from(card.capacity().0);
+                debug_assert!(card.used() <= card.capacity() || *card.state() == CardState::Free);
+            }
+        }
+        sums
+    }
+
+    fn print(&mut self, nodes: usize, shapes: &str, phase: &str) {
+        let rate = self.decisions as f64 / self.busy.as_secs_f64();
+        let scan = f64::from(self.sampled) / self.scanning.as_secs_f64();
+        println!(
+            "{nodes:>8} {shapes:<12} {phase:<6} {:>10} {rate:>12.0} {scan:>11.0} {:>8.1}x {:>8}",
+            self.decisions,
+            rate / scan,
+            self.sampled
+        );
+        self.decisions = 0;
+        self.busy = Duration::ZERO;
+        self.sampled = 0;
+        self.scanning = Duration::ZERO;
+    }
+
+    fn agree(&self) -> anyhow::Result<()> {
+        ensure!(self.differing.is_empty(), "placements differ: {}", self.differing[0]);
+        Ok(())
+    }
+}
+
+fn describe(key: &PodKey, scan: Option<&Placement>, engine: Option<&Placement>) -> String {
+    format!("{key}: the scan says {scan:?}, the engine {engine:?}")
+}
+
+/// A line of /proc/self/status in KiB; 0 where there is none.
+fn memory(field: &str) -> anyhow::Result<usize> {
+    let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return Ok(0) };
+    let line = status.lines().find(|l| l.starts_with(field)).context("no such field")?;
+    Ok(line.split_whitespace().nth(1).unwrap_or("0").parse()?)
+}

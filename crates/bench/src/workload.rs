@@ -1,0 +1,120 @@
+//! Clusters and pods to measure with: several GPU models, mixed requests, a fixed seed.
+
+use divvy_engine::{NodeFacts, NodeRecord, PodKey, PodRecord, PodSpec, Rules, Taint, Toleration};
+use divvy_ledger::{Bytes, Fraction, Gpus, MilliCpu, Portion, Request};
+
+/// Splitmix64: small, seeded, the same everywhere.
+pub struct Dice(pub u64);
+
+impl Dice {
+    /// A number below `end`.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % end.max(1)
+    }
+}
+
+const GIB: u64 = 1 << 30;
+/// Model, cards, MiB per card, cores, GiB of memory.
+const MODELS: [(&str, u32, u64, u64, u64); 5] = [
+    ("NVIDIA-A100-SXM4-80GB", 8, 81_920, 128, 1024),
+    ("NVIDIA-A100-SXM4-40GB", 8, 40_960, 96, 768),
+    ("NVIDIA-L40S", 4, 46_068, 64, 512),
+    ("Tesla-T4", 4, 15_360, 48, 192),
+    ("", 0, 0, 64, 256),
+];
+
+/// Node number `i` of a mixed cluster: a sixth has no GPU, one in forty is tainted.
+pub fn node(i: usize) -> NodeRecord {
+    let (model, cards, mib, cores, gib) = MODELS[[0, 0, 1, 2, 3, 4][i % 6]];
+    let name = format!("node-{i:06}");
+    let label = |key: &str, value: &str| (key.into(), value.into());
+    let mut labels = vec![label("kubernetes.io/hostname", &name)];
+    let mut gpus = Gpus::None;
+    if cards > 0 {
+        labels.push(label("nvidia.com/gpu.count", &cards.to_string()));
+        labels.push(label("nvidia.com/gpu.memory", &mib.to_string()));
+        labels.push(label("nvidia.com/gpu.product", model));
+        gpus = Gpus::Cards { count: cards, usable: cards, memory: Some(Bytes::from_mib(mib)) };
+    }
+    labels.push(label("topology.kubernetes.io/zone", ["a", "b", "c"][i % 3]));
+    let taint = Taint {
+        key: "reserved".into(),
+        value: "team".into(),
+        effect: divvy_engine::Effect::NoSchedule,
+    };
+    NodeRecord {
+        name,
+        facts: NodeFacts {
+            labels,
+            taints: if i % 40 == 39 { vec![taint] } else { Vec::new() },
+            unschedulable: false,
+        },
+        cpu: MilliCpu(cores * 1000),
+        memory: Bytes(gib * GIB),
+        ephemeral: Bytes(1000 * GIB),
+        pods: 250,
+        extended: Vec::new(),
+        gpus,
+        model: (cards > 0).then(|| model.to_owned()),
+    }
+}
+
+/// One of the pod shapes: shares, whole GPUs and CPU pods, some bound to a model or a zone.
+pub fn spec(dice: &mut Dice) -> PodSpec {
+    let request = match dice.below(20) {
+        0..8 => fraction(dice.below(9) + 1),
+        8..12 => memory((dice.below(14) + 1) * 1000),
+        12..15 => Request::Whole(1),
+        15 => Request::Whole(2),
+        16 => Request::Whole(4),
+        17 => Request::Whole(8),
+        _ => Request::None,
+    };
+    let gpus = u64::from(request.whole_gpus().max(1));
+    let mut rules = Rules::default();
+    match dice.below(8) {
+        0 if request != Request::None => {
+            let model = MODELS[dice.below(4) as usize].0;
+            rules.selector.push(("nvidia.com/gpu.product".into(), model.into()));
+        }
+        1 => rules.selector.push(("topology.kubernetes.io/zone".into(), "b".into())),
+        2 => rules.tolerations.push(Toleration {
+            key: Some("reserved".into()),
+            value: None,
+            effect: None,
+        }),
+        _ => {}
+    }
+    PodSpec {
+        cpu: MilliCpu((dice.below(16) + 1) * 250 * gpus),
+        memory: Bytes((dice.below(8) + 1) * GIB * gpus),
+        request,
+        rules,
+        ..PodSpec::default()
+    }
+}
+
+fn fraction(tenths: u64) -> Request {
+    let fraction = Fraction::parse(&format!("0.{tenths}"));
+    fraction.map_or(Request::None, |f| Request::Share { portion: Portion::Fraction(f), cards: 1 })
+}
+
+fn memory(mib: u64) -> Request {
+    Request::Share { portion: Portion::Memory(Bytes::from_mib(mib)), cards: 1 }
+}
+
+/// A pod that waits.
+pub fn pod(i: usize, spec: PodSpec) -> PodRecord {
+    PodRecord {
+        key: PodKey::new("bench", &format!("pod-{i:08}")),
+        priority: 0,
+        created: i as i64,
+        spec,
+        invalid: None,
+        bound: None,
+    }
+}

@@ -1,0 +1,35 @@
+//! Which cards of the chosen node a pod gets.
+
+use crate::config::Strategy;
+use divvy_ledger::{Bytes, CardShare, CardShares, CardState, Node, Request};
+use smallvec::SmallVec;
+use std::cmp::Reverse;
+
+/// The cards for a request that fits, lowest index first; empty if the request takes none.
+///
+/// Whole requests take the first free cards. A share that packs takes the fullest shared card it
+/// fits on, then free ones; a share that spreads takes the emptiest.
+pub(crate) fn choose(node: &Node, request: Request, share: Bytes, by: Strategy) -> CardShares {
+    let free = || {
+        let open = |i: &usize| node.is_open(*i) && *node.cards()[*i].state() == CardState::Free;
+        (0..node.cards().len()).filter(open).take(node.room().whole as usize)
+    };
+    let grant = |index: usize, bytes| CardShare { index: index as u32, bytes };
+    match request {
+        Request::None => CardShares::new(),
+        Request::Whole(_) if node.card_count() == 0 => CardShares::new(),
+        Request::Whole(n) => free().take(n as usize).map(|i| grant(i, node.card_size())).collect(),
+        Request::Share { cards, .. } => {
+            let joinable = (0..node.cards().len()).filter(|i| node.can_join(*i, share));
+            let mut candidates: SmallVec<[(Bytes, usize); 16]> =
+                joinable.chain(free()).map(|i| (node.cards()[i].used(), i)).collect();
+            match by {
+                Strategy::Binpack => candidates.sort_by_key(|(used, i)| (Reverse(*used), *i)),
+                Strategy::Spread => candidates.sort(),
+            }
+            candidates.truncate(cards as usize);
+            candidates.sort_by_key(|(_, i)| *i);
+            candidates.iter().map(|(_, i)| grant(*i, share)).collect()
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Decides where pods go: events in, plan out. No clock, no randomness, no input or output.
+//!
+//! ```text
+//!   Event ─► Scheduler::apply ─► ledger (who holds what)
+//!                                  │ journal: which nodes changed
+//!                                  ▼
+//!            Scheduler::pass ─► shapes: pods that ask the same share one ranking of the nodes
+//!                                  │    rules (may it run there?) · fit (is there room?) · score
+//!                                  ▼
+//!                               cards ─► ledger.hold ─► Plan { Bind, Report }
+//!
+//!            Scheduler::standing ─► diagnosis: every node's Reason, and the nearest fit
+//! ```
+//!
+//! The same events give the same plan: whatever a decision looks at is ordered, and ties go to
+//! the first node by name. [`Scheduler::scan`] makes the same decision without any
+//! of the caches.
+
+mod cards;
+mod config;
+mod diagnosis;
+mod order;
+mod pods;
+mod ranking;
+mod reason;
+mod record;
+mod reference;
+mod rules;
+mod scheduler;
+mod score;
+mod shapes;
+mod world;
+
+pub use config::{Config, PerResource, Strategy};
+pub use diagnosis::{Diagnosis, Group, Missing, Nearest, Standing};
+pub use reason::Reason;
+pub use record::{Bound, BoundCards, NodeRecord, PodKey, PodRecord, PodSpec};
+pub use rules::{
+    Barred, Effect, Liking, NodeFacts, Requirement, Rules, Taint, Term, Test, Toleration,
+};
+pub use scheduler::{Event, Placement, Plan, PlanEffect, Problem, Scheduler};
+pub use shapes::ShapeId;

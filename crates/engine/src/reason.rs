@@ -1,0 +1,227 @@
+//! Why a pod waits, as data. Each reason is rendered here and nowhere else: event, condition,
+//! CLI and console show the same sentence.
+
+use crate::rules::Taint;
+use divvy_ledger::{Bytes, Portion, Shortage};
+use std::fmt;
+use std::sync::Arc;
+
+/// Why a pod was refused, by one node or altogether.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The pod itself is wrong.
+    Invalid(Arc<str>),
+    /// A scheduling gate is closed.
+    Gated(Arc<str>),
+    /// The cluster is empty.
+    NoNodes,
+    /// The pod names another node.
+    OtherNode(Arc<str>),
+    /// The node is cordoned.
+    Cordoned,
+    /// A taint is not tolerated.
+    Taint(Taint),
+    /// Node selector or required node affinity does not hold.
+    Affinity,
+    /// The node lacks something.
+    Lacks {
+        /// What, with the numbers.
+        shortage: Shortage,
+        /// The name of the extended resource, if it is one.
+        resource: Option<Arc<str>>,
+        /// How the share was written, if it is one.
+        portion: Option<Portion>,
+    },
+}
+
+impl Reason {
+    /// A stable CamelCase name: for JSON, metric labels and conditions.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Invalid(_) => "InvalidRequest",
+            Self::Gated(_) => "SchedulingGated",
+            Self::NoNodes => "NoNodes",
+            Self::OtherNode(_) => "OtherNode",
+            Self::Cordoned => "NodeUnschedulable",
+            Self::Taint(_) => "TaintNotTolerated",
+            Self::Affinity => "NodeAffinity",
+            Self::Lacks { shortage, .. } => match shortage {
+                Shortage::NoGpu => "NoGpu",
+                Shortage::Replicas => "NodeSharesReplicas",
+                Shortage::CardMemoryUnknown => "CardMemoryUnknown",
+                Shortage::CardSize { .. } => "CardTooSmall",
+                Shortage::CardCount { .. } => "TooFewCards",
+                Shortage::NotAllocatable { .. } => "CardsNotAllocatable",
+                Shortage::FreeCards { .. } => "InsufficientFreeCards",
+                Shortage::FreeShare { .. } | Shortage::FreeShares { .. } => "InsufficientFreeShare",
+                Shortage::Extended { .. } => "InsufficientExtendedResource",
+                Shortage::Cpu { .. } => "InsufficientCpu",
+                Shortage::Memory { .. } => "InsufficientMemory",
+                Shortage::Ephemeral { .. } => "InsufficientEphemeralStorage",
+                Shortage::PodSlots => "InsufficientPodSlots",
+            },
+        }
+    }
+
+    /// How close a node with this reason came to taking the pod; the closest is told first.
+    pub const fn closeness(&self) -> u8 {
+        match self {
+            Self::OtherNode(_) => 0,
+            Self::Lacks { shortage: Shortage::NoGpu, .. } => 1,
+            Self::Affinity => 2,
+            Self::Taint(_) => 3,
+            Self::Cordoned => 4,
+            Self::Lacks { shortage, .. } => match shortage {
+                Shortage::Replicas => 5,
+                Shortage::CardMemoryUnknown => 6,
+                Shortage::CardSize { .. } => 7,
+                Shortage::CardCount { .. } => 8,
+                Shortage::NotAllocatable { .. } => 9,
+                _ => 10,
+            },
+            Self::Invalid(_) | Self::Gated(_) | Self::NoNodes => 11,
+        }
+    }
+
+    /// Joins a reason of the same kind, keeping the best number of both. `false` if they differ
+    /// in more than numbers.
+    pub fn absorb(&mut self, other: &Self) -> bool {
+        let (
+            Self::Lacks { shortage: a, resource, .. },
+            Self::Lacks { shortage: b, resource: r, .. },
+        ) = (&mut *self, other)
+        else {
+            return self == other;
+        };
+        if resource != r {
+            return false;
+        }
+        match (a, b) {
+            (Shortage::CardSize { card: x, .. }, Shortage::CardSize { card: y, .. }) => x == y,
+            (Shortage::CardCount { cards: x, .. }, Shortage::CardCount { cards: y, .. }) => {
+                keep_larger(x, *y)
+            }
+            (
+                Shortage::NotAllocatable { cards, usable },
+                Shortage::NotAllocatable { cards: c, usable: u },
+            ) => cards == c && usable == u,
+            (Shortage::FreeCards { free: x, .. }, Shortage::FreeCards { free: y, .. }) => {
+                keep_larger(x, *y)
+            }
+            (Shortage::FreeShares { fitting: x, .. }, Shortage::FreeShares { fitting: y, .. }) => {
+                keep_larger(x, *y)
+            }
+            (x @ Shortage::FreeShare { .. }, y @ Shortage::FreeShare { .. }) => {
+                keep_freest(x, *y);
+                true
+            }
+            (Shortage::Extended { free: x, .. }, Shortage::Extended { free: y, .. }) => {
+                keep_larger(x, *y)
+            }
+            (Shortage::Cpu { free: x, .. }, Shortage::Cpu { free: y, .. }) => keep_larger(x, *y),
+            (Shortage::Memory { free: x, .. }, Shortage::Memory { free: y, .. }) => {
+                keep_larger(x, *y)
+            }
+            (Shortage::Ephemeral { free: x, .. }, Shortage::Ephemeral { free: y, .. }) => {
+                keep_larger(x, *y)
+            }
+            (x, y) => x == y,
+        }
+    }
+}
+
+fn keep_larger<T: Ord>(a: &mut T, b: T) -> bool {
+    if b > *a {
+        *a = b;
+    }
+    true
+}
+
+/// A fraction asks differently of every card size, so the larger part of its card wins.
+fn keep_freest(a: &mut Shortage, b: Shortage) {
+    let part = |s: &Shortage| match s {
+        Shortage::FreeShare { largest, card, .. } => thousandths(*largest, *card),
+        _ => 0,
+    };
+    let bytes = |s: &Shortage| match s {
+        Shortage::FreeShare { largest, asked, .. } => i128::from(largest.0) - i128::from(asked.0),
+        _ => 0,
+    };
+    if (part(&b), bytes(&b)) > (part(a), bytes(a)) {
+        *a = b;
+    }
+}
+
+fn thousandths(part: Bytes, whole: Bytes) -> u128 {
+    u128::from(part.0) * 1000 / u128::from(whole.0.max(1))
+}
+
+fn decimal(thousandths: u128) -> String {
+    if thousandths == 0 {
+        return "0".to_owned();
+    }
+    format!("{}.{:03}", thousandths / 1000, thousandths % 1000).trim_end_matches('0').to_owned()
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid(text) => f.write_str(text),
+            Self::Gated(gates) => write!(f, "scheduling gate {gates} is closed"),
+            Self::NoNodes => f.write_str("the cluster has no nodes"),
+            Self::OtherNode(name) => write!(f, "the pod asks for node {name}"),
+            Self::Cordoned => f.write_str("cordoned (spec.unschedulable)"),
+            Self::Taint(Taint { key, value, effect }) => {
+                let equals = if value.is_empty() { "" } else { "=" };
+                write!(f, "taint {key}{equals}{value}:{} not tolerated", effect.as_str())
+            }
+            Self::Affinity => f.write_str("node selector or affinity does not match"),
+            Self::Lacks { shortage, resource, portion } => {
+                write_shortage(f, *shortage, resource.as_deref(), *portion)
+            }
+        }
+    }
+}
+
+fn write_shortage(
+    f: &mut fmt::Formatter<'_>,
+    shortage: Shortage,
+    resource: Option<&str>,
+    portion: Option<Portion>,
+) -> fmt::Result {
+    match shortage {
+        Shortage::NoGpu => f.write_str("no GPU"),
+        Shortage::Replicas => f.write_str(
+            "its GPUs are time-sliced or MIG replicas, which take no shares (nvidia.com/gpu counts them)",
+        ),
+        Shortage::CardMemoryUnknown => {
+            f.write_str("label nvidia.com/gpu.memory is missing, so gpu-memory cannot be placed")
+        }
+        Shortage::CardSize { card, asked } => write!(f, "a card has {card} < {asked} asked"),
+        Shortage::CardCount { cards, asked } => write!(f, "at most {cards} cards < {asked} asked"),
+        Shortage::NotAllocatable { cards, usable } => write!(
+            f,
+            "{usable} of {cards} cards allocatable (is the device plugin running?)"
+        ),
+        Shortage::FreeCards { free, asked } => write!(f, "free cards {free} < {asked} asked"),
+        Shortage::FreeShare { largest, asked, card } => match portion {
+            Some(Portion::Fraction(fraction)) => {
+                let free = decimal(thousandths(largest, card));
+                write!(f, "largest free share {free} < {fraction} asked")
+            }
+            _ => write!(f, "largest free share {largest} < {asked} asked"),
+        },
+        Shortage::FreeShares { fitting, asked } => {
+            write!(f, "the share fits on {fitting} cards < {asked} asked")
+        }
+        Shortage::Extended { free, asked, .. } => {
+            write!(f, "free {} {free} < {asked} asked", resource.unwrap_or("resource"))
+        }
+        Shortage::Cpu { free, asked } => write!(f, "free CPU {free} < {asked} asked"),
+        Shortage::Memory { free, asked } => write!(f, "free memory {free} < {asked} asked"),
+        Shortage::Ephemeral { free, asked } => {
+            write!(f, "free ephemeral storage {free} < {asked} asked")
+        }
+        Shortage::PodSlots => f.write_str("no free pod slot"),
+    }
+}

@@ -1,0 +1,115 @@
+//! Pods and nodes as the edges hand them in: parsed, validated, free of Kubernetes types.
+
+use crate::config::Strategy;
+use crate::rules::{NodeFacts, Rules};
+use divvy_ledger::{Bytes, CardShare, Gpus, MilliCpu, Request};
+use std::fmt;
+use std::sync::Arc;
+
+/// Namespace and name of a pod.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PodKey(Arc<str>);
+
+impl PodKey {
+    /// The key of `namespace/name`.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self(format!("{namespace}/{name}").into())
+    }
+
+    /// The part before the slash.
+    pub fn namespace(&self) -> &str {
+        self.0.split_once('/').map_or("", |(namespace, _)| namespace)
+    }
+
+    /// The part after the slash.
+    pub fn name(&self) -> &str {
+        self.0.split_once('/').map_or(&self.0, |(_, name)| name)
+    }
+}
+
+impl fmt::Display for PodKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A pod as it is known now; sending it again replaces what was known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodRecord {
+    /// Which pod.
+    pub key: PodKey,
+    /// Higher goes first.
+    pub priority: i32,
+    /// Seconds since 1970; earlier goes first among equal priorities.
+    pub created: i64,
+    /// What it asks.
+    pub spec: PodSpec,
+    /// What is wrong with its request: such a pod is never placed, and this says why.
+    pub invalid: Option<String>,
+    /// Where it is bound, if it is.
+    pub bound: Option<Bound>,
+}
+
+/// What a pod asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodSpec {
+    /// CPU, overhead included.
+    pub cpu: MilliCpu,
+    /// Memory, overhead included.
+    pub memory: Bytes,
+    /// Ephemeral storage.
+    pub ephemeral: Bytes,
+    /// Extended resources by name, without `nvidia.com/gpu`.
+    pub extended: Vec<(String, u64)>,
+    /// GPUs.
+    pub request: Request,
+    /// Where it may run.
+    pub rules: Rules,
+    /// Placement that it asks for itself, instead of the configured one.
+    pub strategy: Option<Strategy>,
+    /// Scheduling gates that are still closed.
+    pub gates: Vec<String>,
+}
+
+/// Where a pod is bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// The node.
+    pub node: String,
+    /// Its cards.
+    pub cards: BoundCards,
+}
+
+/// What is known of the cards of a bound pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BoundCards {
+    /// The pod's own record names them.
+    Recorded(Vec<CardShare>),
+    /// It holds cards that nobody named: give it some by the same rules as a new pod.
+    Choose,
+    /// It holds none.
+    Nothing,
+}
+
+/// A node as it is known now; sending it again replaces what was known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeRecord {
+    /// Its name.
+    pub name: String,
+    /// Labels, taints, whether it is cordoned.
+    pub facts: NodeFacts,
+    /// CPU for pods.
+    pub cpu: MilliCpu,
+    /// Memory for pods.
+    pub memory: Bytes,
+    /// Ephemeral storage for pods.
+    pub ephemeral: Bytes,
+    /// Pod slots.
+    pub pods: u32,
+    /// Extended resources by name, without `nvidia.com/gpu`.
+    pub extended: Vec<(String, u64)>,
+    /// GPUs.
+    pub gpus: Gpus,
+    /// GPU model as the node names it.
+    pub model: Option<String>,
+}

@@ -1,0 +1,27 @@
+//! The same decision by a plain scan of all nodes: what the engine's search is measured against,
+//! in speed and in placements.
+
+use crate::cards;
+use crate::record::PodSpec;
+use crate::scheduler::{Placement, Scheduler, share_on};
+use crate::score::{self, Strategies};
+use std::cmp::Reverse;
+
+impl Scheduler {
+    /// Where a pod would go if it came now: every node is judged, fitted and scored anew, with no
+    /// shape, ranking or journal.
+    pub fn scan(&self, spec: &PodSpec) -> Option<Placement> {
+        let needs = self.known_needs(spec)?;
+        let strategies = Strategies::new(self.config(), spec.strategy);
+        let scores = self.ledger().alive().filter_map(|(id, node)| {
+            let liking = spec.rules.judge(node.name(), self.facts(id)?).ok()?;
+            let share = share_on(node, needs.request);
+            let score = score::score(liking, &needs, share, strategies, self.config(), node)?;
+            Some((score, Reverse(node.name()), node))
+        });
+        let (_, _, node) = scores.max_by_key(|(score, name, _)| (*score, *name))?;
+        let share = share_on(node, needs.request);
+        let cards = cards::choose(node, needs.request, share, strategies.card);
+        Some(Placement { node: node.name().clone(), cards })
+    }
+}

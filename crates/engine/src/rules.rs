@@ -1,0 +1,231 @@
+//! Where a pod may run and would rather run, by what the node is: nodeName, cordon, taints,
+//! nodeSelector and node affinity, as kube-scheduler decides them.
+//!
+//! These answers change only when the node's own labels or taints change, so they are kept per
+//! node and rule set, apart from what is free. Rules that depend on other pods (inter-pod
+//! affinity, topology spread, host ports, volumes) will stand beside this module, not in it.
+
+/// Labels, taints and cordon of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeFacts {
+    /// Labels, sorted by key.
+    pub labels: Vec<(Box<str>, Box<str>)>,
+    /// Taints.
+    pub taints: Vec<Taint>,
+    /// `spec.unschedulable`.
+    pub unschedulable: bool,
+}
+
+impl NodeFacts {
+    fn label(&self, key: &str) -> Option<&str> {
+        let at = self.labels.binary_search_by(|(k, _)| k.as_ref().cmp(key)).ok()?;
+        Some(&self.labels[at].1)
+    }
+}
+
+/// What a taint does to pods that do not tolerate it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// Keeps them off.
+    NoSchedule,
+    /// Keeps them off where there is another place.
+    PreferNoSchedule,
+    /// Keeps them off and drives them away.
+    NoExecute,
+}
+
+impl Effect {
+    /// As Kubernetes writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoSchedule => "NoSchedule",
+            Self::PreferNoSchedule => "PreferNoSchedule",
+            Self::NoExecute => "NoExecute",
+        }
+    }
+}
+
+/// A taint of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Taint {
+    /// Key.
+    pub key: Box<str>,
+    /// Value, often empty.
+    pub value: Box<str>,
+    /// Effect.
+    pub effect: Effect,
+}
+
+/// A toleration of a pod. An absent part tolerates every value of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Toleration {
+    /// The key, or every key.
+    pub key: Option<Box<str>>,
+    /// The value, or every value (`operator: Exists`).
+    pub value: Option<Box<str>>,
+    /// The effect, or every effect.
+    pub effect: Option<Effect>,
+}
+
+impl Toleration {
+    fn covers(&self, key: &str, value: &str, effect: Effect) -> bool {
+        self.effect.is_none_or(|e| e == effect)
+            && self.key.as_deref().is_none_or(|k| k == key)
+            && self.value.as_deref().is_none_or(|v| v == value)
+    }
+}
+
+/// One condition on a label or field.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Requirement {
+    /// The label or field.
+    pub key: Box<str>,
+    /// What is asked of it.
+    pub test: Test,
+}
+
+/// The operators of node affinity.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Test {
+    /// Present with one of these values.
+    In(Vec<Box<str>>),
+    /// Absent, or with none of these values.
+    NotIn(Vec<Box<str>>),
+    /// Present.
+    Exists,
+    /// Absent.
+    DoesNotExist,
+    /// Present, an integer, and greater.
+    Gt(i64),
+    /// Present, an integer, and less.
+    Lt(i64),
+}
+
+impl Test {
+    fn accepts(&self, value: Option<&str>) -> bool {
+        let integer = || value.and_then(|v| v.parse::<i64>().ok());
+        match self {
+            Self::In(values) => value.is_some_and(|v| values.iter().any(|x| x.as_ref() == v)),
+            Self::NotIn(values) => value.is_none_or(|v| values.iter().all(|x| x.as_ref() != v)),
+            Self::Exists => value.is_some(),
+            Self::DoesNotExist => value.is_none(),
+            Self::Gt(bound) => integer().is_some_and(|v| v > *bound),
+            Self::Lt(bound) => integer().is_some_and(|v| v < *bound),
+        }
+    }
+}
+
+/// A node selector term: all of it must hold. An empty one holds nowhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Term {
+    /// `matchExpressions`, on labels.
+    pub labels: Vec<Requirement>,
+    /// `matchFields`; Kubernetes knows only `metadata.name`.
+    pub fields: Vec<Requirement>,
+}
+
+impl Term {
+    fn holds(&self, name: &str, node: &NodeFacts) -> bool {
+        !(self.labels.is_empty() && self.fields.is_empty())
+            && self.fields.iter().all(|r| r.test.accepts(Some(name)))
+            && self.labels.iter().all(|r| r.test.accepts(node.label(&r.key)))
+    }
+
+    /// The one node whose name this term asks for, if it asks for one.
+    fn only_node(&self) -> Option<&str> {
+        self.fields.iter().find_map(|r| match &r.test {
+            Test::In(names) if names.len() == 1 => names.first().map(|n| &**n),
+            _ => None,
+        })
+    }
+}
+
+/// Where a pod may run and would rather run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Rules {
+    /// `spec.nodeName` of a pod that is not bound yet.
+    pub node_name: Option<Box<str>>,
+    /// `spec.nodeSelector`.
+    pub selector: Vec<(Box<str>, Box<str>)>,
+    /// Required node affinity: one of the terms must hold.
+    pub required: Option<Vec<Term>>,
+    /// Preferred node affinity with weights of 1 to 100.
+    pub preferred: Vec<(u32, Term)>,
+    /// Tolerations.
+    pub tolerations: Vec<Toleration>,
+}
+
+/// Why a node is not for a pod, whatever is free there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Barred<'a> {
+    /// The pod names another node.
+    OtherNode,
+    /// The node is cordoned.
+    Cordoned,
+    /// A taint is not tolerated.
+    Taint(&'a Taint),
+    /// Node selector or required affinity does not hold.
+    Affinity,
+}
+
+/// How much a pod would like to run on a node, by its own preferences; never 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Liking(pub u32);
+
+impl Liking {
+    /// Bits in use: 4 for taints to be avoided, 14 for the weights of preferred affinity.
+    pub const BITS: u32 = 18;
+    const WEIGHT_BITS: u32 = 14;
+
+    fn new(avoided: usize, weight: u32) -> Self {
+        let untainted = 15 - avoided.min(14) as u32;
+        Self(untainted << Self::WEIGHT_BITS | weight.min((1 << Self::WEIGHT_BITS) - 1))
+    }
+}
+
+const CORDON: &str = "node.kubernetes.io/unschedulable";
+
+impl Rules {
+    /// Whether a pod with these rules may run on a node, and how much it would like to.
+    pub fn judge<'a>(&self, name: &str, node: &'a NodeFacts) -> Result<Liking, Barred<'a>> {
+        if self.node_name.as_deref().is_some_and(|n| n != name) {
+            return Err(Barred::OtherNode);
+        }
+        if node.unschedulable && !self.tolerates(CORDON, "", Effect::NoSchedule) {
+            return Err(Barred::Cordoned);
+        }
+        let mut avoided = 0;
+        for taint in &node.taints {
+            if self.tolerates(&taint.key, &taint.value, taint.effect) {
+                continue;
+            }
+            if taint.effect != Effect::PreferNoSchedule {
+                return Err(Barred::Taint(taint));
+            }
+            avoided += 1;
+        }
+        let selected = self.selector.iter().all(|(k, v)| node.label(k) == Some(v));
+        let affine = self.required.as_ref().is_none_or(|t| t.iter().any(|t| t.holds(name, node)));
+        if !selected || !affine {
+            return Err(Barred::Affinity);
+        }
+        let liked = self.preferred.iter().filter(|(_, term)| term.holds(name, node));
+        Ok(Liking::new(avoided, liked.fold(0, |sum, (weight, _)| sum.saturating_add(*weight))))
+    }
+
+    fn tolerates(&self, key: &str, value: &str, effect: Effect) -> bool {
+        self.tolerations.iter().any(|t| t.covers(key, value, effect))
+    }
+
+    /// The only nodes that can come into question, if the rules name them: pods of a DaemonSet
+    /// and pods with `nodeName`. Saves looking at all the others.
+    pub fn only_nodes(&self) -> Option<Vec<&str>> {
+        if let Some(name) = &self.node_name {
+            return Some(vec![name]);
+        }
+        self.required.as_ref()?.iter().map(Term::only_node).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+//! One physical GPU and who holds it.
+
+use crate::{Bytes, PodId};
+
+/// A part of a card's memory held by one pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Who holds it.
+    pub pod: PodId,
+    /// How much.
+    pub bytes: Bytes,
+}
+
+/// What a card is used for: exactly one of these at any time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum CardState {
+    /// Nobody holds any of it.
+    #[default]
+    Free,
+    /// One pod holds all of it.
+    Whole(PodId),
+    /// Pods hold parts of it; never empty, in the order they came.
+    Shared(Vec<Share>),
+}
+
+/// A card. Its capacity does not change while anybody holds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Card {
+    pub(crate) capacity: Bytes,
+    pub(crate) state: CardState,
+}
+
+impl Card {
+    pub(crate) const fn free(capacity: Bytes) -> Self {
+        Self { capacity, state: CardState::Free }
+    }
+
+    /// All its memory.
+    pub const fn capacity(&self) -> Bytes {
+        self.capacity
+    }
+
+    /// Who holds it.
+    pub const fn state(&self) -> &CardState {
+        &self.state
+    }
+
+    /// The memory that is held.
+    pub fn used(&self) -> Bytes {
+        match &self.state {
+            CardState::Free => Bytes(0),
+            CardState::Whole(_) => self.capacity,
+            CardState::Shared(shares) => Bytes(shares.iter().map(|s| s.bytes.0).sum()),
+        }
+    }
+
+    /// The shares on it; none if it is free or whole.
+    pub fn shares(&self) -> &[Share] {
+        match &self.state {
+            CardState::Shared(shares) => shares,
+            CardState::Free | CardState::Whole(_) => &[],
+        }
+    }
+
+    /// Gives back whatever `pod` holds here.
+    pub(crate) fn release(&mut self, pod: PodId) {
+        match &mut self.state {
+            CardState::Free => {}
+            CardState::Whole(holder) if *holder != pod => {}
+            CardState::Whole(_) => self.state = CardState::Free,
+            CardState::Shared(shares) => {
+                shares.retain(|s| s.pod != pod);
+                if shares.is_empty() {
+                    self.state = CardState::Free;
+                }
+            }
+        }
+    }
+}

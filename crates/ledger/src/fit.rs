@@ -1,0 +1,194 @@
+//! The one place that decides whether a pod fits a node.
+
+use crate::node::{Gpus, Node};
+use crate::{Bytes, MilliCpu, Needs, Portion, Request, ResourceId};
+
+/// What a node lacks for a pod, with the numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shortage {
+    /// The node has no GPU.
+    NoGpu,
+    /// A share was asked of a node whose GPUs are replicas.
+    Replicas,
+    /// `gpu-memory` was asked of a node that does not say how large its cards are.
+    CardMemoryUnknown,
+    /// The share is larger than a whole card.
+    CardSize {
+        /// What a card has.
+        card: Bytes,
+        /// What was asked of one card.
+        asked: Bytes,
+    },
+    /// More cards were asked than the node has.
+    CardCount {
+        /// What it has.
+        cards: u32,
+        /// What was asked.
+        asked: u32,
+    },
+    /// The node has the cards but does not hand them out.
+    NotAllocatable {
+        /// What it has.
+        cards: u32,
+        /// What it hands out.
+        usable: u32,
+    },
+    /// Too few cards are free.
+    FreeCards {
+        /// What is free.
+        free: u32,
+        /// What was asked.
+        asked: u32,
+    },
+    /// No card has so much free.
+    FreeShare {
+        /// The most that is free on one card.
+        largest: Bytes,
+        /// What was asked of one card.
+        asked: Bytes,
+        /// The size of a card.
+        card: Bytes,
+    },
+    /// Too few cards have so much free.
+    FreeShares {
+        /// On how many the share fits.
+        fitting: u32,
+        /// On how many it is asked.
+        asked: u32,
+    },
+    /// Too little of an extended resource.
+    Extended {
+        /// Which.
+        resource: ResourceId,
+        /// What is free.
+        free: u64,
+        /// What was asked.
+        asked: u64,
+    },
+    /// Too little CPU.
+    Cpu {
+        /// What is free.
+        free: MilliCpu,
+        /// What was asked.
+        asked: MilliCpu,
+    },
+    /// Too little memory.
+    Memory {
+        /// What is free.
+        free: Bytes,
+        /// What was asked.
+        asked: Bytes,
+    },
+    /// Too little ephemeral storage.
+    Ephemeral {
+        /// What is free.
+        free: Bytes,
+        /// What was asked.
+        asked: Bytes,
+    },
+    /// No pod slot.
+    PodSlots,
+}
+
+impl Node {
+    /// Whether a pod fits. `share` is the size of its share on this node's cards; the caller
+    /// computes it once per card size, not once per node.
+    pub fn fit(&self, needs: &Needs, share: Bytes) -> Result<(), Shortage> {
+        let room = self.room();
+        match needs.request {
+            Request::None => {}
+            Request::Whole(asked) => {
+                if room.whole < asked {
+                    return Err(self.too_few_whole(asked));
+                }
+            }
+            Request::Share { portion, cards } => {
+                let fits_one = room.share >= share || room.whole > 0;
+                // Zero bytes would fit a node with no card at all: the count of cards decides.
+                let is_open = self.card_count() > 0 && share <= self.card_size();
+                let is_sized = matches!(portion, Portion::Fraction(_)) || self.knows_card_memory();
+                if !is_open || !is_sized || !fits_one || cards > 1 {
+                    self.shares_fit(portion, cards, share)?;
+                }
+            }
+        }
+        for (resource, asked) in &needs.extended {
+            let (free, _) = self.extended(*resource);
+            if free < *asked {
+                return Err(Shortage::Extended { resource: *resource, free, asked: *asked });
+            }
+        }
+        if room.cpu < needs.cpu {
+            return Err(Shortage::Cpu { free: room.cpu, asked: needs.cpu });
+        }
+        if room.memory < needs.memory {
+            return Err(Shortage::Memory { free: room.memory, asked: needs.memory });
+        }
+        if room.ephemeral < needs.ephemeral {
+            return Err(Shortage::Ephemeral { free: room.ephemeral, asked: needs.ephemeral });
+        }
+        if room.pods == 0 {
+            return Err(Shortage::PodSlots);
+        }
+        Ok(())
+    }
+
+    fn too_few_whole(&self, asked: u32) -> Shortage {
+        let free = self.room().whole;
+        match self.capacity().gpus {
+            Gpus::None => Shortage::NoGpu,
+            Gpus::Replicas { count } if count < asked => {
+                Shortage::CardCount { cards: count, asked }
+            }
+            Gpus::Cards { count: 0, .. } | Gpus::Replicas { count: 0 } => Shortage::NoGpu,
+            Gpus::Cards { count, .. } if count < asked => {
+                Shortage::CardCount { cards: count, asked }
+            }
+            Gpus::Cards { count, usable, .. } if usable < asked => {
+                Shortage::NotAllocatable { cards: count, usable }
+            }
+            Gpus::Replicas { .. } | Gpus::Cards { .. } => Shortage::FreeCards { free, asked },
+        }
+    }
+
+    /// The whole question for shares, with the reason; `fit` answers the common cases first.
+    fn shares_fit(&self, portion: Portion, asked: u32, share: Bytes) -> Result<(), Shortage> {
+        let (count, usable) = match self.capacity().gpus {
+            Gpus::None | Gpus::Cards { count: 0, .. } => return Err(Shortage::NoGpu),
+            Gpus::Replicas { .. } => return Err(Shortage::Replicas),
+            Gpus::Cards { count, usable, .. } => (count, usable),
+        };
+        if !self.knows_card_memory() && matches!(portion, Portion::Memory(_)) {
+            return Err(Shortage::CardMemoryUnknown);
+        }
+        let card = self.card_size();
+        if share > card {
+            return Err(Shortage::CardSize { card, asked: share });
+        }
+        if asked > count {
+            return Err(Shortage::CardCount { cards: count, asked });
+        }
+        if asked > usable {
+            return Err(Shortage::NotAllocatable { cards: count, usable });
+        }
+        let free = self.room().whole;
+        let joinable = (0..self.cards().len()).filter(|i| self.can_join(*i, share)).count();
+        let fitting = free + u32::try_from(joinable).unwrap_or(u32::MAX);
+        if fitting >= asked {
+            Ok(())
+        } else if asked == 1 {
+            Err(Shortage::FreeShare { largest: self.room().share, asked: share, card })
+        } else {
+            Err(Shortage::FreeShares { fitting, asked })
+        }
+    }
+
+    /// Whether a share of this size fits on a card that is already shared.
+    pub fn can_join(&self, index: usize, share: Bytes) -> bool {
+        self.is_open(index)
+            && self
+                .cards()
+                .get(index)
+                .is_some_and(|c| !c.shares().is_empty() && c.capacity().minus(c.used()) >= share)
+    }
+}

@@ -1,0 +1,307 @@
+//! Nodes, pods and holdings.
+
+use crate::card::{Card, CardState, Share};
+use crate::node::{Capacity, Gpus, Node};
+use crate::{Bytes, Journal, Needs, NodeId, PodId, Request, ResourceId, Statement};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// A share of one card, or all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CardShare {
+    /// The card's index on its node.
+    pub index: u32,
+    /// How much of it.
+    pub bytes: Bytes,
+}
+
+/// Cards of one placement, lowest index first; most pods have one or none.
+pub type CardShares = SmallVec<[CardShare; 1]>;
+
+/// What one pod holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holding {
+    /// Where.
+    pub node: NodeId,
+    /// CPU, memory and the rest.
+    pub needs: Arc<Needs>,
+    /// The cards, whole or shared.
+    pub cards: CardShares,
+    /// Replicas, which are counted and not named.
+    pub replicas: u32,
+}
+
+/// Why the ledger refused to enter a holding. Nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HoldError {
+    /// The node is not in the ledger.
+    #[error("the node is not known")]
+    UnknownNode,
+    /// The pod holds something already.
+    #[error("the pod holds something already")]
+    AlreadyHeld,
+    /// The card does not exist.
+    #[error("card {0} does not exist")]
+    NoSuchCard(u32),
+    /// The card is named twice.
+    #[error("card {0} is named twice")]
+    CardTwice(u32),
+    /// The card is held whole, or was asked whole and is held.
+    #[error("card {0} is held by another pod")]
+    CardTaken(u32),
+    /// The card has too little left.
+    #[error("card {index} has {free} free, not {asked}")]
+    CardFull {
+        /// Which card.
+        index: u32,
+        /// What is free.
+        free: Bytes,
+        /// What was asked.
+        asked: Bytes,
+    },
+}
+
+/// Who holds what on every card and node.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    nodes: Vec<Node>,
+    names: FxHashMap<Arc<str>, NodeId>,
+    vacant: Vec<NodeId>,
+    holdings: Vec<Option<Holding>>,
+    resources: Vec<Arc<str>>,
+    resource_ids: FxHashMap<Arc<str>, ResourceId>,
+    journal: Journal,
+}
+
+/// The journal is not part of the state: it only says where to look.
+impl PartialEq for Ledger {
+    fn eq(&self, other: &Self) -> bool {
+        let held = |l: &Self| l.holdings.iter().flatten().count();
+        let same = |(a, b): (&Option<Holding>, &Option<Holding>)| a == b;
+        self.nodes == other.nodes
+            && held(self) == held(other)
+            && self.holdings.iter().zip(&other.holdings).all(same)
+    }
+}
+
+impl Ledger {
+    /// The node with this id, alive or still held by pods.
+    pub fn node(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.get(id.index())
+    }
+
+    /// Every node slot by id, vacant ones as dead nodes.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The nodes of the cluster with their ids.
+    pub fn alive(&self) -> impl Iterator<Item = (NodeId, &Node)> {
+        self.nodes.iter().enumerate().filter(|(_, n)| n.alive).map(|(i, n)| (NodeId::at(i), n))
+    }
+
+    /// Looks a node up by name.
+    pub fn find(&self, name: &str) -> Option<NodeId> {
+        self.names.get(name).copied()
+    }
+
+    /// Which nodes changed since when.
+    pub const fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// What a pod holds.
+    pub fn holding(&self, pod: PodId) -> Option<&Holding> {
+        self.holdings.get(pod.index())?.as_ref()
+    }
+
+    /// The id of an extended resource; the same name always has the same id.
+    pub fn resource(&mut self, name: &str) -> ResourceId {
+        if let Some(id) = self.find_resource(name) {
+            return id;
+        }
+        let id = ResourceId(u32::try_from(self.resources.len()).unwrap_or(u32::MAX));
+        let name: Arc<str> = name.into();
+        self.resources.push(name.clone());
+        self.resource_ids.insert(name, id);
+        id
+    }
+
+    /// The id of an extended resource that some pod or node has named before.
+    pub fn find_resource(&self, name: &str) -> Option<ResourceId> {
+        self.resource_ids.get(name).copied()
+    }
+
+    /// The name of an extended resource.
+    pub fn resource_name(&self, id: ResourceId) -> &str {
+        self.resources.get(id.0 as usize).map_or("?", |n| n)
+    }
+
+    /// Adds a node or changes what it has. Holdings stay; a card that is held keeps its capacity
+    /// until it is free. Returns the id and whether anything changed.
+    pub fn set_node(&mut self, name: &str, capacity: Capacity) -> (NodeId, bool) {
+        let id = self.find(name).unwrap_or_else(|| self.add_node(name.into()));
+        let node = &mut self.nodes[id.index()];
+        let changed = !node.alive || *node.capacity() != capacity;
+        if changed {
+            node.alive = true;
+            node.set_capacity(capacity);
+            self.journal.record(id, true);
+        }
+        (id, changed)
+    }
+
+    fn add_node(&mut self, name: Arc<str>) -> NodeId {
+        let node = Node::new(name.clone());
+        let id = match self.vacant.pop() {
+            Some(id) => {
+                self.nodes[id.index()] = node;
+                id
+            }
+            None => {
+                self.nodes.push(node);
+                NodeId::at(self.nodes.len() - 1)
+            }
+        };
+        self.names.insert(name, id);
+        id
+    }
+
+    /// Takes a node out of the cluster. What pods hold there stays theirs until they are gone,
+    /// also if the node comes back.
+    pub fn remove_node(&mut self, id: NodeId) {
+        if let Some(node) = self.nodes.get_mut(id.index()).filter(|n| n.alive) {
+            node.alive = false;
+            self.journal.record(id, false);
+            self.vacate(id);
+        }
+    }
+
+    /// Frees the place of a deleted node that nobody holds anything of.
+    pub(crate) fn vacate(&mut self, id: NodeId) {
+        let node = &self.nodes[id.index()];
+        if !node.alive && node.is_empty() && self.names.remove(node.name()).is_some() {
+            self.vacant.push(id);
+        }
+    }
+
+    /// Records a change of a node that the ledger does not hold itself, such as its labels.
+    pub fn touch(&mut self, id: NodeId) {
+        self.journal.record(id, true);
+    }
+
+    /// Enters what a pod takes. CPU, memory and the rest are entered as they are, for a bound pod
+    /// holds what it holds; a card is never given beyond its bytes, nor to two kinds of use.
+    pub fn hold(
+        &mut self,
+        pod: PodId,
+        node: NodeId,
+        needs: &Arc<Needs>,
+        cards: &[CardShare],
+    ) -> Result<(), HoldError> {
+        let target = self.nodes.get_mut(node.index()).ok_or(HoldError::UnknownNode)?;
+        if self.holdings.len() <= pod.index() {
+            self.holdings.resize(pod.index() + 1, None);
+        }
+        let slot = &mut self.holdings[pod.index()];
+        if slot.is_some() {
+            return Err(HoldError::AlreadyHeld);
+        }
+        let whole = matches!(needs.request, Request::Whole(_));
+        for (i, grant) in cards.iter().enumerate() {
+            if cards[..i].iter().any(|c| c.index == grant.index) {
+                return Err(HoldError::CardTwice(grant.index));
+            }
+            check(&target.cards, *grant, whole)?;
+        }
+        for grant in cards {
+            let card = &mut target.cards[grant.index as usize];
+            match &mut card.state {
+                CardState::Shared(shares) => shares.push(Share { pod, bytes: grant.bytes }),
+                state if whole => *state = CardState::Whole(pod),
+                state => *state = CardState::Shared(vec![Share { pod, bytes: grant.bytes }]),
+            }
+        }
+        let replicas = match (needs.request, target.capacity().gpus) {
+            (Request::Whole(n), Gpus::Replicas { .. }) if cards.is_empty() => n,
+            _ => 0,
+        };
+        target.take(needs, replicas);
+        target.recount();
+        *slot = Some(Holding { node, needs: needs.clone(), cards: cards.into(), replicas });
+        self.journal.record(node, false);
+        Ok(())
+    }
+
+    /// Gives back all that a pod holds, and returns it.
+    pub fn release(&mut self, pod: PodId) -> Option<Holding> {
+        let holding = self.take_back(pod)?;
+        self.vacate(holding.node);
+        Some(holding)
+    }
+
+    pub(crate) fn take_back(&mut self, pod: PodId) -> Option<Holding> {
+        let holding = self.holdings.get_mut(pod.index())?.take()?;
+        let node = &mut self.nodes[holding.node.index()];
+        let size = node.card_size();
+        for grant in &holding.cards {
+            let card = &mut node.cards[grant.index as usize];
+            card.release(pod);
+            if card.state == CardState::Free {
+                card.capacity = size;
+            }
+        }
+        node.give_back(&holding.needs, holding.replicas);
+        node.recount();
+        self.journal.record(holding.node, true);
+        Some(holding)
+    }
+
+    /// Starts a statement.
+    pub const fn statement(&mut self) -> Statement<'_> {
+        Statement::new(self)
+    }
+
+    /// Puts a pod's holding and the cards it touches back to what they were.
+    pub(crate) fn restore(
+        &mut self,
+        pod: PodId,
+        node: NodeId,
+        before: Option<Holding>,
+        cards: Vec<(usize, Card)>,
+    ) {
+        let slot = &mut self.holdings[pod.index()];
+        let target = &mut self.nodes[node.index()];
+        if let Some(now) = slot.take() {
+            target.give_back(&now.needs, now.replicas);
+        }
+        if let Some(then) = &before {
+            target.take(&then.needs, then.replicas);
+        }
+        *slot = before;
+        for (index, card) in cards {
+            target.cards[index] = card;
+        }
+        target.recount();
+        self.journal.record(node, true);
+    }
+}
+
+fn check(cards: &[Card], grant: CardShare, whole: bool) -> Result<(), HoldError> {
+    let index = grant.index;
+    let card = cards.get(index as usize).ok_or(HoldError::NoSuchCard(index))?;
+    match card.state {
+        CardState::Free if whole => Ok(()),
+        CardState::Whole(_) => Err(HoldError::CardTaken(index)),
+        CardState::Shared(_) if whole => Err(HoldError::CardTaken(index)),
+        CardState::Free | CardState::Shared(_) => {
+            let free = card.capacity.minus(card.used());
+            if grant.bytes <= free {
+                Ok(())
+            } else {
+                Err(HoldError::CardFull { index, free, asked: grant.bytes })
+            }
+        }
+    }
+}

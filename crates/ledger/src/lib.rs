@@ -1,0 +1,61 @@
+//! Who holds what on every card and node, in exact integers.
+//!
+//! ```text
+//!   set_node, remove_node ─┐
+//!   hold, release ─────────┼─► nodes ─► cards ─► shares
+//!   statement ─► undo ─────┘     │
+//!                                ├─► room: what is left, per node   ─► fit: yes, or a Shortage
+//!                                └─► journal: which nodes changed   ─► caches follow
+//! ```
+//!
+//! Every mechanism is a holding on a card or a node, and [`Node::fit`] is the one place that
+//! decides whether a pod fits. What holds after every call:
+//!
+//! 1. the shares of a card never exceed its bytes;
+//! 2. a card is free, whole or shared, never two of these;
+//! 3. undoing a statement restores the ledger to the byte.
+
+mod card;
+mod fit;
+mod journal;
+#[allow(clippy::module_inception)]
+mod ledger;
+mod needs;
+mod node;
+mod statement;
+mod units;
+
+pub use card::{Card, CardState, Share};
+pub use fit::Shortage;
+pub use journal::{Change, Journal, Position};
+pub use ledger::{CardShare, CardShares, HoldError, Holding, Ledger};
+pub use needs::{Needs, Portion, Request, ResourceId};
+pub use node::{Capacity, Gpus, Node, Room};
+pub use statement::{Checkpoint, Statement};
+pub use units::{Bytes, Fraction, FractionError, MilliCpu};
+
+/// A node's place in the ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u32);
+
+impl NodeId {
+    fn at(index: usize) -> Self {
+        Self(u32::try_from(index).unwrap_or(u32::MAX))
+    }
+
+    /// The id as an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A pod's place in the ledger, chosen by the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PodId(pub u32);
+
+impl PodId {
+    /// The id as an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}

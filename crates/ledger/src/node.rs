@@ -1,0 +1,288 @@
+//! A node: what it has, what is held of it, and the room that is left.
+
+use crate::card::{Card, CardState};
+use crate::{Bytes, MilliCpu, Needs, ResourceId};
+use std::sync::Arc;
+
+/// The GPUs of a node as it reports them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Gpus {
+    /// None.
+    #[default]
+    None,
+    /// Cards that can be given whole or in shares.
+    Cards {
+        /// How many there are.
+        count: u32,
+        /// How many of them the node hands out at the moment.
+        usable: u32,
+        /// The memory of one card, if the node says it.
+        memory: Option<Bytes>,
+    },
+    /// Time slices or MIG slices behind the name of a whole GPU: which card is behind one is not
+    /// ours to choose, so they are only counted, and take no shares.
+    Replicas {
+        /// How many are advertised.
+        count: u32,
+    },
+}
+
+/// What a node has for pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Capacity {
+    /// CPU.
+    pub cpu: MilliCpu,
+    /// Memory.
+    pub memory: Bytes,
+    /// Ephemeral storage.
+    pub ephemeral: Bytes,
+    /// Pod slots.
+    pub pods: u32,
+    /// Extended resources other than cards.
+    pub extended: Vec<(ResourceId, u64)>,
+    /// GPUs.
+    pub gpus: Gpus,
+}
+
+/// The room left on a node, recomputed at each change of it: all that most fits need to look at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Room {
+    /// Free CPU.
+    pub cpu: MilliCpu,
+    /// Free memory.
+    pub memory: Bytes,
+    /// Free ephemeral storage.
+    pub ephemeral: Bytes,
+    /// Free pod slots.
+    pub pods: u32,
+    /// Free cards, or replicas, that whole requests can take.
+    pub whole: u32,
+    /// The most free memory on one card that is already shared.
+    pub share: Bytes,
+    /// Memory held on all cards.
+    pub gpu_used: u64,
+    /// Memory of all cards.
+    pub gpu_total: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Counter {
+    resource: ResourceId,
+    total: u64,
+    used: u128,
+}
+
+/// Sums of what pods take. 128 bits, because a hostile manifest may ask for 2^63 of anything, and
+/// a sum that saturates cannot be taken apart again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Used {
+    cpu: u128,
+    memory: u128,
+    ephemeral: u128,
+    pods: u32,
+    replicas: u64,
+}
+
+/// A node of the ledger.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    name: Arc<str>,
+    /// False once the node is deleted while pods still hold something of it.
+    pub(crate) alive: bool,
+    capacity: Capacity,
+    used: Used,
+    extended: Vec<Counter>,
+    pub(crate) cards: Vec<Card>,
+    room: Room,
+}
+
+impl Node {
+    /// The capacity given to cards of unknown memory. Only ratios of it mean anything: it is large
+    /// enough for every fraction of 15 decimals and small enough to add up over a node's cards.
+    const UNKNOWN_MEMORY: Bytes = Bytes(1_000_000_000_000_000);
+
+    pub(crate) fn new(name: Arc<str>) -> Self {
+        Self {
+            name,
+            alive: false,
+            capacity: Capacity::default(),
+            used: Used::default(),
+            extended: Vec::new(),
+            cards: Vec::new(),
+            room: Room::default(),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// Whether it exists in the cluster.
+    pub const fn is_alive(&self) -> bool {
+        self.alive
+    }
+
+    /// What it has.
+    pub const fn capacity(&self) -> &Capacity {
+        &self.capacity
+    }
+
+    /// What is left of it.
+    pub const fn room(&self) -> &Room {
+        &self.room
+    }
+
+    /// All its cards, by index.
+    pub fn cards(&self) -> &[Card] {
+        &self.cards
+    }
+
+    /// CPU and memory that pods take, and how many pods there are.
+    pub fn taken(&self) -> (MilliCpu, Bytes, u32) {
+        let clip = |n: u128| u64::try_from(n).unwrap_or(u64::MAX);
+        (MilliCpu(clip(self.used.cpu)), Bytes(clip(self.used.memory)), self.used.pods)
+    }
+
+    /// The capacity of a card that is free now or comes free; 0 if there are none.
+    pub fn card_size(&self) -> Bytes {
+        match self.capacity.gpus {
+            Gpus::Cards { memory, .. } => memory.unwrap_or(Self::UNKNOWN_MEMORY),
+            Gpus::None | Gpus::Replicas { .. } => Bytes(0),
+        }
+    }
+
+    /// Whether the memory of its cards is known, or only fractions of it.
+    pub const fn knows_card_memory(&self) -> bool {
+        !matches!(self.capacity.gpus, Gpus::Cards { memory: None, .. })
+    }
+
+    /// What is free of an extended resource, and how much of it there is.
+    pub fn extended(&self, resource: ResourceId) -> (u64, u64) {
+        self.extended.iter().find(|c| c.resource == resource).map_or((0, 0), |c| {
+            (u64::try_from(u128::from(c.total).saturating_sub(c.used)).unwrap_or(0), c.total)
+        })
+    }
+
+    /// Whether a card may take a new holder: present now, and of the size the node has now.
+    pub fn is_open(&self, index: usize) -> bool {
+        self.cards.get(index).is_some_and(|c| c.capacity == self.card_size())
+            && index < self.card_count() as usize
+    }
+
+    /// How many cards the node has now.
+    pub const fn card_count(&self) -> u32 {
+        match self.capacity.gpus {
+            Gpus::Cards { count, .. } => count,
+            Gpus::None | Gpus::Replicas { .. } => 0,
+        }
+    }
+
+    pub(crate) fn set_capacity(&mut self, capacity: Capacity) {
+        self.capacity = capacity;
+        for counter in &mut self.extended {
+            counter.total = 0;
+        }
+        for i in 0..self.capacity.extended.len() {
+            let (resource, total) = self.capacity.extended[i];
+            self.counter(resource).total = total;
+        }
+        self.extended.retain(|c| c.total > 0 || c.used > 0);
+        let (count, size) = (self.card_count() as usize, self.card_size());
+        while self.cards.len() > count
+            && self.cards.last().is_some_and(|c| c.state == CardState::Free)
+        {
+            self.cards.pop();
+        }
+        for card in self.cards.iter_mut().filter(|c| c.state == CardState::Free) {
+            card.capacity = size;
+        }
+        while self.cards.len() < count {
+            self.cards.push(Card::free(size));
+        }
+        self.recount();
+    }
+
+    pub(crate) fn take(&mut self, needs: &Needs, replicas: u32) {
+        self.used.cpu += u128::from(needs.cpu.0);
+        self.used.memory += u128::from(needs.memory.0);
+        self.used.ephemeral += u128::from(needs.ephemeral.0);
+        self.used.pods += 1;
+        self.used.replicas += u64::from(replicas);
+        for (resource, n) in &needs.extended {
+            self.counter(*resource).used += u128::from(*n);
+        }
+    }
+
+    pub(crate) fn give_back(&mut self, needs: &Needs, replicas: u32) {
+        self.used.cpu -= u128::from(needs.cpu.0);
+        self.used.memory -= u128::from(needs.memory.0);
+        self.used.ephemeral -= u128::from(needs.ephemeral.0);
+        self.used.pods -= 1;
+        self.used.replicas -= u64::from(replicas);
+        for (resource, n) in &needs.extended {
+            self.counter(*resource).used -= u128::from(*n);
+        }
+        if !needs.extended.is_empty() {
+            self.extended.retain(|c| c.total > 0 || c.used > 0);
+        }
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.used.pods == 0
+    }
+
+    fn counter(&mut self, resource: ResourceId) -> &mut Counter {
+        let at = match self.extended.binary_search_by_key(&resource, |c| c.resource) {
+            Ok(at) => at,
+            Err(at) => {
+                self.extended.insert(at, Counter { resource, total: 0, used: 0 });
+                at
+            }
+        };
+        &mut self.extended[at]
+    }
+
+    pub(crate) fn recount(&mut self) {
+        let left = |total: u64, used: u128| {
+            u64::try_from(u128::from(total).saturating_sub(used)).unwrap_or(0)
+        };
+        let mut room = Room {
+            cpu: MilliCpu(left(self.capacity.cpu.0, self.used.cpu)),
+            memory: Bytes(left(self.capacity.memory.0, self.used.memory)),
+            ephemeral: Bytes(left(self.capacity.ephemeral.0, self.used.ephemeral)),
+            pods: self.capacity.pods.saturating_sub(self.used.pods),
+            ..Room::default()
+        };
+        match self.capacity.gpus {
+            Gpus::None => {}
+            Gpus::Replicas { count } => {
+                let free = u64::from(count).saturating_sub(self.used.replicas);
+                room.whole = u32::try_from(free).unwrap_or(0);
+                room.gpu_used = u64::from(count) - free;
+                room.gpu_total = u64::from(count);
+            }
+            Gpus::Cards { usable, .. } => {
+                let mut free = 0;
+                let mut held = 0;
+                for (index, card) in self.cards.iter().enumerate() {
+                    let used = card.used();
+                    room.gpu_used += used.0;
+                    room.gpu_total += card.capacity.0;
+                    match card.state {
+                        CardState::Free => free += u32::from(self.is_open(index)),
+                        CardState::Whole(_) => held += 1,
+                        CardState::Shared(_) => {
+                            held += 1;
+                            if self.is_open(index) {
+                                room.share = room.share.max(card.capacity.minus(used));
+                            }
+                        }
+                    }
+                }
+                room.whole = free.min(usable.saturating_sub(held));
+            }
+        }
+        self.room = room;
+    }
+}

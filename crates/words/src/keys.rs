@@ -1,0 +1,55 @@
+//! The names of annotations, labels and resources that divvy reads or writes.
+
+/// Annotation: the part of each card a pod asks, a decimal between 0 and 1.
+pub const GPU_FRACTION: &str = "gpu-fraction";
+/// Annotation: the MiB of each card a pod asks.
+pub const GPU_MEMORY: &str = "gpu-memory";
+/// Annotation: on how many cards a pod asks its share.
+pub const FRACTION_DEVICES: &str = "gpu-fraction-num-devices";
+/// Annotation: the container that gets the share.
+pub const FRACTION_CONTAINER: &str = "gpu-fraction-container-name";
+/// Annotation: `"true"` asks for MPS; only valid with a share.
+pub const MPS: &str = "mps";
+/// Annotation on a pod or its controller: `binpack` or `spread`.
+pub const STRATEGY: &str = "scheduling.run.ai/scheduling-strategy";
+/// Annotation that divvy writes with the binding: the cards a pod holds.
+pub const CARDS: &str = "divvy.dev/cards";
+
+/// The annotations that are kept when a manifest is read.
+pub const ANNOTATIONS: [&str; 7] =
+    [GPU_FRACTION, GPU_MEMORY, FRACTION_DEVICES, FRACTION_CONTAINER, MPS, STRATEGY, CARDS];
+
+/// Resource: CPU.
+pub const CPU: &str = "cpu";
+/// Resource: memory.
+pub const MEMORY: &str = "memory";
+/// Resource: local ephemeral storage.
+pub const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
+/// Resource of a node: pod slots.
+pub const PODS: &str = "pods";
+/// Resource: whole GPUs, or replicas of them.
+pub const GPU: &str = "nvidia.com/gpu";
+/// How the names of MIG slice resources begin.
+pub const MIG_PREFIX: &str = "nvidia.com/mig-";
+/// How the names of huge page resources begin.
+pub const HUGE_PAGES_PREFIX: &str = "hugepages-";
+/// How the names of volume count resources begin.
+pub const VOLUMES_PREFIX: &str = "attachable-volumes-";
+
+/// Node label: memory of one card in MiB.
+pub const LABEL_GPU_MEMORY: &str = "nvidia.com/gpu.memory";
+/// Node label: how many cards there are.
+pub const LABEL_GPU_COUNT: &str = "nvidia.com/gpu.count";
+/// Node label: the model of the cards.
+pub const LABEL_GPU_PRODUCT: &str = "nvidia.com/gpu.product";
+/// Node label: how many replicas the device plugin makes of each card.
+pub const LABEL_GPU_REPLICAS: &str = "nvidia.com/gpu.replicas";
+/// What the product label contains when its GPUs are MIG slices.
+pub const MIG_PRODUCT: &str = "-MIG-";
+
+/// The only field that node affinity can match.
+pub const FIELD_NODE_NAME: &str = "metadata.name";
+/// The key of the configuration in a ConfigMap.
+pub const CONFIG_FILE: &str = "config.yaml";
+/// The namespace of objects that name none.
+pub const DEFAULT_NAMESPACE: &str = "default";

@@ -1,0 +1,5 @@
+//! words
+pub mod keys;
+pub mod manifest;
+mod quantity;
+pub use quantity::{Amount, Quantity, QuantityError, WrittenAmount};

@@ -1,0 +1,275 @@
+//! Kubernetes objects as far as divvy reads them. Unknown fields are skipped, `null` is absent.
+
+mod lenient;
+mod map;
+mod object;
+
+pub use map::{ResourceList, ResourceName, Text, Texts};
+pub use object::{Content, Kind, Object};
+
+use lenient::{boolean, integer, length, list, or_default, text, texts};
+use serde::Deserialize;
+
+/// `metadata` of any object. Absent strings are empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+pub struct Metadata {
+    /// Name.
+    #[serde(deserialize_with = "text")]
+    pub name: Box<str>,
+    /// What the API server makes a name from.
+    #[serde(deserialize_with = "text")]
+    pub generate_name: Box<str>,
+    /// Namespace.
+    #[serde(deserialize_with = "text")]
+    pub namespace: Box<str>,
+    /// Labels.
+    pub labels: Texts,
+    /// The annotations of [`crate::keys::ANNOTATIONS`], and any that is not a string.
+    #[serde(deserialize_with = "map::annotations")]
+    pub annotations: Texts,
+    /// When it was created, in RFC 3339.
+    #[serde(deserialize_with = "text")]
+    pub creation_timestamp: Box<str>,
+    /// When its deletion was asked, in RFC 3339.
+    #[serde(deserialize_with = "text")]
+    pub deletion_timestamp: Box<str>,
+    /// What it belongs to.
+    #[serde(deserialize_with = "list")]
+    pub owner_references: Vec<OwnerReference>,
+}
+
+/// One of `metadata.ownerReferences`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+pub struct OwnerReference {
+    /// Kind of the owner.
+    #[serde(deserialize_with = "text")]
+    pub kind: Box<str>,
+    /// Name of the owner.
+    #[serde(deserialize_with = "text")]
+    pub name: Box<str>,
+    /// Whether this is the controller that made the object.
+    #[serde(deserialize_with = "boolean")]
+    pub controller: bool,
+}
+
+/// `spec` of a pod or of a controller's template.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+pub struct PodManifest {
+    /// Containers.
+    #[serde(deserialize_with = "list")]
+    pub containers: Vec<Container>,
+    /// Init containers, sidecars among them.
+    #[serde(deserialize_with = "list")]
+    pub init_containers: Vec<Container>,
+    /// The node it is bound to, or asks for.
+    #[serde(deserialize_with = "text")]
+    pub node_name: Box<str>,
+    /// Labels a node must have.
+    pub node_selector: Texts,
+    /// Affinity.
+    pub affinity: Option<Box<Affinity>>,
+    /// Tolerations.
+    #[serde(deserialize_with = "list")]
+    pub tolerations: Vec<TolerationManifest>,
+    /// Scheduling gates.
+    #[serde(deserialize_with = "list")]
+    pub scheduling_gates: Vec<Named>,
+    /// Priority, as the API server fills it in.
+    #[serde(deserialize_with = "integer")]
+    pub priority: Option<i32>,
+    /// Priority class.
+    #[serde(deserialize_with = "text")]
+    pub priority_class_name: Box<str>,
+    /// Which scheduler places it.
+    #[serde(deserialize_with = "text")]
+    pub scheduler_name: Box<str>,
+    /// What the pod takes besides its containers.
+    pub overhead: ResourceList,
+    /// Resources of the pod as a whole.
+    pub resources: Option<Box<Resources>>,
+    /// How many resource claims it has.
+    #[serde(deserialize_with = "length")]
+    pub resource_claims: usize,
+}
+
+/// A container or init container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+pub struct Container {
+    /// Name.
+    #[serde(deserialize_with = "text")]
+    pub name: Box<str>,
+    /// Resources.
+    #[serde(deserialize_with = "or_default")]
+    pub resources: Resources,
+    /// `Always` makes a sidecar of an init container.
+    #[serde(deserialize_with = "text")]
+    pub restart_policy: Box<str>,
+}
+
+/// `resources` of a container or a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, expecting = "an object")]
+pub struct Resources {
+    /// What it asks.
+    pub requests: ResourceList,
+    /// What it may use.
+    pub limits: ResourceList,
+}
+
+/// An object of which only the name is read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, expecting = "an object")]
+pub struct Named {
+    /// The name.
+    #[serde(deserialize_with = "text")]
+    pub name: Box<str>,
+}
+
+/// `spec.affinity`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+pub struct Affinity {
+    /// Affinity to nodes.
+    pub node_affinity: Option<NodeAffinity>,
+}
+
+/// `spec.affinity.nodeAffinity`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, expecting = "an object")]
+pub struct NodeAffinity {
+    /// Where it may run.
+    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
+    pub required: Option<NodeSelector>,
+    /// Where it would rather run.
+    #[serde(rename = "preferredDuringSchedulingIgnoredDuringExecution")]
+    #[serde(deserialize_with = "list")]
+    pub preferred: Vec<Preference>,
+}
+
+/// Node selector terms, of which one must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+pub struct NodeSelector {
+    /// The terms.
+    #[serde(deserialize_with = "list")]
+    pub node_selector_terms: Vec<SelectorTerm>,
+}
+
+/// A preferred term.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, expecting = "an object")]
+pub struct Preference {
+    /// How much it counts, 1 to 100.
+    #[serde(deserialize_with = "integer")]
+    pub weight: Option<i32>,
+    /// The term.
+    #[serde(deserialize_with = "or_default")]
+    pub preference: SelectorTerm,
+}
+
+/// A node selector term: all of it must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+pub struct SelectorTerm {
+    /// Conditions on labels.
+    #[serde(deserialize_with = "list")]
+    pub match_expressions: Vec<Expression>,
+    /// Conditions on `metadata.name`.
+    #[serde(deserialize_with = "list")]
+    pub match_fields: Vec<Expression>,
+}
+
+/// One condition.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, expecting = "an object")]
+pub struct Expression {
+    /// Label or field.
+    #[serde(deserialize_with = "text")]
+    pub key: Box<str>,
+    /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`.
+    #[serde(deserialize_with = "text")]
+    pub operator: Box<str>,
+    /// Values.
+    #[serde(deserialize_with = "texts")]
+    pub values: Vec<Box<str>>,
+}
+
+/// One of `spec.tolerations`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, expecting = "an object")]
+pub struct TolerationManifest {
+    /// Key; empty for every key.
+    #[serde(deserialize_with = "text")]
+    pub key: Box<str>,
+    /// `Equal` or `Exists`.
+    #[serde(deserialize_with = "text")]
+    pub operator: Box<str>,
+    /// Value.
+    #[serde(deserialize_with = "text")]
+    pub value: Box<str>,
+    /// Effect; empty for every effect.
+    #[serde(deserialize_with = "text")]
+    pub effect: Box<str>,
+}
+
+/// `spec` of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, expecting = "an object")]
+pub struct NodeManifest {
+    /// Whether it is cordoned.
+    #[serde(deserialize_with = "boolean")]
+    pub unschedulable: bool,
+    /// Taints; their `operator` is always empty.
+    #[serde(deserialize_with = "list")]
+    pub taints: Vec<TolerationManifest>,
+}
+
+/// `status` of a node or pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, expecting = "an object")]
+pub struct Status {
+    /// What a node has.
+    pub capacity: Option<ResourceList>,
+    /// What a node has for pods.
+    pub allocatable: Option<ResourceList>,
+    /// How far a pod is.
+    #[serde(deserialize_with = "text")]
+    pub phase: Box<str>,
+}
+
+/// `spec` of what makes pods: Deployment, StatefulSet, ReplicaSet, Job, DaemonSet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, expecting = "an object")]
+pub struct WorkloadManifest {
+    /// How many pods.
+    #[serde(deserialize_with = "integer")]
+    pub replicas: Option<i32>,
+    /// How many pods of a Job at a time.
+    #[serde(deserialize_with = "integer")]
+    pub parallelism: Option<i32>,
+    /// How many pods of a Job altogether.
+    #[serde(deserialize_with = "integer")]
+    pub completions: Option<i32>,
+    /// Whether a Job makes no pods for now.
+    #[serde(deserialize_with = "boolean")]
+    pub suspend: bool,
+    /// Its pods.
+    #[serde(deserialize_with = "or_default")]
+    pub template: Template,
+}
+
+/// `spec.template`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, expecting = "an object")]
+pub struct Template {
+    /// Labels and annotations of the pods.
+    #[serde(deserialize_with = "or_default")]
+    pub metadata: Metadata,
+    /// The pods.
+    #[serde(deserialize_with = "or_default")]
+    pub spec: PodManifest,
+}

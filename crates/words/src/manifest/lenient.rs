@@ -1,0 +1,167 @@
+//! How single fields are read: `null` is the same as absent, a wrong type is an error that says
+//! what is expected. Strings are strings: YAML libraries would take `name: 1` as "1", the
+//! Kubernetes API does not.
+
+use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
+use std::fmt;
+use std::marker::PhantomData;
+
+/// A field whose `null` is its default.
+pub(super) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// A string; empty if absent.
+pub(super) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<str>, D::Error> {
+    struct Text;
+    impl Visitor<'_> for Text {
+        type Value = Box<str>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a string")
+        }
+        fn visit_str<E>(self, text: &str) -> Result<Box<str>, E> {
+            Ok(text.into())
+        }
+        fn visit_string<E>(self, text: String) -> Result<Box<str>, E> {
+            Ok(text.into())
+        }
+        fn visit_unit<E>(self) -> Result<Box<str>, E> {
+            Ok(Box::default())
+        }
+    }
+    deserializer.deserialize_any(Text)
+}
+
+/// A list of strings.
+pub(super) fn texts<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Box<str>>, D::Error> {
+    #[derive(Default)]
+    struct Item(Box<str>);
+    impl<'de> Deserialize<'de> for Item {
+        fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+            text(d).map(Self)
+        }
+    }
+    Ok(list::<D, Item>(d)?.into_iter().map(|item| item.0).collect())
+}
+
+/// A list; `null` in it is an empty element.
+pub(super) fn list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    struct List<T>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for List<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list")
+        }
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<T>, A::Error> {
+            let mut items = Vec::new();
+            while let Some(item) = seq.next_element::<Option<T>>()? {
+                items.push(item.unwrap_or_default());
+            }
+            items.shrink_to_fit();
+            Ok(items)
+        }
+        fn visit_unit<E>(self) -> Result<Vec<T>, E> {
+            Ok(Vec::new())
+        }
+    }
+    deserializer.deserialize_any(List(PhantomData))
+}
+
+/// How many elements a list has.
+pub(super) fn length<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    #[derive(Default, serde::Deserialize)]
+    #[serde(expecting = "an object")]
+    struct Nothing {}
+    Ok(list::<D, Nothing>(deserializer)?.len())
+}
+
+/// A 32-bit integer, as all counts in Kubernetes manifests are.
+pub(super) fn integer<'de, D: Deserializer<'de>>(d: D) -> Result<Option<i32>, D::Error> {
+    struct Integer;
+    impl Visitor<'_> for Integer {
+        type Value = Option<i32>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an integer from -2147483648 to 2147483647")
+        }
+        fn visit_i64<E: de::Error>(self, n: i64) -> Result<Option<i32>, E> {
+            let refused = |_| E::invalid_value(de::Unexpected::Signed(n), &self);
+            i32::try_from(n).map(Some).map_err(refused)
+        }
+        fn visit_u64<E: de::Error>(self, n: u64) -> Result<Option<i32>, E> {
+            let refused = |_| E::invalid_value(de::Unexpected::Unsigned(n), &self);
+            i32::try_from(n).map(Some).map_err(refused)
+        }
+        fn visit_unit<E>(self) -> Result<Option<i32>, E> {
+            Ok(None)
+        }
+    }
+    d.deserialize_any(Integer)
+}
+
+/// `true` or `false`.
+pub(super) fn boolean<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    struct Boolean;
+    impl Visitor<'_> for Boolean {
+        type Value = bool;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("true or false")
+        }
+        fn visit_bool<E>(self, b: bool) -> Result<bool, E> {
+            Ok(b)
+        }
+        fn visit_unit<E>(self) -> Result<bool, E> {
+            Ok(false)
+        }
+    }
+    deserializer.deserialize_any(Boolean)
+}
+
+/// A key of an object, borrowed from the text where the format can: most keys are only compared.
+pub(super) enum Key<'de> {
+    Borrowed(&'de str),
+    Owned(String),
+}
+
+impl Key<'_> {
+    pub(super) fn as_str(&self) -> &str {
+        match self {
+            Self::Borrowed(text) => text,
+            Self::Owned(text) => text,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Key<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct KeyVisitor;
+        impl<'de> Visitor<'de> for KeyVisitor {
+            type Value = Key<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string as key")
+            }
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Key<'de>, E> {
+                Ok(Key::Borrowed(text))
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Key<'de>, E> {
+                Ok(Key::Owned(text.to_owned()))
+            }
+            fn visit_string<E>(self, text: String) -> Result<Key<'de>, E> {
+                Ok(Key::Owned(text))
+            }
+        }
+        deserializer.deserialize_str(KeyVisitor)
+    }
+}

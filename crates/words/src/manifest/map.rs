@@ -1,0 +1,229 @@
+//! Labels, annotations and resource lists: small maps, read into sorted vectors.
+
+use super::lenient::Key;
+use crate::keys;
+use crate::quantity::{Amount, Quantity, WrittenAmount};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use std::borrow::Cow;
+use std::fmt;
+
+/// A value that should be a string, and remembers if it was not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Text {
+    text: Box<str>,
+    written: Written,
+}
+
+/// What a [`Text`] was in the manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Written {
+    String,
+    Number,
+    Boolean,
+    List,
+    Object,
+}
+
+impl Text {
+    /// The text, also of a number or a boolean.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// What is wrong if it was not a string; `what` is what such values are called.
+    fn problem(&self, what: &str) -> Option<String> {
+        let (text, written) = (&self.text, self.written);
+        Some(match written {
+            Written::String => return None,
+            Written::Number | Written::Boolean => {
+                let kind = if written == Written::Number { "number" } else { "boolean" };
+                format!("{text} is a {kind}; {what} are strings, write \"{text}\"")
+            }
+            Written::List => format!("a list is given; {what} are strings"),
+            Written::Object => format!("an object is given; {what} are strings"),
+        })
+    }
+}
+
+/// `None` for `null`.
+struct MaybeText(Option<Text>);
+
+impl<'de> Deserialize<'de> for MaybeText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextVisitor;
+        fn some<E>(text: impl Into<Box<str>>, written: Written) -> Result<MaybeText, E> {
+            Ok(MaybeText(Some(Text { text: text.into(), written })))
+        }
+        impl<'de> Visitor<'de> for TextVisitor {
+            type Value = MaybeText;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+            fn visit_str<E>(self, text: &str) -> Result<MaybeText, E> {
+                some(text, Written::String)
+            }
+            fn visit_string<E>(self, text: String) -> Result<MaybeText, E> {
+                some(text, Written::String)
+            }
+            fn visit_bool<E>(self, b: bool) -> Result<MaybeText, E> {
+                some(if b { "true" } else { "false" }, Written::Boolean)
+            }
+            fn visit_i64<E>(self, n: i64) -> Result<MaybeText, E> {
+                some(n.to_string(), Written::Number)
+            }
+            fn visit_u64<E>(self, n: u64) -> Result<MaybeText, E> {
+                some(n.to_string(), Written::Number)
+            }
+            fn visit_f64<E>(self, n: f64) -> Result<MaybeText, E> {
+                // `Debug` writes 1e300 where `Display` would write 301 digits.
+                some(format!("{n:?}"), Written::Number)
+            }
+            fn visit_unit<E>(self) -> Result<MaybeText, E> {
+                Ok(MaybeText(None))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<MaybeText, A::Error> {
+                while seq.next_element::<IgnoredAny>()?.is_some() {}
+                some("", Written::List)
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<MaybeText, A::Error> {
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                some("", Written::Object)
+            }
+        }
+        deserializer.deserialize_any(TextVisitor)
+    }
+}
+
+/// Strings by key, sorted: labels, annotations, node selectors.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Texts(Box<[(Box<str>, Text)]>);
+
+impl Texts {
+    /// The value of a key.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        let at = self.0.binary_search_by(|(k, _)| k.as_ref().cmp(key)).ok()?;
+        self.0.get(at).map(|(_, text)| text.as_str())
+    }
+
+    /// All of them, by key.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, text)| (key.as_ref(), text.as_str()))
+    }
+
+    /// What is wrong with the first value that is no string. `field` is where the map stands and
+    /// `what` is what its values are called.
+    pub fn problem(&self, field: &str, what: &str) -> Option<String> {
+        self.0.iter().find_map(|(key, text)| {
+            Some(format!("{field}[\"{key}\"]: {}", text.problem(what)?))
+        })
+    }
+}
+
+/// Reads string values and leaves out those whose key and value `keep` does not want.
+fn read_texts<'de, D: Deserializer<'de>>(d: D, keep: fn(&str) -> bool) -> Result<Texts, D::Error> {
+    struct TextsVisitor(fn(&str) -> bool);
+    impl<'de> Visitor<'de> for TextsVisitor {
+        type Value = Texts;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object of strings")
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Texts, A::Error> {
+            let mut all: Vec<(Box<str>, Text)> = Vec::new();
+            while let Some(key) = map.next_key::<Key<'de>>()? {
+                let value = map.next_value::<MaybeText>()?.0;
+                if let Some(text) = value
+                    && (text.written != Written::String || (self.0)(key.as_str()))
+                {
+                    all.push((key.as_str().into(), text));
+                }
+            }
+            all.sort_by(|a, b| a.0.cmp(&b.0));
+            // Of a key that is given twice the last one counts, as in JSON.
+            all.reverse();
+            all.dedup_by(|later, first| later.0 == first.0);
+            all.reverse();
+            Ok(Texts(all.into()))
+        }
+        fn visit_unit<E>(self) -> Result<Texts, E> {
+            Ok(Texts::default())
+        }
+    }
+    d.deserialize_any(TextsVisitor(keep))
+}
+
+impl<'de> Deserialize<'de> for Texts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        read_texts(deserializer, |_| true)
+    }
+}
+
+/// Annotations are often far larger than the rest of a pod: only those that divvy reads are kept,
+/// and those that are wrong.
+pub(super) fn annotations<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Texts, D::Error> {
+    read_texts(deserializer, |key| keys::ANNOTATIONS.contains(&key))
+}
+
+/// The name of a resource; the frequent ones take no memory.
+pub type ResourceName = Cow<'static, str>;
+
+/// Amounts by resource name, in the order of the manifest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResourceList(Box<[(ResourceName, Amount)]>);
+
+impl ResourceList {
+    /// The amount of a resource as written.
+    pub fn amount(&self, name: &str) -> Option<&Amount> {
+        self.0.iter().find(|(n, _)| n == name).map(|(_, amount)| amount)
+    }
+
+    /// The quantity of a resource, if there is one and it is valid.
+    pub fn get(&self, name: &str) -> Option<Quantity> {
+        self.amount(name)?.as_ref().ok().copied()
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Amount)> {
+        self.0.iter().map(|(name, amount)| (name.as_ref(), amount))
+    }
+
+    /// Whether none is given.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+fn resource_name(key: &Key<'_>) -> ResourceName {
+    [keys::CPU, keys::MEMORY, keys::GPU, keys::EPHEMERAL_STORAGE, keys::PODS]
+        .into_iter()
+        .find(|known| *known == key.as_str())
+        .map_or_else(|| Cow::Owned(key.as_str().to_owned()), Cow::Borrowed)
+}
+
+impl<'de> Deserialize<'de> for ResourceList {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ListVisitor;
+        impl<'de> Visitor<'de> for ListVisitor {
+            type Value = ResourceList;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of quantities")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ResourceList, A::Error> {
+                let mut all: Vec<(ResourceName, Amount)> = Vec::new();
+                while let Some(key) = map.next_key::<Key<'de>>()? {
+                    let Some(WrittenAmount(amount)) = map.next_value()? else { continue };
+                    let name = resource_name(&key);
+                    all.retain(|(n, _)| *n != name);
+                    all.push((name, amount));
+                }
+                Ok(ResourceList(all.into()))
+            }
+            fn visit_unit<E>(self) -> Result<ResourceList, E> {
+                Ok(ResourceList::default())
+            }
+        }
+        deserializer.deserialize_any(ListVisitor)
+    }
+}

@@ -1,0 +1,219 @@
+//! One object of any kind. Which fields there are depends on the kind, so the kind is looked at
+//! first; where it stands behind the fields, these wait for it as untyped values.
+
+use super::lenient::{Key, integer, list};
+use super::{Metadata, NodeManifest, PodManifest, Status, Texts, WorkloadManifest};
+use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::Value;
+use std::fmt;
+
+/// A Kubernetes object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Object {
+    /// `apiVersion`, often not needed.
+    pub api_version: Box<str>,
+    /// `kind` as written; never empty.
+    pub kind: Box<str>,
+    /// `metadata`.
+    pub metadata: Metadata,
+    /// The rest, by kind.
+    pub content: Content,
+}
+
+/// What an object holds besides its metadata.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Content {
+    /// A pod: its spec and `status.phase`.
+    Pod(Box<PodManifest>, Box<str>),
+    /// A node: its spec, and its status if it has one.
+    Node(Box<(NodeManifest, Option<Status>)>),
+    /// A controller of pods.
+    Workload(Box<WorkloadManifest>),
+    /// A priority class.
+    PriorityClass {
+        /// The priority.
+        value: i32,
+        /// Whether it is that of pods that name no class.
+        global_default: bool,
+    },
+    /// The data of a ConfigMap.
+    ConfigMap(Texts),
+    /// Objects.
+    List(Vec<Object>),
+    /// A kind that divvy does not read.
+    #[default]
+    Other,
+}
+
+/// The kinds that divvy reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Pod.
+    Pod,
+    /// Node.
+    Node,
+    /// Deployment, StatefulSet, ReplicaSet, ReplicationController, Job or DaemonSet.
+    Workload,
+    /// PriorityClass.
+    PriorityClass,
+    /// ConfigMap.
+    ConfigMap,
+    /// Any kind that ends in `List`.
+    List,
+}
+
+impl Kind {
+    /// The kind by its name and the group of its `apiVersion`, for other projects have a Job or
+    /// a Node too. An absent `apiVersion` is taken as the right one.
+    pub fn of(kind: &str, api_version: &str) -> Option<Self> {
+        let (found, group) = match kind {
+            "Pod" => (Self::Pod, ""),
+            "Node" => (Self::Node, ""),
+            "ConfigMap" => (Self::ConfigMap, ""),
+            "ReplicationController" => (Self::Workload, ""),
+            "Deployment" | "StatefulSet" | "ReplicaSet" | "DaemonSet" => (Self::Workload, "apps"),
+            "Job" => (Self::Workload, "batch"),
+            "PriorityClass" => (Self::PriorityClass, "scheduling.k8s.io"),
+            _ if kind.ends_with("List") => return Some(Self::List),
+            _ => return None,
+        };
+        let given = api_version.split_once('/').map_or("", |(group, _)| group);
+        (given == group || api_version.is_empty()).then_some(found)
+    }
+}
+
+/// The fields that mean something else in every kind.
+const FIELDS: [&str; 6] = ["spec", "status", "value", "globalDefault", "items", "data"];
+
+/// Those fields, as far as they were read.
+#[derive(Default)]
+struct Fields {
+    pod: Option<Box<PodManifest>>,
+    node: Option<NodeManifest>,
+    workload: Option<Box<WorkloadManifest>>,
+    status: Option<Status>,
+    value: Option<i32>,
+    global_default: bool,
+    data: Texts,
+    items: Vec<Object>,
+}
+
+impl Fields {
+    /// Reads the field `name`, if this kind has one; tells whether it did.
+    fn read<'de, D>(&mut self, kind: Option<Kind>, name: &str, value: D) -> Result<(), D::Error>
+    where
+        D: Deserializer<'de>,
+    {
+        match (kind, name) {
+            (Some(Kind::Pod), "spec") => self.pod = Option::deserialize(value)?,
+            (Some(Kind::Node), "spec") => self.node = Option::deserialize(value)?,
+            (Some(Kind::Workload), "spec") => self.workload = Option::deserialize(value)?,
+            (Some(Kind::Pod | Kind::Node), "status") => self.status = Option::deserialize(value)?,
+            (Some(Kind::PriorityClass), "value") => self.value = integer(value)?,
+            (Some(Kind::PriorityClass), "globalDefault") => {
+                self.global_default = super::lenient::boolean(value)?;
+            }
+            (Some(Kind::ConfigMap), "data") => self.data = Texts::deserialize(value)?,
+            (Some(Kind::List), "items") => self.items = list(value)?,
+            _ => {
+                IgnoredAny::deserialize(value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn into_content(self, kind: Option<Kind>) -> Content {
+        match kind {
+            Some(Kind::Pod) => Content::Pod(
+                self.pod.unwrap_or_default(),
+                self.status.map(|status| status.phase).unwrap_or_default(),
+            ),
+            Some(Kind::Node) => {
+                Content::Node(Box::new((self.node.unwrap_or_default(), self.status)))
+            }
+            Some(Kind::Workload) => Content::Workload(self.workload.unwrap_or_default()),
+            Some(Kind::PriorityClass) => Content::PriorityClass {
+                value: self.value.unwrap_or_default(),
+                global_default: self.global_default,
+            },
+            Some(Kind::ConfigMap) => Content::ConfigMap(self.data),
+            Some(Kind::List) => Content::List(self.items),
+            None => Content::Other,
+        }
+    }
+}
+
+/// Reads one value of [`Fields`] in place.
+struct FieldSeed<'a>(&'a mut Fields, Option<Kind>, &'a str);
+
+impl<'de> de::DeserializeSeed<'de> for FieldSeed<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        self.0.read(self.1, self.2, deserializer)
+    }
+}
+
+/// A string of the object's head; `null` is absent.
+#[derive(Default)]
+struct Head(Box<str>);
+
+impl<'de> Deserialize<'de> for Head {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        super::lenient::text(deserializer).map(Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Object {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ObjectVisitor;
+        impl<'de> Visitor<'de> for ObjectVisitor {
+            type Value = Object;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a Kubernetes object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
+                let mut object = Object::default();
+                let mut fields = Fields::default();
+                let mut waiting: Vec<(&'static str, Value)> = Vec::new();
+                while let Some(key) = map.next_key::<Key<'de>>()? {
+                    let field = FIELDS.iter().find(|field| **field == key.as_str());
+                    match (key.as_str(), field) {
+                        ("apiVersion", _) => object.api_version = map.next_value::<Head>()?.0,
+                        ("kind", _) => object.kind = map.next_value::<Head>()?.0,
+                        ("metadata", _) => {
+                            let metadata: Option<Metadata> = map.next_value()?;
+                            object.metadata = metadata.unwrap_or_default();
+                        }
+                        // kubectl sorts keys, so the items of a List stand before its kind.
+                        (_, Some(&"items")) => {
+                            map.next_value_seed(FieldSeed(&mut fields, Some(Kind::List), "items"))?;
+                        }
+                        (_, Some(field)) if object.kind.is_empty() || object.api_version.is_empty() => {
+                            waiting.push((field, map.next_value()?));
+                        }
+                        (_, Some(field)) => {
+                            let kind = Kind::of(&object.kind, &object.api_version);
+                            map.next_value_seed(FieldSeed(&mut fields, kind, field))?;
+                        }
+                        (_, None) => {
+                            map.next_value::<IgnoredAny>()?;
+                        }
+                    }
+                }
+                if object.kind.is_empty() {
+                    return Err(de::Error::missing_field("kind"));
+                }
+                let kind = Kind::of(&object.kind, &object.api_version);
+                for (field, value) in waiting {
+                    fields.read(kind, field, value).map_err(de::Error::custom)?;
+                }
+                object.content = fields.into_content(kind);
+                Ok(object)
+            }
+        }
+        deserializer.deserialize_map(ObjectVisitor)
+    }
+}
