@@ -27,7 +27,9 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         return Ok(());
     }
     println!("One core, nodes of five kinds, binpack. A decision is a bind or a refusal.");
-    println!("scan: the same decision by a plain scan of all nodes, on a sample; placements must agree.");
+    println!(
+        "scan: the same decision by a plain scan of all nodes, on a sample; placements must agree."
+    );
     println!();
     println!(
         "{:>8} {:<12} {:<6} {:>10} {:>12} {:>11} {:>9} {:>8}",

@@ -415,9 +415,20 @@ impl Scheduler {
             self.drain(id, limit, &mut plan);
         }
         for id in std::mem::take(&mut self.unreported) {
-            self.report(id, &mut plan);
+            if self.is_stuck(id) {
+                self.report(id, &mut plan);
+            }
         }
         plan
+    }
+
+    /// Whether a pod cannot be placed as things are. The id may meanwhile be another pod's.
+    fn is_stuck(&self, id: PodId) -> bool {
+        match self.pods.get(id).map(|p| &p.state) {
+            Some(State::Waiting(shape)) => self.shapes.get(*shape).is_some_and(|s| s.parked),
+            Some(State::Gated(_) | State::Invalid(_)) => true,
+            Some(State::Held | State::Astray) | None => false,
+        }
     }
 
     /// Places pods of one shape until one does not fit or a pod of another shape has its turn.
@@ -467,7 +478,7 @@ impl Scheduler {
     }
 
     fn report(&mut self, id: PodId, plan: &mut Plan) {
-        if let Some(pod) = self.pods.get_mut(id).filter(|p| !p.reported && p.state != State::Held) {
+        if let Some(pod) = self.pods.get_mut(id).filter(|p| !p.reported) {
             pod.reported = true;
             plan.effects.push(PlanEffect::Report { pod: pod.key.clone() });
         }

@@ -66,7 +66,7 @@ pub(crate) fn score(
         Request::Whole(_) => (not_full, false),
         Request::Share { .. } => {
             let packing = !spread && strategies.card == Strategy::Binpack;
-            (not_full, packing && node.room().share >= share && node.room().share.0 > 0)
+            (not_full, packing && node.room().share >= share)
         }
     };
     let fullness = used.weighted(config);

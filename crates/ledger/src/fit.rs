@@ -102,15 +102,7 @@ impl Node {
                     return Err(self.too_few_whole(asked));
                 }
             }
-            Request::Share { portion, cards } => {
-                let fits_one = room.share >= share || room.whole > 0;
-                // Zero bytes would fit a node with no card at all: the count of cards decides.
-                let is_open = self.card_count() > 0 && share <= self.card_size();
-                let is_sized = matches!(portion, Portion::Fraction(_)) || self.knows_card_memory();
-                if !is_open || !is_sized || !fits_one || cards > 1 {
-                    self.shares_fit(portion, cards, share)?;
-                }
-            }
+            Request::Share { portion, cards } => self.shares_fit(portion, cards, share)?,
         }
         for (resource, asked) in &needs.extended {
             let (free, _) = self.extended(*resource);
@@ -151,7 +143,6 @@ impl Node {
         }
     }
 
-    /// The whole question for shares, with the reason; `fit` answers the common cases first.
     fn shares_fit(&self, portion: Portion, asked: u32, share: Bytes) -> Result<(), Shortage> {
         let (count, usable) = match self.capacity().gpus {
             Gpus::None | Gpus::Cards { count: 0, .. } => return Err(Shortage::NoGpu),
@@ -171,16 +162,15 @@ impl Node {
         if asked > usable {
             return Err(Shortage::NotAllocatable { cards: count, usable });
         }
-        let free = self.room().whole;
-        let joinable = (0..self.cards().len()).filter(|i| self.can_join(*i, share)).count();
-        let fitting = free + u32::try_from(joinable).unwrap_or(u32::MAX);
-        if fitting >= asked {
-            Ok(())
-        } else if asked == 1 {
-            Err(Shortage::FreeShare { largest: self.room().share, asked: share, card })
-        } else {
-            Err(Shortage::FreeShares { fitting, asked })
+        let room = self.room();
+        if asked == 1 {
+            let fits = room.whole > 0 || room.share >= share;
+            let shortage = Shortage::FreeShare { largest: room.share, asked: share, card };
+            return if fits { Ok(()) } else { Err(shortage) };
         }
+        let joinable = (0..self.cards().len()).filter(|i| self.can_join(*i, share)).count();
+        let fitting = room.whole + u32::try_from(joinable).unwrap_or(u32::MAX);
+        if fitting >= asked { Ok(()) } else { Err(Shortage::FreeShares { fitting, asked }) }
     }
 
     /// Whether a share of this size fits on a card that is already shared.

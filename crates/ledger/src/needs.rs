@@ -30,10 +30,11 @@ pub enum Portion {
 }
 
 impl Portion {
-    /// The share's size on a card of this capacity.
+    /// The share's size on a card of this capacity: a fraction is rounded down, but a share is
+    /// never nothing.
     pub fn of(self, card: Bytes) -> Bytes {
         match self {
-            Self::Fraction(f) => f.of(card),
+            Self::Fraction(f) => f.of(card).max(Bytes(1)),
             Self::Memory(b) => b,
         }
     }

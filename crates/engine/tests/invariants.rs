@@ -1,0 +1,236 @@
+//! What must hold after every event and pass, over long random sequences.
+
+mod common;
+use common::*;
+use divvy_engine::*;
+use divvy_ledger::*;
+use proptest::prelude::{
+    Just, ProptestConfig, any, prop, prop_assert, prop_assert_eq, prop_oneof, proptest,
+};
+use proptest::strategy::Strategy as _;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Node(u8, u8, u8),
+    NodeGone(u8),
+    Pod(u8, u8, i32),
+    PodGone(u8),
+    Pass(usize),
+    Configure(bool, bool),
+}
+
+fn steps() -> impl proptest::strategy::Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        3 => (0u8..12, 0u8..6, 0u8..5).prop_map(|(a, b, c)| Step::Node(a, b, c)),
+        1 => (0u8..12).prop_map(Step::NodeGone),
+        12 => (0u8..60, 0u8..24, -1i32..2).prop_map(|(a, b, c)| Step::Pod(a, b, c)),
+        6 => (0u8..60).prop_map(Step::PodGone),
+        6 => prop_oneof![Just(1usize), Just(3), Just(usize::MAX)].prop_map(Step::Pass),
+        1 => (any::<bool>(), any::<bool>()).prop_map(|(a, b)| Step::Configure(a, b)),
+    ];
+    prop::collection::vec(step, 1..200)
+}
+
+fn node_record(name: u8, gpus: u8, facts: u8) -> NodeRecord {
+    let gpus = match gpus {
+        0 => Gpus::None,
+        1 => Gpus::Replicas { count: 3 },
+        2 => Gpus::Cards { count: 2, usable: 1, memory: Some(Bytes(15 * GIB)) },
+        3 => Gpus::Cards { count: 2, usable: 2, memory: None },
+        4 => cards(4, 40),
+        _ => cards(8, 80),
+    };
+    let mut record = node(&format!("n{name:02}"), gpus);
+    record.extended = vec![("rdma/nic".into(), u64::from(facts))];
+    let taint = |effect| vec![Taint { key: "t".into(), value: "".into(), effect }];
+    match facts {
+        1 => record.facts.labels = vec![("pool".into(), "ml".into())],
+        2 => record.facts.taints = taint(Effect::NoSchedule),
+        3 => record.facts.taints = taint(Effect::PreferNoSchedule),
+        4 => record.facts.unschedulable = true,
+        _ => {}
+    }
+    record
+}
+
+fn spec(kind: u8) -> PodSpec {
+    let mut spec = match kind % 12 {
+        0 => fraction("0.5"),
+        1 => fraction("0.3333333333333333333"),
+        2 => fractions("0.25", 2),
+        3 => memory(4_000),
+        4 => memory(30_000),
+        5 => whole(1),
+        6 => whole(4),
+        7 => cpu(1_500),
+        8 => cpu(60_000),
+        9 => PodSpec { extended: vec![("rdma/nic".into(), 2)], ..cpu(10) },
+        10 => PodSpec { strategy: Some(Strategy::Spread), ..fraction("0.1") },
+        _ => fraction("0.9"),
+    };
+    match kind / 12 {
+        0 => {}
+        _ if kind.is_multiple_of(3) => spec.rules.selector.push(("pool".into(), "ml".into())),
+        _ if kind % 3 == 1 => {
+            spec.rules.tolerations.push(Toleration { key: None, value: None, effect: None });
+        }
+        _ => spec.rules.node_name = Some(format!("n{:02}", kind % 12).into()),
+    }
+    spec
+}
+
+fn apply(scheduler: &mut Scheduler, step: &Step) -> Plan {
+    let name = |n: &u8| format!("p{n:02}");
+    match step {
+        Step::Node(n, gpus, facts) => {
+            scheduler.apply(Event::Node(Box::new(node_record(*n, *gpus, *facts)))).unwrap();
+        }
+        Step::NodeGone(n) => scheduler.apply(Event::NodeGone(format!("n{n:02}"))).unwrap(),
+        Step::Pod(n, kind, priority) => {
+            let held = scheduler.holding(&PodKey::new("ml", &name(n))).is_some();
+            let record = PodRecord { priority: *priority, ..pod(&name(n), spec(*kind)) };
+            if !held {
+                scheduler.apply(Event::Pod(Box::new(record))).unwrap();
+            }
+        }
+        Step::PodGone(n) => gone(scheduler, &name(n)),
+        Step::Pass(limit) => return scheduler.pass(*limit),
+        Step::Configure(node, card) => {
+            let by = |spread| if spread { Strategy::Spread } else { Strategy::Binpack };
+            let config = Config { node: by(*node), card: by(*card), ..Config::default() };
+            scheduler.configure(config);
+        }
+    }
+    Plan::default()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(250))]
+
+    /// The search with its shapes, rankings and journal decides what a plain scan decides.
+    #[test]
+    fn every_decision_is_that_of_a_plain_scan(steps in steps()) {
+        let mut scheduler = Scheduler::new(Config::default());
+        let mut specs = std::collections::BTreeMap::new();
+        for step in &steps {
+            if let Step::Pod(n, kind, _) = step {
+                let key = PodKey::new("ml", &format!("p{n:02}"));
+                if scheduler.holding(&key).is_none() {
+                    specs.insert(key, spec(*kind));
+                }
+            }
+            if !matches!(step, Step::Pass(_)) {
+                apply(&mut scheduler, step);
+                continue;
+            }
+            // One decision at a time, each beside the scan of the cluster just before it.
+            loop {
+                let before = scheduler.clone();
+                let plan = scheduler.pass(1);
+                let Some(effect) = plan.effects.first() else { break };
+                match effect {
+                    PlanEffect::Bind { pod, placement } => {
+                        prop_assert_eq!(before.scan(&specs[pod]), Some(placement.clone()));
+                    }
+                    PlanEffect::Report { .. } => {}
+                }
+                for effect in plan.effects {
+                    if let PlanEffect::Report { pod } = effect {
+                        prop_assert!(scheduler.scan(&specs[&pod]).is_none());
+                    }
+                }
+            }
+            // Nothing that fits is left waiting, reported or not.
+            for (key, spec) in &specs {
+                if scheduler.shape_of(key).is_some() {
+                    prop_assert!(scheduler.scan(spec).is_none(), "{} fits but waits", key);
+                    prop_assert!(!waiting(&scheduler, key.name()).groups.is_empty());
+                }
+            }
+        }
+    }
+
+    /// Cards are never over-packed, whatever comes in whatever order.
+    #[test]
+    fn no_card_ever_exceeds_its_bytes(steps in steps()) {
+        let mut scheduler = Scheduler::new(Config::default());
+        for step in &steps {
+            apply(&mut scheduler, step);
+            for node in scheduler.ledger().nodes() {
+                for card in node.cards() {
+                    prop_assert!(card.used() <= card.capacity());
+                }
+                prop_assert!(node.room().pods <= node.capacity().pods);
+            }
+        }
+    }
+
+    /// The same events give the same plans; a copy decides what the original decides.
+    #[test]
+    fn replay_and_rehearsal_on_a_copy_give_the_same_plans(steps in steps(), cut in 0usize..200) {
+        let mut live = Scheduler::new(Config::default());
+        let mut again = Scheduler::new(Config::default());
+        let mut copy = None;
+        for (i, step) in steps.iter().enumerate() {
+            if i == cut {
+                copy = Some(live.clone());
+            }
+            let plan = apply(&mut live, step);
+            prop_assert_eq!(&plan, &apply(&mut again, step));
+            if let Some(copy) = &mut copy {
+                prop_assert_eq!(&plan, &apply(copy, step));
+            }
+        }
+    }
+
+    /// A fresh scheduler that is told only what is there now decides as one that saw it all.
+    #[test]
+    fn a_restart_decides_what_the_running_scheduler_decides(steps in steps(), kind in 0u8..24) {
+        let mut live = Scheduler::new(Config::default());
+        let mut nodes = std::collections::BTreeMap::new();
+        let mut specs = std::collections::BTreeMap::new();
+        for step in &steps {
+            match step {
+                Step::Configure(..) => continue,
+                Step::Node(n, gpus, facts) => {
+                    nodes.insert(*n, node_record(*n, *gpus, *facts));
+                }
+                // A node that went and came back, or changed under its pods, has a past that a
+                // restart cannot know: held cards keep their size.
+                Step::NodeGone(_) => continue,
+                Step::Pod(n, kind, _) => {
+                    let key = PodKey::new("ml", &format!("p{n:02}"));
+                    if live.holding(&key).is_none() {
+                        specs.insert(key, spec(*kind));
+                    }
+                }
+                _ => {}
+            }
+            if let Step::Node(n, ..) = step
+                && let Some(id) = live.ledger().find(&format!("n{n:02}"))
+                && live.ledger().node(id).is_some_and(|node| node.taken().2 > 0)
+            {
+                return Ok(());
+            }
+            apply(&mut live, step);
+        }
+        let mut restarted = Scheduler::new(Config::default());
+        for node in nodes.into_values().rev() {
+            restarted.apply(Event::Node(Box::new(node))).unwrap();
+        }
+        for (key, holding) in live.holders() {
+            let node = live.ledger().node(holding.node).unwrap().name().to_string();
+            let cards = BoundCards::Recorded(holding.cards.to_vec());
+            let bound = Some(Bound { node, cards });
+            let record = PodRecord { bound, ..pod(key.name(), specs[key].clone()) };
+            restarted.apply(Event::Pod(Box::new(record))).unwrap();
+        }
+        prop_assert_eq!(live.scan(&spec(kind)), restarted.scan(&spec(kind)));
+        add(&mut restarted, "zz", spec(kind));
+        let placed = restarted.pass(usize::MAX).effects.into_iter().find_map(|e| match e {
+            PlanEffect::Bind { placement, .. } => Some(placement),
+            PlanEffect::Report { .. } => None,
+        });
+        prop_assert_eq!(live.scan(&spec(kind)), placed);
+    }
+}

@@ -1,0 +1,287 @@
+//! What must hold after every change of the ledger, over long random sequences.
+
+use divvy_ledger::*;
+use proptest::prelude::*;
+use std::sync::Arc;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Node {
+        name: u8,
+        gpus: u8,
+        cpu: u16,
+    },
+    NodeGone {
+        name: u8,
+    },
+    Hold {
+        pod: u8,
+        node: u8,
+        request: u8,
+        cards: Vec<(u8, u8)>,
+    },
+    Release {
+        pod: u8,
+    },
+    /// Does these and takes them back.
+    Undone(Vec<Step>),
+    /// Does the first ones, takes back the rest, keeps the first.
+    Kept(Vec<Step>, Vec<Step>),
+}
+
+fn simple() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => (0u8..40, 0u8..4, 0u8..6, prop::collection::vec((0u8..10, 0u8..12), 0..4))
+            .prop_map(|(pod, node, request, cards)| Step::Hold { pod, node, request, cards }),
+        2 => (0u8..40).prop_map(|pod| Step::Release { pod }),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let group = || prop::collection::vec(simple(), 0..12);
+    prop_oneof![
+        12 => simple(),
+        2 => (0u8..4, 0u8..12, 0u16..100)
+            .prop_map(|(name, gpus, cpu)| Step::Node { name, gpus, cpu }),
+        1 => (0u8..4).prop_map(|name| Step::NodeGone { name }),
+        2 => group().prop_map(Step::Undone),
+        2 => (group(), group()).prop_map(|(a, b)| Step::Kept(a, b)),
+    ]
+}
+
+fn needs(ledger: &mut Ledger, request: u8) -> Arc<Needs> {
+    let third = Fraction::parse("0.3333333333333333").unwrap();
+    let share = |portion, cards| Request::Share { portion, cards };
+    let request = match request {
+        0 => Request::None,
+        1 => Request::Whole(1),
+        2 => Request::Whole(3),
+        3 => share(Portion::Fraction(third), 1),
+        4 => share(Portion::Memory(Bytes(7)), 2),
+        _ => share(Portion::Memory(Bytes(40)), 1),
+    };
+    let nic = ledger.resource("rdma/nic");
+    Arc::new(Needs {
+        cpu: MilliCpu(u64::MAX / 2),
+        memory: Bytes(5),
+        extended: [(nic, 3)].into(),
+        request,
+        ..Needs::default()
+    })
+}
+
+fn grants(cards: &[(u8, u8)]) -> Vec<CardShare> {
+    let grant = |(index, bytes): &(u8, u8)| CardShare {
+        index: u32::from(*index),
+        bytes: Bytes(u64::from(*bytes) * 10),
+    };
+    cards.iter().map(grant).collect()
+}
+
+fn capacity(ledger: &mut Ledger, gpus: u8, cpu: u16) -> Capacity {
+    let count = u32::from(gpus);
+    Capacity {
+        cpu: MilliCpu(u64::from(cpu)),
+        pods: 20,
+        extended: vec![(ledger.resource("rdma/nic"), u64::from(cpu))],
+        gpus: match gpus {
+            0 => Gpus::None,
+            1 => Gpus::Replicas { count: 4 },
+            2..6 => Gpus::Cards { count, usable: count - 1, memory: Some(Bytes(100)) },
+            _ => Gpus::Cards { count: count - 4, usable: count, memory: None },
+        },
+        ..Capacity::default()
+    }
+}
+
+fn within(statement: &mut Statement<'_>, step: &Step, needs: &[Arc<Needs>]) {
+    match step {
+        Step::Hold { pod, node, request, cards } => {
+            let id = statement.ledger().find(&format!("n{node}"));
+            if let Some(id) = id {
+                let needs = &needs[usize::from(*request)];
+                let _ = statement.hold(PodId(u32::from(*pod)), id, needs, &grants(cards));
+            }
+        }
+        Step::Release { pod } => {
+            statement.release(PodId(u32::from(*pod)));
+        }
+        _ => {}
+    }
+}
+
+fn apply(ledger: &mut Ledger, step: &Step) {
+    let all: Vec<Arc<Needs>> = (0..6).map(|r| needs(ledger, r)).collect();
+    match step {
+        Step::Node { name, gpus, cpu } => {
+            let capacity = capacity(ledger, *gpus, *cpu);
+            ledger.set_node(&format!("n{name}"), capacity);
+        }
+        Step::NodeGone { name } => {
+            if let Some(id) = ledger.find(&format!("n{name}")) {
+                ledger.remove_node(id);
+            }
+        }
+        Step::Hold { pod, node, request, cards } => {
+            if let Some(id) = ledger.find(&format!("n{node}")) {
+                let needs = &all[usize::from(*request)];
+                let _ = ledger.hold(PodId(u32::from(*pod)), id, needs, &grants(cards));
+            }
+        }
+        Step::Release { pod } => {
+            ledger.release(PodId(u32::from(*pod)));
+        }
+        Step::Undone(steps) => {
+            let mut statement = ledger.statement();
+            for step in steps {
+                within(&mut statement, step, &all);
+            }
+        }
+        Step::Kept(kept, taken_back) => {
+            let mut statement = ledger.statement();
+            for step in kept {
+                within(&mut statement, step, &all);
+            }
+            let checkpoint = statement.checkpoint();
+            for step in taken_back {
+                within(&mut statement, step, &all);
+            }
+            statement.undo_to(checkpoint);
+            statement.commit();
+        }
+    }
+}
+
+/// Every invariant of the crate, computed from scratch.
+fn check(ledger: &Ledger) {
+    let mut per_card = std::collections::BTreeMap::new();
+    let mut pods_on = std::collections::BTreeMap::new();
+    for pod in (0..40).map(PodId) {
+        let Some(holding) = ledger.holding(pod) else { continue };
+        *pods_on.entry(holding.node).or_insert(0u32) += 1;
+        for card in &holding.cards {
+            let whole = matches!(holding.needs.request, Request::Whole(_));
+            let holders = per_card.entry((holding.node, card.index)).or_insert_with(Vec::new);
+            holders.push((pod, card.bytes, whole));
+        }
+    }
+    for (i, node) in ledger.nodes().iter().enumerate() {
+        let id = NodeId(i as u32);
+        assert_eq!(node.taken().2, pods_on.get(&id).copied().unwrap_or(0), "pods are counted");
+        let mut largest = Bytes(0);
+        for (index, card) in node.cards().iter().enumerate() {
+            assert!(card.used() <= card.capacity(), "the shares of a card never exceed its bytes");
+            let mut held = per_card.remove(&(id, index as u32)).unwrap_or_default();
+            held.sort_by_key(|(pod, ..)| *pod);
+            match card.state() {
+                CardState::Free => assert!(held.is_empty(), "a free card has no holder"),
+                CardState::Whole(pod) => {
+                    assert_eq!(held.len(), 1, "a whole card has one holder");
+                    assert!(held[0].0 == *pod && held[0].2);
+                }
+                CardState::Shared(shares) => {
+                    let mut shares: Vec<_> =
+                        shares.iter().map(|s| (s.pod, s.bytes, false)).collect();
+                    shares.sort_by_key(|(pod, ..)| *pod);
+                    assert_eq!(shares, held, "a shared card has the shares of its holders");
+                    if node.is_open(index) {
+                        largest = largest.max(card.capacity().minus(card.used()));
+                    }
+                }
+            }
+        }
+        assert_eq!(node.room().share, largest, "the room says what is free");
+    }
+    assert!(per_card.is_empty(), "every holding is on a card that exists");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn every_invariant_holds_after_every_step(steps in prop::collection::vec(step(), 1..120)) {
+        let mut ledger = Ledger::default();
+        for step in &steps {
+            apply(&mut ledger, step);
+            check(&ledger);
+        }
+    }
+
+    #[test]
+    fn undoing_a_statement_restores_the_ledger_to_the_byte(
+        steps in prop::collection::vec(step(), 1..80),
+        tried in prop::collection::vec(simple(), 1..30),
+    ) {
+        let mut ledger = Ledger::default();
+        for step in &steps {
+            apply(&mut ledger, step);
+        }
+        let before = ledger.clone();
+        apply(&mut ledger, &Step::Undone(tried.clone()));
+        prop_assert!(ledger == before);
+        // To the letter, but for the journal and the places that were never used.
+        prop_assert_eq!(format!("{:?}", ledger.nodes()), format!("{:?}", before.nodes()));
+        apply(&mut ledger, &Step::Kept(vec![], tried));
+        prop_assert!(ledger == before);
+    }
+
+    #[test]
+    fn what_fits_can_be_held_and_what_does_not_is_short_of_something(
+        steps in prop::collection::vec(step(), 1..60), request in 0u8..6,
+    ) {
+        let mut ledger = Ledger::default();
+        for step in &steps {
+            apply(&mut ledger, step);
+        }
+        let mut needs = (*needs(&mut ledger, request)).clone();
+        needs.cpu = MilliCpu(0);
+        needs.memory = Bytes(0);
+        needs.extended = [].into();
+        for (id, node) in ledger.clone().alive() {
+            let Request::Share { portion, cards } = needs.request else { continue };
+            let share = portion.of(node.card_size());
+            let takes = |i: &usize| {
+                let free = *node.cards()[*i].state() == CardState::Free && node.is_open(*i);
+                free && node.room().whole > 0 || node.can_join(*i, share)
+            };
+            let chosen: Vec<_> = (0..node.cards().len()).filter(takes).take(cards as usize)
+                .map(|i| CardShare { index: i as u32, bytes: share }).collect();
+            if node.fit(&needs, share).is_ok() && cards == 1 {
+                prop_assert_eq!(chosen.len(), 1);
+                let needs = Arc::new(needs.clone());
+                prop_assert!(ledger.clone().hold(PodId(99), id, &needs, &chosen).is_ok());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_held_card_keeps_its_capacity_until_it_is_free() {
+    let mut ledger = Ledger::default();
+    let gpus = |memory| Gpus::Cards { count: 1, usable: 1, memory: Some(Bytes(memory)) };
+    let capacity = |memory| Capacity { pods: 9, gpus: gpus(memory), ..Capacity::default() };
+    let (node, _) = ledger.set_node("n", capacity(100));
+    let needs = Arc::new(Needs {
+        request: Request::Share { portion: Portion::Memory(Bytes(80)), cards: 1 },
+        ..Needs::default()
+    });
+    let grant = [CardShare { index: 0, bytes: Bytes(80) }];
+    ledger.hold(PodId(0), node, &needs, &grant).unwrap();
+    ledger.set_node("n", capacity(50));
+    let card = |l: &Ledger| l.node(node).unwrap().cards()[0].clone();
+    assert_eq!((card(&ledger).used(), card(&ledger).capacity()), (Bytes(80), Bytes(100)));
+    assert_eq!(ledger.node(node).unwrap().room().share, Bytes(0), "and takes nobody new");
+    ledger.release(PodId(0));
+    assert_eq!(card(&ledger).capacity(), Bytes(50));
+}
+
+#[test]
+fn a_deleted_node_comes_back_with_what_is_held_there() {
+    let mut ledger = Ledger::default();
+    let capacity = Capacity { pods: 5, ..Capacity::default() };
+    let (node, _) = ledger.set_node("n", capacity.clone());
+    ledger.hold(PodId(0), node, &Arc::default(), &[]).unwrap();
+    ledger.remove_node(node);
+    assert_eq!(ledger.set_node("n", capacity).0, node);
+    assert_eq!(ledger.node(node).unwrap().room().pods, 4);
+}
