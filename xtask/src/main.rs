@@ -1,1 +1,75 @@
-fn main() {}
+//! Project tasks: `cargo xtask test`, `cargo xtask bench`, `cargo xtask docs`.
+
+mod architecture;
+mod report;
+mod test;
+
+use anyhow::ensure;
+use clap::{Parser, ValueEnum};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Project tasks")]
+enum Task {
+    /// Set up what the tests need, run them all, and say what passed, failed and was skipped
+    Test,
+    /// Measure speed; prints ratios against a reference in the same run
+    Bench {
+        /// What to measure
+        what: Bench,
+        /// Passed on to the benchmark
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
+    },
+    /// Write the pages and pictures that are made from the code: docs/cli.md, docs/card-map.svg
+    Docs,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Bench {
+    /// Decisions per second beside a plain scan of all nodes
+    Engine,
+    /// `divvy simulate` with 100,000 pods on 10,000 nodes
+    Simulate,
+}
+
+fn main() -> anyhow::Result<()> {
+    match Task::parse() {
+        Task::Test => test::run(),
+        Task::Bench { what, options } => {
+            let what = what.to_possible_value().map_or_else(String::new, |v| v.get_name().into());
+            run(cargo(&["build", "--release", "--package", "divvy"]))?;
+            let mut bench = cargo(&["run", "--release", "--package", "divvy-bench", "--", &what]);
+            bench.args(options);
+            run(bench)
+        }
+        Task::Docs => docs(),
+    }
+}
+
+/// A cargo command at the root of the workspace.
+fn cargo(args: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(args).current_dir(root());
+    command
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(PathBuf::new, Path::to_owned)
+}
+
+fn run(mut command: Command) -> anyhow::Result<()> {
+    let status = command.status()?;
+    ensure!(status.success(), "{command:?} failed");
+    Ok(())
+}
+
+fn docs() -> anyhow::Result<()> {
+    let page = cargo(&["run", "--quiet", "--", "reference"]).output()?;
+    ensure!(page.status.success(), "divvy reference failed");
+    std::fs::write(root().join("docs/cli.md"), page.stdout)?;
+    run(cargo(&[
+        "run", "--quiet", "--", "simulate", "-f", "examples/", "--svg", "docs/card-map.svg",
+    ]))
+}

@@ -1,6 +1,7 @@
 //! Benchmarks: each prints ratios against a reference in the same run, because machines are noisy.
 
 mod engine;
+mod simulate;
 mod workload;
 
 use clap::Parser;
@@ -10,10 +11,13 @@ use clap::Parser;
 enum Command {
     /// Decisions per second of the engine, beside a plain scan of all nodes.
     Engine(engine::Options),
+    /// `divvy simulate` with many pods on many nodes, phase by phase.
+    Simulate(simulate::Options),
 }
 
 fn main() -> anyhow::Result<()> {
     match Command::parse() {
         Command::Engine(options) => engine::run(&options),
+        Command::Simulate(options) => simulate::run(&options),
     }
 }

@@ -108,8 +108,12 @@ impl Scheduler {
                 Standing::Placed(Placement { node, cards: holding.cards.clone() })
             }
             State::Astray => Standing::Astray,
-            State::Gated(gates) => Standing::Waiting(Diagnosis::of(Reason::Gated(gates.clone()))),
-            State::Invalid(why) => Standing::Waiting(Diagnosis::of(Reason::Invalid(why.clone()))),
+            State::Gated(stuck) => {
+                Standing::Waiting(Diagnosis::of(Reason::Gated(stuck.why.clone())))
+            }
+            State::Invalid(stuck) => {
+                Standing::Waiting(Diagnosis::of(Reason::Invalid(stuck.why.clone())))
+            }
             State::Waiting(shape) => Standing::Waiting(self.diagnose(*shape)?),
         })
     }

@@ -2,7 +2,7 @@
 
 use crate::record::PodKey;
 use crate::shapes::{ShapeId, Turn};
-use divvy_ledger::PodId;
+use divvy_ledger::{PodId, Request};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -15,11 +15,18 @@ pub(crate) enum State {
     /// It holds a place; the ledger says which.
     Held,
     /// A scheduling gate is closed.
-    Gated(Arc<str>),
+    Gated(Arc<Stuck>),
     /// It can never be placed.
-    Invalid(Arc<str>),
+    Invalid(Arc<Stuck>),
     /// It is bound to a node that is not known: it holds nothing.
     Astray,
+}
+
+/// A pod that is not even tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stuck {
+    pub(crate) why: Arc<str>,
+    pub(crate) request: Request,
 }
 
 #[derive(Clone, Debug)]

@@ -64,8 +64,8 @@ impl Reason {
     }
 
     /// How close a node with this reason came to taking the pod; the closest is told first.
-    pub const fn closeness(&self) -> u8 {
-        match self {
+    pub const fn closeness(&self) -> (u8, u64) {
+        let rank = match self {
             Self::OtherNode(_) => 0,
             Self::Lacks { shortage: Shortage::NoGpu, .. } => 1,
             Self::Affinity => 2,
@@ -74,13 +74,15 @@ impl Reason {
             Self::Lacks { shortage, .. } => match shortage {
                 Shortage::Replicas => 5,
                 Shortage::CardMemoryUnknown => 6,
-                Shortage::CardSize { .. } => 7,
+                // Of cards that are too small, the largest.
+                Shortage::CardSize { card, .. } => return (7, card.0),
                 Shortage::CardCount { .. } => 8,
                 Shortage::NotAllocatable { .. } => 9,
                 _ => 10,
             },
             Self::Invalid(_) | Self::Gated(_) | Self::NoNodes => 11,
-        }
+        };
+        (rank, 0)
     }
 
     /// Joins a reason of the same kind, keeping the best number of both. `false` if they differ
@@ -197,8 +199,11 @@ fn write_shortage(
         Shortage::CardMemoryUnknown => {
             f.write_str("label nvidia.com/gpu.memory is missing, so gpu-memory cannot be placed")
         }
-        Shortage::CardSize { card, asked } => write!(f, "a card has {card} < {asked} asked"),
-        Shortage::CardCount { cards, asked } => write!(f, "at most {cards} cards < {asked} asked"),
+        Shortage::CardSize { card, asked } => write!(f, "largest card {card} < {asked} asked"),
+        Shortage::CardCount { cards, asked } => {
+            let plural = if cards == 1 { "" } else { "s" };
+            write!(f, "at most {cards} card{plural} < {asked} asked")
+        }
         Shortage::NotAllocatable { cards, usable } => write!(
             f,
             "{usable} of {cards} cards allocatable (is the device plugin running?)"

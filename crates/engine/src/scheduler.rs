@@ -2,7 +2,7 @@
 
 use crate::cards;
 use crate::config::Config;
-use crate::pods::{Pod, Pods, State};
+use crate::pods::{Pod, Pods, State, Stuck};
 use crate::record::{Bound, BoundCards, NodeRecord, PodKey, PodRecord, PodSpec};
 use crate::rules::NodeFacts;
 use crate::score::Strategies;
@@ -174,12 +174,15 @@ impl Scheduler {
         self.world.ledger.holding(self.pods.find(key)?)
     }
 
-    /// What a pod asks of GPUs, if it holds a place or waits for one.
+    /// What a pod asks of GPUs, as far as it could be read.
     pub fn request(&self, key: &PodKey) -> Option<Request> {
-        if let Some(holding) = self.holding(key) {
-            return Some(holding.needs.request);
+        match &self.pod(key)?.state {
+            State::Held => Some(self.holding(key)?.needs.request),
+            State::Waiting(shape) => Some(self.shapes.needs(*shape)?.request),
+            State::Gated(stuck) => Some(stuck.request),
+            State::Invalid(stuck) => Some(stuck.request).filter(|r| *r != Request::None),
+            State::Astray => None,
         }
-        Some(self.shapes.needs(self.shape_of(key)?)?.request)
     }
 
     /// The pods that hold something, by key.
@@ -279,13 +282,14 @@ impl Scheduler {
             let id = self.pods.insert(enter(State::Astray));
             return self.hold_bound(id, &key, &spec, bound, invalid);
         }
+        let stuck = |why: String| Arc::new(Stuck { why: why.into(), request: spec.request });
         let state = if let Some(why) = invalid {
-            State::Invalid(why.into())
+            State::Invalid(stuck(why))
         } else if spec.gates.is_empty() {
             let needs = self.needs(&spec);
             State::Waiting(self.shapes.intern(needs, spec.rules, spec.strategy, &self.world))
         } else {
-            State::Gated(spec.gates.join(", ").into())
+            State::Gated(stuck(spec.gates.join(", ")))
         };
         let pod = enter(state.clone());
         let turn = pod.turn();

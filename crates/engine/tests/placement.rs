@@ -132,7 +132,7 @@ fn gpu_memory_of_two_cards_is_not_accepted_on_one() {
     // KAI accepts exactly k whole cards' memory on a single card.
     let mut s = cluster(Config::default(), [node("a", cards(4, 40))]);
     assert_eq!(place(&mut s, "p", memory(2 * 40 * 1024)), "p waits");
-    assert_eq!(reasons(&s, "p"), ["1 x a card has 40.0 GiB < 80.0 GiB asked"]);
+    assert_eq!(reasons(&s, "p"), ["1 x largest card 40.0 GiB < 80.0 GiB asked"]);
 }
 
 #[test]

@@ -31,6 +31,10 @@ pub struct Card {
 }
 
 impl Card {
+    /// The capacity of a card of unknown memory: large enough for every fraction of 15 decimals
+    /// and small enough to add up over a node's cards.
+    pub(crate) const UNKNOWN_MEMORY: Bytes = Bytes(1_000_000_000_000_000);
+
     pub(crate) const fn free(capacity: Bytes) -> Self {
         Self { capacity, state: CardState::Free }
     }
@@ -38,6 +42,11 @@ impl Card {
     /// All its memory.
     pub const fn capacity(&self) -> Bytes {
         self.capacity
+    }
+
+    /// Whether its capacity is known. If not, only fractions of it mean anything.
+    pub const fn knows_memory(&self) -> bool {
+        self.capacity.0 != Self::UNKNOWN_MEMORY.0
     }
 
     /// Who holds it.

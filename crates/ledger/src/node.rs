@@ -97,10 +97,6 @@ pub struct Node {
 }
 
 impl Node {
-    /// The capacity given to cards of unknown memory. Only ratios of it mean anything: it is large
-    /// enough for every fraction of 15 decimals and small enough to add up over a node's cards.
-    const UNKNOWN_MEMORY: Bytes = Bytes(1_000_000_000_000_000);
-
     pub(crate) fn new(name: Arc<str>) -> Self {
         Self {
             name,
@@ -147,7 +143,7 @@ impl Node {
     /// The capacity of a card that is free now or comes free; 0 if there are none.
     pub fn card_size(&self) -> Bytes {
         match self.capacity.gpus {
-            Gpus::Cards { memory, .. } => memory.unwrap_or(Self::UNKNOWN_MEMORY),
+            Gpus::Cards { memory, .. } => memory.unwrap_or(Card::UNKNOWN_MEMORY),
             Gpus::None | Gpus::Replicas { .. } => Bytes(0),
         }
     }

@@ -1,4 +1,5 @@
 //! What must hold after every change of the ledger, over long random sequences.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use divvy_ledger::*;
 use proptest::prelude::*;

@@ -1,1 +1,53 @@
-//! placeholder
+//! What the engine knows, for people and programs: JSON, tables, card maps and a picture.
+//!
+//! ```text
+//!   Scheduler ─► simulation ─┬─► JSON (serde)
+//!                            ├─► simulation_text: table, card map, totals
+//!                            └─► card_map_svg: the same map as a picture
+//!             ─► explain ────┬─► JSON
+//!                            └─► explanation_text: answer, nodes by reason, nearest, next step
+//!             ─► top_* ──────┬─► JSON
+//!                            └─► top_*_text: one row a node, card or pod
+//! ```
+//!
+//! Nothing here decides anything. Every sentence about why a pod waits comes from the engine's
+//! [`Reason`](divvy_engine::Reason), so that all of these and the events say the same.
+//!
+//! Texts are plain columns. With colours on they hold the same characters: letters and words
+//! carry all that a colour says.
+
+mod amount;
+mod bar;
+mod card_map;
+mod cards;
+mod explain;
+mod model;
+mod options;
+mod paint;
+mod simulate_text;
+mod simulation;
+mod stranded;
+mod svg;
+mod table;
+#[cfg(test)]
+mod testing;
+mod top;
+mod wording;
+
+pub use amount::Amount;
+pub use cards::{CardGrant, CardUse, CardUseState, NodeCards, ShareUse};
+pub use explain::{
+    Explanation, Holder, NearestFit, NodesByReason, State, explain, explanation_text,
+};
+pub use model::short_model;
+pub use options::TextOptions;
+pub use simulate_text::simulation_text;
+pub use simulation::{PodOutcome, ReasonCount, Simulation, Summary, simulation};
+pub use svg::card_map_svg;
+pub use top::{
+    Replicas, TopCard, TopCards, TopNode, TopNodes, TopPod, TopPods, top_cards, top_cards_text,
+    top_nodes, top_nodes_text, top_pods, top_pods_text,
+};
+
+/// The version of every JSON document here.
+pub(crate) const API_VERSION: &str = "divvy.dev/v1alpha1";

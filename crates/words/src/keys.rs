@@ -53,3 +53,8 @@ pub const FIELD_NODE_NAME: &str = "metadata.name";
 pub const CONFIG_FILE: &str = "config.yaml";
 /// The namespace of objects that name none.
 pub const DEFAULT_NAMESPACE: &str = "default";
+
+/// Label by which KAI says which pods share a card; with `/<group>` behind it, one for each card.
+pub const GPU_GROUP: &str = "runai-gpu-group";
+/// Where KAI keeps the pods that hold a shared card, now and before v0.6.
+pub const RESERVATION_NAMESPACES: [&str; 2] = ["kai-resource-reservation", "runai-reservation"];

@@ -1,5 +1,37 @@
-//! words
+//! The words of manifests and configuration files: parse, validate, print.
+//!
+//! ```text
+//!   text ─► read ─► Entry: Object ─┬─► pod ──► PodRecord ─┐
+//!                                  ├─► node ─► NodeRecord ├─► engine
+//!                                  └─► Priorities         │
+//!   config file ─► config ─► Config ──────────────────────┘
+//! ```
+//!
+//! Whatever stands in a file ends in a record, a text that says what is wrong with one object, or
+//! an error that says where the file makes no sense; never in a panic.
+
+mod affinity;
+pub mod cards;
+mod config;
+mod documents;
 pub mod keys;
 pub mod manifest;
+mod node;
+mod pod;
+mod priorities;
+mod problem;
 mod quantity;
+mod request;
+mod resources;
+mod strategy;
+#[cfg(test)]
+mod testing;
+mod time;
+
+pub use config::{ConfigError, config};
+pub use documents::{Entry, ReadError, read};
+pub use manifest::{Content, Kind, Metadata, Object, PodManifest};
+pub use node::node;
+pub use pod::pod;
+pub use priorities::Priorities;
 pub use quantity::{Amount, Quantity, QuantityError, WrittenAmount};

@@ -26,7 +26,9 @@ impl Quantity {
     /// Reads the syntax of Kubernetes. What is finer than a billionth is rounded away from 0 and
     /// what is beyond 2^63-1 becomes that, as Kubernetes does.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
-        parse(text).ok_or_else(|| QuantityError { given: text.chars().take(64).collect::<String>().into() })
+        parse(text).ok_or_else(|| QuantityError {
+            given: text.chars().take(64).collect::<String>().into(),
+        })
     }
 
     /// Whole units.
@@ -42,6 +44,12 @@ impl Quantity {
     /// Whole units, rounded up; 0 for what is negative.
     pub fn value_ceil(self) -> u64 {
         ceil(self.nano, NANO)
+    }
+
+    /// Millionths, if it is a whole number of them.
+    pub const fn micro_exact(self) -> Option<i128> {
+        const MICRO: i128 = NANO / 1_000_000;
+        if self.nano % MICRO == 0 { Some(self.nano / MICRO) } else { None }
     }
 
     /// Whether it is below 0.

@@ -114,9 +114,9 @@ impl Texts {
     /// What is wrong with the first value that is no string. `field` is where the map stands and
     /// `what` is what its values are called.
     pub fn problem(&self, field: &str, what: &str) -> Option<String> {
-        self.0.iter().find_map(|(key, text)| {
-            Some(format!("{field}[\"{key}\"]: {}", text.problem(what)?))
-        })
+        self.0
+            .iter()
+            .find_map(|(key, text)| Some(format!("{field}[\"{key}\"]: {}", text.problem(what)?)))
     }
 }
 

@@ -99,7 +99,7 @@ struct Fields {
 }
 
 impl Fields {
-    /// Reads the field `name`, if this kind has one; tells whether it did.
+    /// Reads the field `name` if this kind has one, and skips it otherwise.
     fn read<'de, D>(&mut self, kind: Option<Kind>, name: &str, value: D) -> Result<(), D::Error>
     where
         D: Deserializer<'de>,
@@ -188,10 +188,12 @@ impl<'de> Deserialize<'de> for Object {
                             object.metadata = metadata.unwrap_or_default();
                         }
                         // kubectl sorts keys, so the items of a List stand before its kind.
-                        (_, Some(&"items")) => {
+                        (_, Some(&"items")) if object.kind.is_empty() => {
                             map.next_value_seed(FieldSeed(&mut fields, Some(Kind::List), "items"))?;
                         }
-                        (_, Some(field)) if object.kind.is_empty() || object.api_version.is_empty() => {
+                        (_, Some(field))
+                            if object.kind.is_empty() || object.api_version.is_empty() =>
+                        {
                             waiting.push((field, map.next_value()?));
                         }
                         (_, Some(field)) => {

@@ -77,8 +77,33 @@ fn what_is_too_large_becomes_the_largest() {
 #[test]
 fn what_is_no_quantity_is_refused() {
     for text in [
-        "", ".", "+", "-", "--1", " 1", "1 ", "1.1.1", "1..", "K", "1K", "1ki", "1KI", "1i", "1e",
-        "1e+", "1e1.5", "1e1k", "1mm", "0x10", "1_000", "NaN", "inf", "١", "1Zi", "1 Gi", "five",
+        "",
+        ".",
+        "+",
+        "-",
+        "--1",
+        " 1",
+        "1 ",
+        "1.1.1",
+        "1..",
+        "K",
+        "1K",
+        "1ki",
+        "1KI",
+        "1i",
+        "1e",
+        "1e+",
+        "1e1.5",
+        "1e1k",
+        "1mm",
+        "0x10",
+        "1_000",
+        "NaN",
+        "inf",
+        "١",
+        "1Zi",
+        "1 Gi",
+        "five",
         "1e9223372036854775808",
     ] {
         let error = Quantity::parse(text).unwrap_err().to_string();
@@ -98,9 +123,14 @@ fn values_are_rounded_up() {
 
 #[test]
 fn numbers_of_json_are_read_as_their_text() {
-    for (json, text) in
-        [("2", "2"), ("0.1", "0.1"), ("1e9", "1G"), ("1e-3", "1m"), ("-1", "-1"), ("\"1Gi\"", "1Gi")]
-    {
+    for (json, text) in [
+        ("2", "2"),
+        ("0.1", "0.1"),
+        ("1e9", "1G"),
+        ("1e-3", "1m"),
+        ("-1", "-1"),
+        ("\"1Gi\"", "1Gi"),
+    ] {
         let read: WrittenAmount = serde_json::from_str(json).unwrap();
         assert_eq!(read.0, Quantity::parse(text), "{json}");
     }

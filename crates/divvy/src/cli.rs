@@ -1,0 +1,195 @@
+//! The command line: what there is to say, and nothing else.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Divide GPUs among Kubernetes pods: fractions, memory shares and whole cards, on one exact
+/// ledger.
+///
+/// Nothing here changes a cluster: simulate, explain and top rehearse on manifests, with the same
+/// engine that schedules.
+#[derive(Parser)]
+#[command(
+    name = "divvy",
+    version,
+    max_term_width = 100,
+    after_help = "\
+Try it, with nothing but this binary:
+  divvy simulate -f examples/
+  kubectl get nodes,pods -A -o yaml | divvy top cards --cluster -
+
+Exit codes: 0 all placed or answered, 2 something is pending, 1 bad input."
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Place manifests on a cluster and show which pod gets which card
+    Simulate(SimulateArgs),
+    /// Say where a pod goes, or why it waits
+    Explain(ExplainArgs),
+    /// Show what is on which node, card or pod
+    Top(TopArgs),
+    /// Print the completion script of a shell
+    Completion(CompletionArgs),
+    /// Print this reference as Markdown
+    #[command(hide = true)]
+    Reference,
+}
+
+/// How to place.
+#[derive(Args)]
+pub struct PlacementArgs {
+    /// Strategy for nodes and cards: binpack fills one after another, spread takes the emptiest
+    ///
+    /// Wins over --config. A pod's own annotation scheduling.run.ai/scheduling-strategy wins over
+    /// both.
+    #[arg(long, value_name = "STRATEGY")]
+    pub strategy: Option<StrategyArg>,
+    /// Strategy for the cards of a node, where it differs from the one for nodes
+    #[arg(long, value_name = "STRATEGY")]
+    pub card_strategy: Option<StrategyArg>,
+    /// Settings: strategies, weights and thresholds (see examples/config/bin-packing.yaml)
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// Which cluster.
+#[derive(Args)]
+pub struct ClusterArgs {
+    /// The cluster, as printed by `kubectl get nodes,pods -A -o yaml`; - reads standard input
+    ///
+    /// Bound pods hold what they hold. Without this option a small cluster that is embedded in
+    /// the binary is used; `divvy simulate --print-cluster` prints it.
+    #[arg(long, value_name = "FILE")]
+    pub cluster: Option<PathBuf>,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  divvy simulate -f examples/                          on the embedded cluster
+  divvy simulate -f pod.yaml --replicas 12             what if there were twelve of it
+  divvy simulate -f pods.yaml --strategy spread --svg map.svg
+  kubectl get nodes,pods -A -o yaml > now.yaml
+  divvy simulate --cluster now.yaml -f new.yaml -o json
+
+Exit codes: 0 all placed, 2 something is pending, 1 bad input.")]
+pub struct SimulateArgs {
+    /// Manifests to place: a file, a folder of .yaml, .yml and .json files, or - for standard
+    /// input; may be given more than once
+    ///
+    /// Pods are taken as they are, and Deployments, StatefulSets, ReplicaSets, Jobs and
+    /// DaemonSets as the pods they would make. Other kinds are counted and left alone.
+    #[arg(short = 'f', long = "filename", value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// Make N pods of each pod and controller, whatever their manifests say (not of DaemonSets)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    pub replicas: Option<u32>,
+    #[command(flatten)]
+    pub placement: PlacementArgs,
+    /// How to print the outcome
+    #[arg(short, long, default_value = "table")]
+    pub output: Format,
+    /// Also draw the card map as a picture
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Print the embedded cluster, to edit, and stop
+    #[arg(long)]
+    pub print_cluster: bool,
+    /// Say on standard error where the time went
+    #[arg(long)]
+    pub timings: bool,
+}
+
+#[derive(Args)]
+pub struct ExplainArgs {
+    #[command(subcommand)]
+    pub what: Explained,
+}
+
+#[derive(Subcommand)]
+pub enum Explained {
+    /// Say where a pod goes, or why it waits: by node, with the numbers and the nearest fit
+    Pod(ExplainPodArgs),
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  kubectl get nodes,pods -A -o yaml | divvy explain pod ml/triton-9 --cluster -
+  divvy explain pod gpu-sharing -f examples/
+
+Exit codes: 0 it has a place, 2 it is pending, 1 bad input or no such pod.")]
+pub struct ExplainPodArgs {
+    /// The pod; without a namespace, the one in `default`
+    #[arg(value_name = "NAMESPACE/NAME")]
+    pub pod: String,
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// Manifests of pods that are not in the cluster: file, folder or -
+    #[arg(short = 'f', long = "filename", value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub placement: PlacementArgs,
+    /// How to print the answer
+    #[arg(short, long, default_value = "table")]
+    pub output: Format,
+}
+
+#[derive(Args)]
+pub struct TopArgs {
+    /// What to list
+    #[arg(default_value = "nodes")]
+    pub what: TopKind,
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// How to print the list
+    #[arg(short, long, default_value = "table")]
+    pub output: Format,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  source <(divvy completion bash)
+  divvy completion zsh > \"${fpath[1]}/_divvy\"")]
+pub struct CompletionArgs {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum TopKind {
+    /// One row a node
+    Nodes,
+    /// One row a card
+    Cards,
+    /// One row a pod
+    Pods,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Columns for people
+    Table,
+    /// More columns, nothing cut short
+    Wide,
+    /// For programs
+    Json,
+    /// For programs and people
+    Yaml,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum StrategyArg {
+    /// The fullest that fits
+    Binpack,
+    /// The emptiest
+    Spread,
+}

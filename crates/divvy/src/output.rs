@@ -1,0 +1,45 @@
+//! How answers leave: as text, JSON or YAML, to a terminal or a pipe.
+
+use crate::cli::Format;
+use anyhow::Context;
+use divvy_views::TextOptions;
+use serde::Serialize;
+use std::io::{ErrorKind, IsTerminal, Write};
+
+/// Prints `value` as asked; `text` is called for the formats that people read.
+pub fn print<T: Serialize>(
+    format: Format,
+    value: &T,
+    text: impl FnOnce(TextOptions) -> String,
+) -> anyhow::Result<()> {
+    let mut rendered = match format {
+        Format::Table | Format::Wide => text(text_options(format)),
+        Format::Json => serde_json::to_string_pretty(value).context("cannot print as JSON")?,
+        Format::Yaml => serde_saphyr::to_string(value).context("cannot print as YAML")?,
+    };
+    if !rendered.ends_with('\n') {
+        rendered.push('\n');
+    }
+    write(&rendered)
+}
+
+/// Writes to standard output. A reader that has seen enough (`| head`) is no error.
+pub fn write(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => result.context("cannot write to standard output"),
+    }
+}
+
+fn text_options(format: Format) -> TextOptions {
+    let terminal = std::io::stdout().is_terminal();
+    let plain = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty())
+        || std::env::var_os("TERM").is_some_and(|t| t == "dumb");
+    let width = terminal_size::terminal_size().map_or(0, |(width, _)| usize::from(width.0));
+    TextOptions {
+        wide: format == Format::Wide,
+        colour: terminal && !plain,
+        width: if terminal { width } else { 0 },
+    }
+}

@@ -1,0 +1,53 @@
+//! `divvy simulate`
+
+use crate::cli::{Format, SimulateArgs};
+use crate::progress::Bar;
+use crate::{DONE, PENDING, input, output};
+use anyhow::{Context, bail};
+use divvy_sim::{EMBEDDED_CLUSTER, Progress};
+use std::collections::BTreeMap;
+
+pub fn run(args: &SimulateArgs) -> anyhow::Result<u8> {
+    if args.print_cluster {
+        output::write(EMBEDDED_CLUSTER)?;
+        return Ok(DONE);
+    }
+    if args.files.is_empty() && args.cluster.cluster.is_none() {
+        bail!(
+            "nothing to place: give manifests with -f FILE (a folder or - work too), \
+             for example `divvy simulate -f examples/`"
+        );
+    }
+    let bar = Bar::new();
+    let config = input::config(&args.placement)?;
+    let mut rehearsal = input::load(&args.cluster, &args.files, args.replicas, config, &bar)?;
+    rehearsal.run(&bar);
+    bar.begin("explaining", 0);
+    let simulation = divvy_views::simulation(&rehearsal.scheduler, &rehearsal.pods);
+    bar.begin("printing", 0);
+    bar.finish();
+    if let Some(path) = &args.svg {
+        let picture = divvy_views::card_map_svg(&simulation, &rehearsal.scheduler);
+        std::fs::write(path, picture)
+            .with_context(|| format!("cannot write --svg {}", path.display()))?;
+    }
+    let ignored = ignored_line(&rehearsal.ignored);
+    output::print(args.output, &simulation, |options| {
+        let text = divvy_views::simulation_text(&simulation, &rehearsal.scheduler, options);
+        ignored
+            .as_ref()
+            .map_or_else(|| text.clone(), |line| format!("{}\n{line}\n", text.trim_end()))
+    })?;
+    if let Some(line) = ignored.filter(|_| matches!(args.output, Format::Json | Format::Yaml)) {
+        eprintln!("{line}");
+    }
+    if args.timings {
+        bar.print_timings();
+    }
+    Ok(if simulation.summary.pending == 0 { DONE } else { PENDING })
+}
+
+fn ignored_line(ignored: &BTreeMap<String, usize>) -> Option<String> {
+    let kinds: Vec<String> = ignored.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
+    (!kinds.is_empty()).then(|| format!("Left alone, as they make no pods: {}.", kinds.join(", ")))
+}

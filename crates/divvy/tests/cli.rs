@@ -1,0 +1,268 @@
+//! The binary as a user runs it.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use serde_json::Value;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn divvy(args: &[&str], stdin: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_divvy"))
+        .args(args)
+        .current_dir(root())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A command that stops before it reads its input closes the pipe.
+    let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Runs a rehearsal of `manifest` on the embedded cluster and returns the JSON and exit code.
+fn simulate(manifest: &str, more: &[&str]) -> (Value, i32) {
+    let output = divvy(&[&["simulate", "-f", "-", "-o", "json"], more].concat(), manifest);
+    let json = serde_json::from_str(&stdout(&output));
+    (json.unwrap_or_else(|e| panic!("{e}: {}", stderr(&output))), code(&output))
+}
+
+fn pod(name: &str, annotations: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {name}\n  annotations: {annotations}\n\
+         spec:\n  containers:\n  - name: main\n---\n"
+    )
+}
+
+#[test]
+fn the_examples_are_placed_as_their_comments_say() {
+    let output = divvy(&["simulate", "-f", "examples/"], "");
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    insta::assert_snapshot!(stdout(&output));
+}
+
+#[test]
+fn every_example_can_be_placed_by_itself() {
+    for entry in std::fs::read_dir(root().join("examples")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            let output = divvy(&["simulate", "-f", path.to_str().unwrap()], "");
+            assert_eq!(code(&output), 0, "{}: {}", path.display(), stdout(&output));
+        }
+    }
+}
+
+#[test]
+fn the_config_example_is_accepted() {
+    let config = "examples/config/bin-packing.yaml";
+    let output = divvy(&["simulate", "-f", "examples/", "--config", config], "");
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+}
+
+#[test]
+fn the_json_is_the_contract() {
+    let manifest = pod("half", "{gpu-fraction: \"0.5\"}") + &pod("huge", "{gpu-memory: \"98304\"}");
+    let (json, code) = simulate(&manifest, &[]);
+    assert_eq!(code, 2);
+    let keys = |v: &Value| v.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(keys(&json), ["apiVersion", "kind", "nodes", "pods", "summary"]);
+    assert_eq!(
+        (&json["apiVersion"], &json["kind"]),
+        (&"divvy.dev/v1alpha1".into(), &"Simulation".into())
+    );
+    let half = 46_068u64 * (1 << 20) / 2;
+    assert_eq!(
+        json["pods"],
+        serde_json::json!([
+            {"namespace": "default", "name": "half", "node": "l40s-1",
+             "cards": [{"index": 0, "bytes": half}], "gpus": 0, "reason": null, "reasons": []},
+            {"namespace": "default", "name": "huge", "node": null, "cards": [], "gpus": 0,
+             "reason": "largest card 80.0 GiB < 96.0 GiB asked",
+             "reasons": json["pods"][1]["reasons"].clone()},
+        ])
+    );
+    let reasons = json["pods"][1]["reasons"].as_array().unwrap();
+    let nodes: u64 = reasons.iter().map(|r| r["nodes"].as_u64().unwrap()).sum();
+    assert_eq!(nodes, 8, "every node has one reason");
+    assert_eq!(keys(&reasons[0]), ["message", "nodes", "reason"]);
+    let l40s = json["nodes"].as_array().unwrap().iter().find(|n| n["name"] == "l40s-1").unwrap();
+    assert_eq!(l40s["model"], "NVIDIA-L40S");
+    assert_eq!(
+        l40s["cards"][0],
+        serde_json::json!({"index": 0, "state": "shared", "capacityBytes": half * 2,
+            "usedBytes": half, "shares": [{"pod": "default/half", "bytes": half}]})
+    );
+    assert_eq!(l40s["cards"][1]["state"], "free");
+    assert_eq!(
+        keys(&json["summary"]),
+        ["allocatedRatio", "cards", "cardsInUse", "fragmentationRatio", "pending", "placed"]
+    );
+    assert_eq!(json["summary"]["cards"], 40);
+}
+
+#[test]
+fn a_whole_gpu_pod_lists_whole_cards_with_the_full_bytes() {
+    let manifest = "{apiVersion: v1, kind: Pod, metadata: {name: w}, spec: {containers: \
+        [{name: c, resources: {limits: {nvidia.com/gpu: 2}}}]}}";
+    let (json, _) = simulate(manifest, &[]);
+    let pod = &json["pods"][0];
+    assert_eq!((pod["gpus"].as_u64(), pod["cards"].as_array().unwrap().len()), (Some(2), 2));
+    assert_eq!(pod["cards"][0]["bytes"].as_u64(), Some(46_068 << 20));
+}
+
+#[test]
+fn json_and_yaml_say_the_same() {
+    let json = divvy(&["simulate", "-f", "examples/", "-o", "json"], "");
+    let yaml = divvy(&["simulate", "-f", "examples/", "-o", "yaml"], "");
+    let json: Value = serde_json::from_str(&stdout(&json)).unwrap();
+    let yaml: Value = serde_saphyr::from_str(&stdout(&yaml)).unwrap();
+    assert_eq!(json, yaml);
+}
+
+#[test]
+fn the_printed_cluster_can_be_given_back() {
+    let cluster = divvy(&["simulate", "--print-cluster"], "");
+    let from_it = divvy(&["simulate", "--cluster", "-", "-f", "examples/"], &stdout(&cluster));
+    assert_eq!(stdout(&from_it), stdout(&divvy(&["simulate", "-f", "examples/"], "")));
+}
+
+#[test]
+fn exit_codes_tell_placed_pending_and_bad_input_apart() {
+    for (args, stdin, expected) in [
+        (vec!["simulate", "-f", "-"], pod("ok", "{gpu-fraction: \"0.5\"}"), 0),
+        (vec!["simulate", "-f", "-"], pod("no", "{gpu-fraction: \"1.5\"}"), 2),
+        (vec!["simulate", "-f", "-"], "kind: [".to_owned(), 1),
+        (vec!["simulate", "-f", "-"], "just text".to_owned(), 1),
+        (vec!["simulate", "-f", "no-such-file.yaml"], String::new(), 1),
+        (vec!["simulate"], String::new(), 1),
+        (vec!["simulate", "-f", "-", "--strategy", "tetris"], String::new(), 1),
+        (vec!["simulate", "-f", "-", "--replicas", "-3"], String::new(), 1),
+        (vec!["explain", "pod", "nobody"], String::new(), 1),
+        (vec!["top", "sideways"], String::new(), 1),
+        (vec!["--help"], String::new(), 0),
+        (vec!["--version"], String::new(), 0),
+    ] {
+        let output = divvy(&args, &stdin);
+        assert_eq!(code(&output), expected, "{args:?}: {}", stderr(&output));
+        assert_eq!(expected == 1, !output.stderr.is_empty(), "{args:?}");
+    }
+}
+
+#[test]
+fn each_mistake_is_the_reason_of_its_pod_and_the_others_go_on() {
+    let manifest = [
+        pod("a-big", "{gpu-fraction: \"1.5\"}"),
+        pod("b-unquoted", "{gpu-fraction: 0.5}"),
+        pod("c-both", "{gpu-fraction: \"0.5\", gpu-memory: \"100\"}"),
+        pod("d-fine", "{gpu-fraction: \"0.5\"}"),
+    ]
+    .concat()
+        + "apiVersion: v1\nkind: Pod\nmetadata: {name: e-half}\nspec:\n  containers:\n  \
+           - {name: c, resources: {limits: {nvidia.com/gpu: 0.5}}}\n---\n\
+           apiVersion: v1\nkind: Pod\nmetadata: {name: f-odd}\nspec: {containers: none}\n";
+    let (json, code) = simulate(&manifest, &[]);
+    assert_eq!(code, 2);
+    let lines: Vec<String> = json["pods"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|p| {
+            format!("{}: {}", p["name"].as_str().unwrap(), p["reason"].as_str().unwrap_or("placed"))
+        })
+        .collect();
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
+fn explain_answers_first_then_shows_the_numbers() {
+    let manifest = pod("xl", "{gpu-memory: \"98304\"}");
+    let output = divvy(&["explain", "pod", "xl", "-f", "-"], &manifest);
+    assert_eq!(code(&output), 2);
+    insta::assert_snapshot!(stdout(&output));
+    let placed = divvy(&["explain", "pod", "default/gpu-sharing", "-f", "examples"], "");
+    assert_eq!(code(&placed), 0);
+    insta::assert_snapshot!(stdout(&placed));
+}
+
+#[test]
+fn explain_names_pods_that_are_nearly_the_one_asked_for() {
+    let output = divvy(&["explain", "pod", "ml/notebook", "-f", "examples"], "");
+    assert_eq!(code(&output), 1);
+    assert!(
+        stderr(&output).contains("there is ml/notebook-0, ml/notebook-1"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn kinds_that_make_no_pods_are_counted_in_one_line() {
+    let manifest = "{apiVersion: v1, kind: Service, metadata: {name: s}}\n---\n\
+        {apiVersion: example.com/v1, kind: Widget, metadata: {name: w}, spec: {replicas: lots}}\n";
+    let output = divvy(&["simulate", "-f", "-"], manifest);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(text.contains("Left alone, as they make no pods: 1 Service, 1 Widget."), "{text}");
+}
+
+#[test]
+fn replicas_make_so_many_of_each() {
+    let (json, _) = simulate(&pod("p", "{gpu-fraction: \"0.5\"}"), &["--replicas", "12"]);
+    assert_eq!(json["summary"]["placed"], 12);
+    assert_eq!(json["pods"][11]["name"], "p-11");
+}
+
+#[test]
+fn output_to_a_pipe_has_no_colour_and_the_picture_is_xml() {
+    let svg = std::env::temp_dir().join(format!("divvy-test-{}.svg", std::process::id()));
+    let output = divvy(&["simulate", "-f", "examples/", "--svg", svg.to_str().unwrap()], "");
+    assert!(!stdout(&output).contains('\u{1b}'));
+    let picture = std::fs::read_to_string(&svg).unwrap();
+    std::fs::remove_file(&svg).unwrap();
+    assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"));
+    let shown = std::fs::read_to_string(root().join("docs/card-map.svg")).unwrap();
+    assert_eq!(picture, shown, "docs/card-map.svg is old: run `cargo xtask docs`");
+}
+
+#[test]
+fn the_cli_reference_is_up_to_date() {
+    let page = std::fs::read_to_string(root().join("docs/cli.md")).unwrap();
+    assert_eq!(stdout(&divvy(&["reference"], "")), page, "run `cargo xtask docs`");
+}
+
+#[test]
+fn completion_scripts_are_printed_for_every_shell() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let output = divvy(&["completion", shell], "");
+        assert!(code(&output) == 0 && stdout(&output).contains("simulate"), "{shell}");
+    }
+}
+
+#[test]
+fn a_reader_that_stops_early_is_no_error() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_divvy"))
+        .args(["simulate", "--print-cluster"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", stderr(&output));
+}

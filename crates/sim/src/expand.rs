@@ -1,0 +1,170 @@
+//! The pods that controllers would make.
+
+use divvy_engine::{
+    Effect, PodKey, PodRecord, Requirement, Scheduler, Term, Test as Condition, Toleration,
+};
+use divvy_words::manifest::{Template, WorkloadManifest};
+use divvy_words::{Content, Object, Priorities};
+
+/// More pods of one controller than this are refused: it is a slip of the keyboard.
+pub const MAX_REPLICAS: u32 = 1_000_000;
+
+/// The pods that one object stands for.
+pub(crate) enum Pods {
+    /// One record many times, under these names.
+    Copies(Box<PodRecord>, Names),
+    /// Records of their own.
+    Each(Vec<PodRecord>),
+}
+
+/// The names of the copies.
+pub(crate) enum Names {
+    /// The record's own.
+    Own,
+    /// The record's own and a number, from 0 to below this, with leading zeros or without.
+    Numbered { count: u32, padded: bool },
+}
+
+/// What the pods are made with.
+pub(crate) struct Expansion<'a> {
+    pub(crate) priorities: &'a Priorities,
+    /// Instead of what the manifests say.
+    pub(crate) replicas: Option<u32>,
+    /// For DaemonSets: the nodes there are.
+    pub(crate) cluster: &'a Scheduler,
+}
+
+impl Expansion<'_> {
+    /// The pods of an object, `None` if its kind makes none.
+    pub(crate) fn pods(&self, object: &Object) -> Option<Pods> {
+        match &object.content {
+            Content::Pod(spec, _) => {
+                let record = divvy_words::pod(&object.metadata, spec, None, self.priorities);
+                let names = match self.replicas {
+                    Some(count) => Names::Numbered { count, padded: true },
+                    None => Names::Own,
+                };
+                Some(Pods::Copies(Box::new(record), names))
+            }
+            Content::Workload(workload) => Some(self.of_workload(object, workload)),
+            Content::Node(_)
+            | Content::PriorityClass { .. }
+            | Content::ConfigMap(_)
+            | Content::List(_)
+            | Content::Other => None,
+        }
+    }
+
+    fn of_workload(&self, object: &Object, workload: &WorkloadManifest) -> Pods {
+        let record = self.template(object, &workload.template);
+        if &*object.kind == "DaemonSet" {
+            return Pods::Each(self.one_per_node(&record));
+        }
+        let (field, count) = match &*object.kind {
+            "Job" if workload.suspend => ("suspend", 0),
+            "Job" => {
+                let at_once = workload.parallelism.unwrap_or(1);
+                ("parallelism", workload.completions.map_or(at_once, |all| all.min(at_once)))
+            }
+            _ => ("replicas", workload.replicas.unwrap_or(1)),
+        };
+        let asked = self.replicas.map_or(i64::from(count), i64::from);
+        match u32::try_from(asked).ok().filter(|n| *n <= MAX_REPLICAS) {
+            Some(count) => {
+                // Only a StatefulSet numbers its pods; the others' names are random, so leading
+                // zeros keep them in order.
+                let padded = &*object.kind != "StatefulSet";
+                Pods::Copies(Box::new(record), Names::Numbered { count, padded })
+            }
+            None => {
+                let why = format!("spec.{field}: {asked} given, allowed are 0 to {MAX_REPLICAS}");
+                Pods::Each(vec![PodRecord { invalid: Some(why), ..record }])
+            }
+        }
+    }
+
+    /// A pod of the controller, under the controller's name.
+    fn template(&self, object: &Object, template: &Template) -> PodRecord {
+        let mut metadata = template.metadata.clone();
+        metadata.name = object.metadata.name.clone();
+        metadata.namespace = object.metadata.namespace.clone();
+        metadata.creation_timestamp = object.metadata.creation_timestamp.clone();
+        divvy_words::pod(&metadata, &template.spec, Some(&object.metadata), self.priorities)
+    }
+
+    /// As the DaemonSet controller does: a pod for each node whose taints it tolerates and whose
+    /// labels match, tied to that node by name.
+    fn one_per_node(&self, record: &PodRecord) -> Vec<PodRecord> {
+        let mut record = record.clone();
+        record.spec.rules.tolerations.extend(daemon_tolerations());
+        if record.invalid.is_some() {
+            return vec![record];
+        }
+        let mut pods = Vec::new();
+        for (name, id) in self.cluster.nodes() {
+            let facts = self.cluster.facts(id);
+            if !facts.is_some_and(|f| record.spec.rules.judge(name, f).is_ok()) {
+                continue;
+            }
+            let mut pod = record.clone();
+            pod.key = numbered(&record.key, name);
+            let here = Requirement {
+                key: "metadata.name".into(),
+                test: Condition::In(vec![(**name).into()]),
+            };
+            let terms = pod.spec.rules.required.get_or_insert_with(|| vec![Term::default()]);
+            for term in terms {
+                term.fields.push(here.clone());
+            }
+            pods.push(pod);
+        }
+        pods
+    }
+}
+
+/// What the DaemonSet controller adds to every pod.
+fn daemon_tolerations() -> impl Iterator<Item = Toleration> {
+    let tolerated = [
+        ("not-ready", Effect::NoExecute),
+        ("unreachable", Effect::NoExecute),
+        ("disk-pressure", Effect::NoSchedule),
+        ("memory-pressure", Effect::NoSchedule),
+        ("pid-pressure", Effect::NoSchedule),
+        ("unschedulable", Effect::NoSchedule),
+    ];
+    tolerated.into_iter().map(|(condition, effect)| Toleration {
+        key: Some(format!("node.kubernetes.io/{condition}").into()),
+        value: None,
+        effect: Some(effect),
+    })
+}
+
+impl Pods {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Copies(_, Names::Own) => 1,
+            Self::Copies(_, Names::Numbered { count, .. }) => *count as usize,
+            Self::Each(pods) => pods.len(),
+        }
+    }
+
+    /// The records, one after another.
+    pub(crate) fn into_records(self) -> Box<dyn Iterator<Item = PodRecord>> {
+        match self {
+            Self::Copies(record, Names::Own) => Box::new(std::iter::once(*record)),
+            Self::Copies(record, Names::Numbered { count, padded }) => {
+                let digits = if padded { count.saturating_sub(1).to_string().len() } else { 1 };
+                Box::new((0..count).map(move |i| PodRecord {
+                    key: numbered(&record.key, &format!("{i:0digits$}")),
+                    ..(*record).clone()
+                }))
+            }
+            Self::Each(pods) => Box::new(pods.into_iter()),
+        }
+    }
+}
+
+fn numbered(key: &PodKey, suffix: &str) -> PodKey {
+    PodKey::new(key.namespace(), &format!("{}-{suffix}", key.name()))
+}

@@ -1,0 +1,295 @@
+//! A cluster and a workload, brought into a scheduler of their own.
+
+use crate::adopt::Groups;
+use crate::expand::{Expansion, Pods};
+use crate::source::{InputError, Source};
+use crate::{EMBEDDED_CLUSTER, Progress};
+use divvy_engine::{Bound, BoundCards, Config, Event, PodKey, PodRecord, PodSpec, Scheduler};
+use divvy_words::{Content, Entry, Kind, Metadata, Object, Priorities};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What to rehearse.
+#[derive(Clone, Debug, Default)]
+pub struct Setup {
+    /// The cluster, or the embedded one.
+    pub cluster: Option<Source>,
+    /// The workload.
+    pub workload: Vec<Source>,
+    /// Instead of the number of pods that the workload's manifests say.
+    pub replicas: Option<u32>,
+    /// How to place.
+    pub config: Config,
+}
+
+/// The real engine on a copy of a cluster.
+#[derive(Debug)]
+pub struct Rehearsal {
+    /// The engine.
+    pub scheduler: Scheduler,
+    /// The pods to place, in the order of the input.
+    pub pods: Vec<PodKey>,
+    /// Kinds of the workload that make no pods, and how many there are of each.
+    pub ignored: BTreeMap<String, usize>,
+    /// What was not as it should be, in sentences.
+    pub warnings: Vec<String>,
+}
+
+/// A rehearsal being put together.
+struct Loading<'a> {
+    rehearsal: Rehearsal,
+    known: BTreeSet<PodKey>,
+    priorities: Priorities,
+    progress: &'a dyn Progress,
+}
+
+impl Rehearsal {
+    /// Reads cluster and workload; nothing is placed yet.
+    pub fn load(setup: &Setup, progress: &dyn Progress) -> Result<Self, InputError> {
+        let embedded;
+        let cluster = match &setup.cluster {
+            Some(source) => source,
+            None => {
+                let (name, text) = ("embedded cluster".to_owned(), EMBEDDED_CLUSTER.to_owned());
+                embedded = Source { name, text };
+                &embedded
+            }
+        };
+        let bytes = |source: &Source| source.text.len() as u64;
+        let total = bytes(cluster) + setup.workload.iter().map(bytes).sum::<u64>();
+        progress.begin("reading", total);
+        let cluster_entries = cluster.parse(progress)?;
+        let workload: Vec<Entry> = setup
+            .workload
+            .iter()
+            .map(|source| source.parse(progress))
+            .collect::<Result<Vec<_>, _>>()?
+            .into_iter()
+            .flatten()
+            .collect();
+        let mut priorities = Priorities::default();
+        for entry in cluster_entries.iter().chain(&workload) {
+            if let Entry::Object(object) = entry {
+                priorities.add(object);
+            }
+        }
+        let rehearsal = Self {
+            scheduler: Scheduler::new(setup.config),
+            pods: Vec::new(),
+            ignored: BTreeMap::new(),
+            warnings: Vec::new(),
+        };
+        let mut loading = Loading { rehearsal, known: BTreeSet::new(), priorities, progress };
+        loading.nodes(&cluster.name, &cluster_entries)?;
+        loading.cluster_pods(&cluster_entries);
+        loading.workload(&workload, setup.replicas);
+        Ok(loading.rehearsal)
+    }
+
+    /// Places what fits.
+    pub fn run(&mut self, progress: &dyn Progress) {
+        progress.begin("placing", self.pods.len() as u64);
+        loop {
+            let plan = self.scheduler.pass(1024);
+            if plan.effects.is_empty() {
+                return;
+            }
+            progress.advance(plan.effects.len() as u64);
+        }
+    }
+}
+
+impl Loading<'_> {
+    fn warn(&mut self, text: String) {
+        self.rehearsal.warnings.push(text);
+    }
+
+    fn apply(&mut self, event: Event) {
+        if let Err(problem) = self.rehearsal.scheduler.apply(event) {
+            self.warn(problem.to_string());
+        }
+    }
+
+    fn nodes(&mut self, source: &str, entries: &[Entry]) -> Result<(), InputError> {
+        let fault = |message| InputError::Node { source_name: source.to_owned(), message };
+        for entry in entries {
+            match entry {
+                Entry::Object(object) if matches!(object.content, Content::Node(_)) => {
+                    let (record, warnings) = divvy_words::node(object).map_err(fault)?;
+                    if self.rehearsal.scheduler.ledger().find(&record.name).is_some() {
+                        self.warn(format!(
+                            "node {} is given twice: the later one counts",
+                            record.name
+                        ));
+                    }
+                    self.rehearsal.warnings.extend(warnings);
+                    self.apply(Event::Node(Box::new(record)));
+                }
+                Entry::Malformed { kind, name, error, .. } if kind == "Node" => {
+                    return Err(fault(format!("Node {name}: {error}")));
+                }
+                Entry::Object(_) | Entry::Malformed { .. } => {}
+            }
+        }
+        if self.rehearsal.scheduler.node_count() == 0 {
+            self.warn(format!("{source} has no Node: the cluster is empty"));
+        }
+        Ok(())
+    }
+
+    /// Bound pods first take what they hold, recorded cards before chosen ones; the others wait
+    /// like the workload does.
+    fn cluster_pods(&mut self, entries: &[Entry]) {
+        let mut groups = Groups::default();
+        let mut bound: Vec<PodRecord> = Vec::new();
+        let mut waiting: Vec<PodRecord> = Vec::new();
+        for entry in entries {
+            let object = match entry {
+                Entry::Object(object) => object,
+                Entry::Malformed { kind, namespace, name, error } => {
+                    if Kind::of(kind, "") == Some(Kind::Pod) {
+                        waiting.push(malformed(namespace, name, error));
+                    }
+                    continue;
+                }
+            };
+            let Content::Pod(spec, phase) = &object.content else { continue };
+            if matches!(&**phase, "Succeeded" | "Failed") {
+                continue;
+            }
+            let mut record = divvy_words::pod(&object.metadata, spec, None, &self.priorities);
+            let Some(node) = record.spec.rules.node_name.take() else {
+                if object.metadata.deletion_timestamp.is_empty() {
+                    waiting.push(record);
+                }
+                continue;
+            };
+            let cluster = &self.rehearsal.scheduler;
+            let (cards, why) = groups.cards_of(cluster, &object.metadata, &mut record, &node);
+            if let Some(why) = why {
+                self.warn(format!(
+                    "pod {}: {why}; it is given cards by the usual rules",
+                    record.key
+                ));
+            }
+            record.bound = Some(Bound { node: node.into(), cards });
+            bound.push(record);
+        }
+        bound.sort_by_key(|record| {
+            let recorded = record.bound.as_ref().map(|b| match b.cards {
+                BoundCards::Recorded(_) => 0,
+                BoundCards::Nothing => 1,
+                BoundCards::Choose => 2,
+            });
+            (recorded, record.created, record.key.clone())
+        });
+        for record in bound {
+            self.known.insert(record.key.clone());
+            self.apply(Event::Pod(Box::new(record)));
+        }
+        for record in waiting {
+            self.add(record);
+        }
+    }
+
+    fn workload(&mut self, entries: &[Entry], replicas: Option<u32>) {
+        let owners: BTreeSet<(&str, &str, &str)> = entries.iter().filter_map(identity).collect();
+        let Rehearsal { scheduler: cluster, ignored, .. } = &mut self.rehearsal;
+        let priorities = &self.priorities;
+        let expansion = Expansion { priorities, replicas, cluster };
+        let mut unknown_classes = BTreeSet::new();
+        let mut batches: Vec<Pods> = Vec::new();
+        for entry in entries {
+            let object = match entry {
+                Entry::Object(object) => object,
+                Entry::Malformed { kind, namespace, name, error } => {
+                    match Kind::of(kind, "") {
+                        Some(Kind::Pod | Kind::Workload) => {
+                            batches.push(Pods::Each(vec![malformed(namespace, name, error)]));
+                        }
+                        _ => *ignored.entry(kind.clone()).or_default() += 1,
+                    }
+                    continue;
+                }
+            };
+            if is_made_by_another(object, &owners) {
+                continue;
+            }
+            match expansion.pods(object) {
+                Some(pods) => batches.push(pods),
+                None => *ignored.entry(object.kind.to_string()).or_default() += 1,
+            }
+            let spec = match &object.content {
+                Content::Pod(spec, _) => Some(&**spec),
+                Content::Workload(workload) => Some(&workload.template.spec),
+                _ => None,
+            };
+            unknown_classes.extend(spec.and_then(|spec| priorities.unknown(spec)));
+        }
+        for class in unknown_classes {
+            self.warn(format!(
+                "priority class {class} is not in the input: its pods have priority 0; \
+                 give the PriorityClass with -f or in the cluster"
+            ));
+        }
+        let total: usize = batches.iter().map(Pods::len).sum();
+        self.progress.begin("preparing", total as u64);
+        for batch in batches {
+            for record in batch.into_records() {
+                self.add(record);
+                self.progress.advance(1);
+            }
+        }
+    }
+
+    /// Puts a pod into the queue.
+    fn add(&mut self, record: PodRecord) {
+        let key = record.key.clone();
+        if let Some(holding) = self.rehearsal.scheduler.holding(&key) {
+            let node = self.rehearsal.scheduler.ledger().node(holding.node);
+            let node = node.map_or_else(String::new, |n| n.name().to_string());
+            self.warn(format!("pod {key} is already in the cluster, on {node}: not placed again"));
+            return;
+        }
+        if self.known.insert(key.clone()) {
+            self.rehearsal.pods.push(key);
+        } else {
+            self.warn(format!("pod {key} is given twice: the later one counts"));
+        }
+        self.apply(Event::Pod(Box::new(record)));
+    }
+}
+
+/// Kind, namespace and name.
+fn identity(entry: &Entry) -> Option<(&str, &str, &str)> {
+    match entry {
+        Entry::Object(Object { kind, metadata, content: Content::Workload(_), .. }) => {
+            Some((kind, namespace_of(metadata), &metadata.name))
+        }
+        _ => None,
+    }
+}
+
+fn namespace_of(metadata: &Metadata) -> &str {
+    if metadata.namespace.is_empty() { "default" } else { &metadata.namespace }
+}
+
+/// A ReplicaSet beside its Deployment, or a Pod beside its Job: its owner makes it already.
+fn is_made_by_another(object: &Object, owners: &BTreeSet<(&str, &str, &str)>) -> bool {
+    let namespace = namespace_of(&object.metadata);
+    let references = object.metadata.owner_references.iter().filter(|r| r.controller);
+    references.into_iter().any(|r| owners.contains(&(&*r.kind, namespace, &*r.name)))
+}
+
+/// A pod that cannot be read, with what is wrong as its reason.
+fn malformed(namespace: &str, name: &str, error: &str) -> PodRecord {
+    let namespace = if namespace.is_empty() { "default" } else { namespace };
+    let name = if name.is_empty() { "unnamed" } else { name };
+    PodRecord {
+        key: PodKey::new(namespace, name),
+        priority: 0,
+        created: i64::MAX,
+        spec: PodSpec::default(),
+        invalid: Some(error.to_owned()),
+        bound: None,
+    }
+}

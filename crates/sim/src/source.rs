@@ -1,0 +1,113 @@
+//! Where manifests come from: files, folders and standard input.
+
+use crate::Progress;
+use divvy_words::{Entry, ReadError};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Why the input cannot be used at all.
+#[derive(Debug, thiserror::Error)]
+pub enum InputError {
+    /// A file cannot be read.
+    #[error("cannot read {}: {error}", path.display())]
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// A folder has nothing to read.
+    #[error("{}: no .yaml, .yml or .json file in this folder", path.display())]
+    EmptyFolder {
+        /// Which.
+        path: PathBuf,
+    },
+    /// Standard input was asked for twice.
+    #[error("- (standard input) can be given only once")]
+    StdinTwice,
+    /// A text makes no sense.
+    #[error(transparent)]
+    Text(#[from] ReadError),
+    /// A node makes no sense.
+    #[error("{source_name}: {message}")]
+    Node {
+        /// Where it stands.
+        source_name: String,
+        /// What is wrong.
+        message: String,
+    },
+}
+
+/// A text and its name.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// The path, or `-`.
+    pub name: String,
+    /// What it says.
+    pub text: String,
+}
+
+impl Source {
+    /// Takes the text apart.
+    pub(crate) fn parse(&self, progress: &dyn Progress) -> Result<Vec<Entry>, InputError> {
+        let advance = |bytes: usize| progress.advance(bytes as u64);
+        Ok(divvy_words::read(&self.name, &self.text, &advance)?)
+    }
+}
+
+/// Reads files, the manifests of folders (not of folders in them, as kubectl does), and `-`.
+pub fn read_sources<'a>(
+    paths: impl IntoIterator<Item = &'a Path>,
+) -> Result<Vec<Source>, InputError> {
+    let mut sources = Vec::new();
+    let mut has_stdin = false;
+    for path in paths {
+        if path == Path::new("-") {
+            if std::mem::replace(&mut has_stdin, true) {
+                return Err(InputError::StdinTwice);
+            }
+            let mut bytes = Vec::new();
+            std::io::stdin().read_to_end(&mut bytes).map_err(unreadable(path))?;
+            sources.push(Source { name: "-".to_owned(), text: decode(bytes) });
+        } else if path.is_dir() {
+            let files = manifests_in(path)?;
+            if files.is_empty() {
+                return Err(InputError::EmptyFolder { path: path.to_owned() });
+            }
+            for file in files {
+                sources.push(read_file(&file)?);
+            }
+        } else {
+            sources.push(read_file(path)?);
+        }
+    }
+    Ok(sources)
+}
+
+fn read_file(path: &Path) -> Result<Source, InputError> {
+    let bytes = std::fs::read(path).map_err(unreadable(path))?;
+    Ok(Source { name: path.display().to_string(), text: decode(bytes) })
+}
+
+/// Bytes that are no text are left to the parser, which says where they stand.
+fn decode(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+fn manifests_in(folder: &Path) -> Result<Vec<PathBuf>, InputError> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(unreadable(folder))? {
+        let path = entry.map_err(unreadable(folder))?.path();
+        let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
+        if matches!(extension, "yaml" | "yml" | "json") && path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn unreadable(path: &Path) -> impl FnOnce(std::io::Error) -> InputError + '_ {
+    |error| InputError::Unreadable { path: path.to_owned(), error }
+}

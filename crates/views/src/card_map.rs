@@ -1,0 +1,105 @@
+//! The cards of a node as lines of bars.
+
+use crate::bar::{CELLS, bar, degree, legend};
+use crate::cards::{CardUse, CardUseState, NodeCards};
+use crate::model::short_model;
+use crate::options::TextOptions;
+use crate::paint::{Painter, Tint};
+use crate::wording::{Names, clean, count, ranges};
+
+/// How a map is drawn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CardMap {
+    pub(crate) names: Names,
+    pub(crate) options: TextOptions,
+}
+
+impl CardMap {
+    fn painter(self) -> Painter {
+        Painter::new(self.options.colour)
+    }
+
+    /// The node's heading and a line for each run of equal cards.
+    pub(crate) fn node(self, node: &NodeCards<'_>) -> String {
+        let name = self.painter().paint(&clean(node.name), Tint::Strong);
+        format!("{name}  {}\n{}", hardware(node), self.cards(&node.cards))
+    }
+
+    /// The heading of a node whose GPUs are replicas.
+    pub(crate) fn replicas(self, node: &NodeCards<'_>, (taken, total): (u64, u64)) -> String {
+        let name = self.painter().paint(&clean(node.name), Tint::Strong);
+        let model = node.model.map_or_else(String::new, |m| format!("{}  ", short_model(m)));
+        format!("{name}  {}{taken} of {total} replicas taken\n", clean(&model))
+    }
+
+    /// A line for each run of equal cards.
+    pub(crate) fn cards(self, cards: &[CardUse<'_>]) -> String {
+        let runs: Vec<&[CardUse<'_>]> = cards.chunk_by(is_same_line).collect();
+        let labels: Vec<String> =
+            runs.iter().map(|run| ranges(run.iter().map(|card| card.index))).collect();
+        let width = labels.iter().map(String::len).max().unwrap_or(0);
+        let mut out = String::new();
+        for (run, label) in runs.iter().zip(&labels) {
+            let Some(card) = run.first() else { continue };
+            let (bar, degree) = (bar(card, self.painter()), degree(card));
+            let line = format!("  {label:<width$}  {bar}  {degree}");
+            out.push_str(line.trim_end());
+            // "  4    aaaaabbbbb··········   50 %   ": what stands before the legend.
+            self.write_legend(&mut out, card, 2 + width + 2 + CELLS + 2 + degree.len());
+            out.push('\n');
+        }
+        out
+    }
+
+    /// Breaks the legend between entries where the terminal ends.
+    fn write_legend(self, out: &mut String, card: &CardUse<'_>, indent: usize) {
+        const GAP: usize = 3;
+        let mut column = indent;
+        for (text, tint) in legend(card, self.names, self.options.wide) {
+            let length = text.chars().count();
+            let is_first = column == indent;
+            let end = column + GAP + length;
+            if self.options.width > 0 && end > self.options.width && !is_first {
+                out.push('\n');
+                out.extend(std::iter::repeat_n(' ', indent));
+                column = indent;
+            }
+            out.extend(std::iter::repeat_n(' ', GAP));
+            column += GAP + length;
+            // The letter has its colour; what it stands for stays readable.
+            match (tint, text.split_once(' ')) {
+                (Some(tint), Some((letter, rest))) => {
+                    out.push_str(&self.painter().paint(letter, tint));
+                    out.push(' ');
+                    out.push_str(rest);
+                }
+                _ => out.push_str(&text),
+            }
+        }
+    }
+}
+
+/// Free cards in a row make one line; so do whole cards of one pod.
+fn is_same_line(a: &CardUse<'_>, b: &CardUse<'_>) -> bool {
+    let adjacent = a.index.checked_add(1) == Some(b.index);
+    let same_holder = || a.shares.first().map(|s| s.pod) == b.shares.first().map(|s| s.pod);
+    adjacent
+        && match (a.state, b.state) {
+            (CardUseState::Free, CardUseState::Free) => true,
+            (CardUseState::Whole, CardUseState::Whole) => same_holder(),
+            _ => false,
+        }
+}
+
+/// `8 x A100-80GB (80.0 GiB each)`.
+pub(crate) fn hardware(node: &NodeCards<'_>) -> String {
+    let Some(card) = node.cards.first() else { return "no GPU".to_owned() };
+    let cards = match node.model {
+        Some(model) => format!("{} x {}", node.cards.len(), clean(&short_model(model))),
+        None => count(node.cards.len(), "card"),
+    };
+    match card.capacity.bytes() {
+        Some(_) => format!("{cards} ({} each)", card.capacity),
+        None => format!("{cards} (memory unknown, in parts of a card)"),
+    }
+}

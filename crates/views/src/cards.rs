@@ -1,0 +1,186 @@
+//! The cards of a node and who holds them: what every view shows, in one form.
+
+use crate::amount::Amount;
+use crate::stranded::ShareSizes;
+use divvy_engine::{PodKey, Scheduler};
+use divvy_ledger::{Bytes, Card, CardState, Gpus, Holding, Node, NodeId, Request};
+use serde::{Serialize, Serializer};
+
+/// A node and its cards. A node without GPUs, or with replicas, has none.
+#[derive(Clone, Debug, Serialize)]
+pub struct NodeCards<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its GPU model as the node names it.
+    pub model: Option<&'a str>,
+    /// Its cards by index.
+    pub cards: Vec<CardUse<'a>>,
+}
+
+/// A card and who holds it.
+#[derive(Clone, Debug, Serialize)]
+pub struct CardUse<'a> {
+    /// Its index on the node.
+    pub index: u32,
+    /// What it is used for.
+    pub state: CardUseState,
+    /// All its memory.
+    #[serde(rename = "capacityBytes")]
+    pub capacity: Amount,
+    /// What is held of it.
+    #[serde(rename = "usedBytes")]
+    pub used: Amount,
+    /// Who holds it; one share of all of it if it is held whole.
+    pub shares: Vec<ShareUse<'a>>,
+    /// What is free but too little for any share of the workload.
+    #[serde(skip)]
+    pub stranded: Amount,
+}
+
+/// What a card is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CardUseState {
+    /// Nobody holds any of it.
+    Free,
+    /// One pod holds all of it.
+    Whole,
+    /// Pods hold parts of it.
+    Shared,
+}
+
+impl CardUseState {
+    /// As in JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Free => "free",
+            Self::Whole => "whole",
+            Self::Shared => "shared",
+        }
+    }
+}
+
+/// One pod's part of a card.
+#[derive(Clone, Debug, Serialize)]
+pub struct ShareUse<'a> {
+    /// Who holds it.
+    #[serde(serialize_with = "as_text")]
+    pub pod: &'a PodKey,
+    /// How much.
+    pub bytes: Amount,
+}
+
+/// One card of a pod's placement.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct CardGrant {
+    /// The card's index on its node.
+    pub index: u32,
+    /// How much of it.
+    pub bytes: Amount,
+}
+
+pub(crate) fn as_text<S: Serializer>(key: &&PodKey, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(key)
+}
+
+impl CardUse<'_> {
+    /// What is free of it.
+    pub fn free(&self) -> Amount {
+        self.capacity.with(Bytes(self.capacity.raw().saturating_sub(self.used.raw())))
+    }
+}
+
+impl<'a> NodeCards<'a> {
+    /// The node as it is now. `sizes` are the shares that could still come.
+    pub(crate) fn of(
+        scheduler: &'a Scheduler,
+        id: NodeId,
+        sizes: &mut ShareSizes,
+    ) -> Option<NodeCards<'a>> {
+        let node = scheduler.ledger().node(id)?;
+        let cards = node.cards().iter().enumerate();
+        // A free card beyond the count is a place that the node had once.
+        let cards = cards.filter(|(i, card)| {
+            *i < node.card_count() as usize || *card.state() != CardState::Free
+        });
+        let cards = cards.map(|(i, card)| card_use(scheduler, node, i, card, sizes)).collect();
+        let model = scheduler.model(id).map(|model| &**model);
+        Some(NodeCards { name: node.name(), model, cards })
+    }
+
+    /// The cards that somebody holds.
+    pub(crate) fn in_use(&self) -> impl Iterator<Item = &CardUse<'a>> {
+        self.cards.iter().filter(|c| c.state != CardUseState::Free)
+    }
+}
+
+fn card_use<'a>(
+    scheduler: &'a Scheduler,
+    node: &Node,
+    index: usize,
+    card: &Card,
+    sizes: &mut ShareSizes,
+) -> CardUse<'a> {
+    let known = card.knows_memory();
+    let amount = |size| Amount::new(size, card.capacity(), known);
+    let (state, shares): (_, Vec<_>) = match card.state() {
+        CardState::Free => (CardUseState::Free, Vec::new()),
+        CardState::Whole(pod) => (
+            CardUseState::Whole,
+            scheduler
+                .pod_key(*pod)
+                .map(|pod| ShareUse { pod, bytes: amount(card.capacity()) })
+                .into_iter()
+                .collect(),
+        ),
+        CardState::Shared(shares) => (
+            CardUseState::Shared,
+            shares
+                .iter()
+                .filter_map(|s| {
+                    Some(ShareUse { pod: scheduler.pod_key(s.pod)?, bytes: amount(s.bytes) })
+                })
+                .collect(),
+        ),
+    };
+    let free = card.capacity().minus(card.used());
+    let is_lost = state == CardUseState::Shared
+        && !(node.is_open(index) && sizes.fit_into(free, card.capacity(), known));
+    CardUse {
+        index: u32::try_from(index).unwrap_or(u32::MAX),
+        state,
+        capacity: amount(card.capacity()),
+        used: amount(card.used()),
+        shares,
+        stranded: amount(if is_lost { free } else { Bytes(0) }),
+    }
+}
+
+/// The cards that a pod holds, lowest first. A whole card is all of it, whatever was recorded.
+pub(crate) fn grants(scheduler: &Scheduler, holding: &Holding) -> Vec<CardGrant> {
+    let Some(node) = scheduler.ledger().node(holding.node) else { return Vec::new() };
+    let whole = matches!(holding.needs.request, Request::Whole(_));
+    let grants = holding.cards.iter().map(|grant| {
+        let card = node.cards().get(grant.index as usize)?;
+        let size = if whole { card.capacity() } else { grant.bytes };
+        let bytes = Amount::new(size, card.capacity(), card.knows_memory());
+        Some(CardGrant { index: grant.index, bytes })
+    });
+    let mut grants: Vec<_> = grants.flatten().collect();
+    grants.sort_by_key(|g| g.index);
+    grants
+}
+
+/// Replicas taken and advertised, if that is what a node's GPUs are.
+pub(crate) fn replicas(node: &Node) -> Option<(u64, u64)> {
+    match node.capacity().gpus {
+        Gpus::Replicas { .. } => Some((node.room().gpu_used, node.room().gpu_total)),
+        Gpus::None | Gpus::Cards { .. } => None,
+    }
+}
+
+/// As [`replicas`], by the node's name.
+pub(crate) fn replicas_of(scheduler: &Scheduler, name: &str) -> Option<(u64, u64)> {
+    let ledger = scheduler.ledger();
+    replicas(ledger.node(ledger.find(name)?)?)
+}

@@ -1,0 +1,177 @@
+//! What to do about a pod that waits, from the reason that came closest.
+
+use divvy_engine::{Diagnosis, Group, PodKey, Reason, Scheduler, Taint};
+use divvy_ledger::{Bytes, Gpus, Portion, Request, Shortage};
+use std::sync::Arc;
+
+/// One concrete step, or `None` where the reason itself says what to change.
+pub(super) fn next_step(
+    scheduler: &Scheduler,
+    request: Option<Request>,
+    diagnosis: &Diagnosis,
+) -> Option<String> {
+    let Group { reason, nodes } = diagnosis.groups.first()?;
+    let node = some_node(nodes);
+    Some(match reason {
+        Reason::Invalid(_) => return None,
+        Reason::Gated(gates) => format!(
+            "it is tried once {gates} is gone from spec.schedulingGates; the controller that set \
+             it removes it"
+        ),
+        Reason::NoNodes => {
+            "add the cluster to the input: kubectl get nodes,pods -A -o yaml".to_owned()
+        }
+        Reason::OtherNode(name) => format!(
+            "kubectl get node {name}: no such node is in the cluster; correct spec.nodeName or \
+             the pod's node affinity"
+        ),
+        Reason::Cordoned => format!("kubectl uncordon {node}"),
+        Reason::Taint(taint) => tolerate(taint),
+        Reason::Affinity => {
+            "compare spec.nodeSelector and spec.affinity.nodeAffinity with kubectl get nodes \
+             --show-labels"
+                .to_owned()
+        }
+        Reason::Lacks { shortage, portion, .. } => {
+            return for_shortage(scheduler, request, diagnosis, *shortage, *portion, node);
+        }
+    })
+}
+
+fn for_shortage(
+    scheduler: &Scheduler,
+    request: Option<Request>,
+    diagnosis: &Diagnosis,
+    shortage: Shortage,
+    portion: Option<Portion>,
+    node: &str,
+) -> Option<String> {
+    // Where nothing is near, no pod that ends makes room.
+    let or_wait = if diagnosis.nearest.is_some() { ", or wait" } else { "" };
+    Some(match shortage {
+        Shortage::NoGpu => {
+            "add a node with GPUs, or check that its device plugin runs: a node with GPUs has \
+             nvidia.com/gpu in status.allocatable"
+                .to_owned()
+        }
+        Shortage::Replicas => {
+            "ask nvidia.com/gpu: 1 for a replica, or add a node whose GPUs are not replicated"
+                .to_owned()
+        }
+        Shortage::CardMemoryUnknown => {
+            format!("kubectl label node {node} nvidia.com/gpu.memory=<MiB of one card>")
+        }
+        Shortage::CardSize { .. } => more_cards(scheduler, request, diagnosis)?,
+        Shortage::CardCount { cards, .. } => match request {
+            Some(Request::Share { .. }) => {
+                format!("set gpu-fraction-num-devices: \"{cards}\" or less")
+            }
+            _ => format!("ask at most nvidia.com/gpu: {cards} in one pod"),
+        },
+        Shortage::NotAllocatable { .. } => format!(
+            "check the device plugin on {node}: kubectl get pods -A --field-selector \
+             spec.nodeName={node}"
+        ),
+        Shortage::FreeShare { largest, card, .. } => smaller_share(portion?, largest, card)?,
+        Shortage::FreeCards { free, .. } if free > 0 => {
+            format!("ask at most nvidia.com/gpu: {free} to start now{or_wait}")
+        }
+        Shortage::FreeShares { fitting, .. } if fitting > 0 => {
+            format!("set gpu-fraction-num-devices: \"{fitting}\" or less to start now{or_wait}")
+        }
+        Shortage::Cpu { free, .. } if free.0 > 0 => {
+            format!("ask at most {free} CPU to start now{or_wait}")
+        }
+        Shortage::Memory { free, .. } if free.mib() > 0 => {
+            format!("ask at most {}Mi memory to start now, or wait", free.mib())
+        }
+        Shortage::Ephemeral { free, .. } if free.mib() > 0 => {
+            format!("ask at most {}Mi ephemeral-storage to start now, or wait", free.mib())
+        }
+        Shortage::FreeCards { .. }
+        | Shortage::FreeShares { .. }
+        | Shortage::Extended { .. }
+        | Shortage::Cpu { .. }
+        | Shortage::Memory { .. }
+        | Shortage::Ephemeral { .. }
+        | Shortage::PodSlots => "wait for a pod to end, or add a node".to_owned(),
+    })
+}
+
+fn tolerate(Taint { key, value, effect }: &Taint) -> String {
+    let effect = effect.as_str();
+    let value = match value.is_empty() {
+        true => "operator: Exists".to_owned(),
+        false => format!("operator: Equal, value: \"{value}\""),
+    };
+    format!(
+        "if it may run there, add to spec.tolerations: {{key: \"{key}\", {value}, effect: {effect}}}"
+    )
+}
+
+/// The share is larger than a card: the largest that fits one, or the same memory over more.
+fn more_cards(
+    scheduler: &Scheduler,
+    request: Option<Request>,
+    diagnosis: &Diagnosis,
+) -> Option<String> {
+    let Some(Request::Share { portion: Portion::Memory(asked), cards }) = request else {
+        return None;
+    };
+    let too_small =
+        |g: &&Group| matches!(g.reason, Reason::Lacks { shortage: Shortage::CardSize { .. }, .. });
+    let groups = diagnosis.groups.iter().filter(too_small);
+    let names = groups.flat_map(|group| &group.nodes);
+    let ledger = scheduler.ledger();
+    let nodes = names.filter_map(|name| ledger.node(ledger.find(name)?));
+    let total = u128::from(asked.mib()) * u128::from(cards);
+    let mut largest = Bytes(0);
+    let mut fewest: Option<u32> = None;
+    for node in nodes {
+        let Gpus::Cards { usable, .. } = node.capacity().gpus else { continue };
+        let card = u128::from(node.card_size().mib()).max(1);
+        largest = largest.max(node.card_size());
+        if let Ok(needed) = u32::try_from(total.div_ceil(card))
+            && needed <= usable
+        {
+            fewest = Some(fewest.map_or(needed, |n| n.min(needed)));
+        }
+    }
+    let at_most = format!("ask at most {} MiB", largest.mib());
+    Some(match fewest {
+        Some(n) => format!(
+            "{at_most}, or set gpu-fraction-num-devices: \"{n}\" with gpu-memory: \"{}\"",
+            total.div_ceil(u128::from(n))
+        ),
+        None => at_most,
+    })
+}
+
+fn smaller_share(portion: Portion, largest: Bytes, card: Bytes) -> Option<String> {
+    let free = match portion {
+        Portion::Memory(_) => (largest.mib() > 0).then(|| format!("{} MiB", largest.mib())),
+        Portion::Fraction(_) => {
+            let hundredths = u128::from(largest.0) * 100 / u128::from(card.0.max(1));
+            let text = format!("0.{hundredths:02}");
+            (hundredths > 0).then(|| text.trim_end_matches('0').to_owned())
+        }
+    };
+    Some(match free {
+        Some(free) => format!("ask at most {free} to start now, or wait"),
+        None => "wait for a pod to end, or add a node".to_owned(),
+    })
+}
+
+/// A pod is bound to a node that nobody knows.
+pub(super) fn find_node(key: &PodKey) -> String {
+    format!(
+        "kubectl get pod {} -n {} -o wide names its node; add that node to the input, or delete \
+         the pod if the node is gone",
+        key.name(),
+        key.namespace()
+    )
+}
+
+fn some_node(nodes: &[Arc<str>]) -> &str {
+    nodes.first().map_or("NODE", |name| name)
+}

@@ -1,0 +1,189 @@
+//! A simulation on the terminal: what became of each pod, a map of the cards in use, the sums.
+
+use crate::card_map::CardMap;
+use crate::cards::replicas_of;
+use crate::options::TextOptions;
+use crate::paint::{Painter, Tint};
+use crate::simulation::{PodOutcome, Simulation};
+use crate::table::{Cell, Table};
+use crate::wording::{Names, asked, clean, count, ranges, thousands};
+use divvy_engine::Scheduler;
+use divvy_ledger::Bytes;
+use std::fmt::Write;
+
+/// Rows that are still read; beyond it a table is a file.
+const MOST_PODS: usize = 200;
+/// Of those, so many are kept for pods that wait: they are what a reader looks for.
+const MOST_PENDING: usize = 100;
+/// Nodes on the map.
+const MOST_NODES: usize = 40;
+
+/// The simulation as text.
+pub fn simulation_text(
+    sim: &Simulation<'_>,
+    scheduler: &Scheduler,
+    options: TextOptions,
+) -> String {
+    let painter = Painter::new(options.colour);
+    let mut out = String::new();
+    write_pods(&mut out, sim, options);
+    write_map(&mut out, sim, scheduler, options);
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    out.push_str(&totals(sim, scheduler));
+    out.push('\n');
+    if let Some(pod) = sim.pods.iter().find(|p| p.node.is_none()) {
+        let next = painter.paint("Next:", Tint::Strong);
+        let name = clean(pod.name);
+        let _ = writeln!(
+            out,
+            "{next} divvy explain pod {}/{name}   (same input; shows the reason of every node)",
+            clean(pod.namespace)
+        );
+    }
+    out
+}
+
+fn write_pods(out: &mut String, sim: &Simulation<'_>, options: TextOptions) {
+    let mut table = if options.wide {
+        Table::new(&["POD", "NODE", "CARD", "ASKED", "BYTES", "STATUS", "REASONS"])
+    } else {
+        Table::new(&["POD", "NODE", "CARD", "ASKED", "STATUS"])
+    };
+    let most = if options.wide { usize::MAX } else { MOST_PODS };
+    let (mut placed, mut pending) = quota(sim, most);
+    for pod in &sim.pods {
+        let left = if pod.node.is_some() { &mut placed } else { &mut pending };
+        if *left > 0 {
+            *left -= 1;
+            table.push(row(pod, options.wide));
+        }
+    }
+    if table.is_empty() {
+        return;
+    }
+    out.push_str(&table.render(Painter::new(options.colour)));
+    let hidden = sim.pods.len().saturating_sub(most);
+    if hidden > 0 {
+        let _ = writeln!(out, "... and {}: -o wide or -o json shows all", more(hidden, "pod"));
+    }
+}
+
+/// How many placed and how many pending pods are shown.
+fn quota(sim: &Simulation<'_>, most: usize) -> (usize, usize) {
+    let (placed, pending) = (sim.summary.placed, sim.summary.pending);
+    let waiting = pending.min(MOST_PENDING.max(most.saturating_sub(placed)));
+    (placed.min(most - waiting.min(most)), waiting)
+}
+
+fn more(n: usize, noun: &str) -> String {
+    count(n, &format!("more {noun}"))
+}
+
+fn row(pod: &PodOutcome<'_>, wide: bool) -> Vec<Cell> {
+    let status = match &pod.reason {
+        None => Cell::tinted("placed", Tint::Good),
+        Some(reason) => {
+            let is_own = pod.reasons.iter().all(|r| r.nodes == 0);
+            let tint = if is_own { Tint::Bad } else { Tint::Waiting };
+            Cell::tinted(&format!("pending: {reason}"), tint)
+        }
+    };
+    let mut row = vec![
+        pod.key.to_string().into(),
+        pod.node.unwrap_or("-").into(),
+        ranges(pod.cards.iter().map(|c| c.index)).into(),
+        asked(pod.request, &pod.cards).into(),
+    ];
+    if wide {
+        let bytes = pod.cards.first().and_then(|c| c.bytes.bytes());
+        row.push(bytes.map_or_else(|| "-".into(), |bytes| bytes.to_string().into()));
+    }
+    row.push(status);
+    if wide {
+        row.push(reasons(pod).into());
+    }
+    row
+}
+
+fn reasons(pod: &PodOutcome<'_>) -> String {
+    let nodes = pod.reasons.iter().filter(|r| r.nodes > 0);
+    let nodes: Vec<String> =
+        nodes.map(|r| format!("{}: {}", count(r.nodes, "node"), r.message)).collect();
+    if nodes.is_empty() { "-".to_owned() } else { nodes.join("; ") }
+}
+
+fn write_map(out: &mut String, sim: &Simulation<'_>, scheduler: &Scheduler, options: TextOptions) {
+    let holders = sim.nodes.iter().flat_map(|n| &n.cards).flat_map(|c| &c.shares);
+    let map = CardMap { names: Names::among(holders.map(|s| s.pod)), options };
+    let most = if options.wide { usize::MAX } else { MOST_NODES };
+    let (mut used, mut idle, mut idle_cards) = (0, 0, 0);
+    for node in &sim.nodes {
+        let replicas = replicas_of(scheduler, node.name).filter(|(taken, _)| *taken > 0);
+        if node.in_use().next().is_none() && replicas.is_none() {
+            idle += 1;
+            idle_cards += node.cards.len();
+            continue;
+        }
+        used += 1;
+        if used <= most {
+            out.push('\n');
+            out.push_str(&match replicas {
+                Some(replicas) if node.in_use().next().is_none() => map.replicas(node, replicas),
+                _ => map.node(node),
+            });
+        }
+    }
+    if used > most {
+        let hidden = more(used - most, "node");
+        let _ = writeln!(out, "\n... and {hidden} with cards in use: -o wide or -o json shows all");
+    }
+    if idle > 0 {
+        let nodes = if used > 0 { more(idle, "node") } else { count(idle, "node") };
+        let have = if idle == 1 { "has" } else { "have" };
+        let cards = match idle_cards {
+            0 => String::new(),
+            n => format!(" ({})", count(n, "free card")),
+        };
+        let _ = writeln!(out, "\n{nodes} {have} no card in use{cards}");
+    }
+}
+
+/// All in one line.
+pub(crate) fn totals(sim: &Simulation<'_>, scheduler: &Scheduler) -> String {
+    let sum = &sim.summary;
+    let n = |n: usize| thousands(n as u128);
+    let gib = |bytes: u128| thousands(bytes >> 30);
+    let pods = count(sim.pods.len(), "pod");
+    let mut line = format!("{} of {pods} placed", n(sum.placed));
+    if sum.pending > 0 {
+        let _ = write!(line, ", {} pending", n(sum.pending));
+    }
+    let _ = write!(line, ". {} of {} in use", n(sum.cards_in_use), count(sum.cards, "card"));
+    if sum.capacity_bytes > 0 {
+        let (used, all) = (gib(sum.used_bytes), gib(sum.capacity_bytes));
+        let _ = write!(line, ", {used} of {all} GiB allocated");
+    }
+    if sum.stranded_bytes > 0 {
+        let _ = write!(line, ", {} stranded on shared cards", stranded(sum.stranded_bytes));
+    }
+    let replicas = sim.nodes.iter().filter(|node| node.cards.is_empty());
+    let replicas = replicas.filter_map(|node| replicas_of(scheduler, node.name));
+    let (taken, all) = replicas.fold((0, 0), |(t, a), (taken, all)| (t + taken, a + all));
+    if all > 0 {
+        let (taken, all) = (thousands(taken.into()), thousands(all.into()));
+        let _ = write!(line, ", {taken} of {all} replicas taken");
+    }
+    line.push('.');
+    line
+}
+
+/// In the unit of what stands beside it, unless it would then be 0.
+fn stranded(bytes: u128) -> String {
+    let bytes = Bytes(u64::try_from(bytes).unwrap_or(u64::MAX));
+    if bytes.0 >= (1 << 30) / 10 { format!("{} GiB", bytes.gib()) } else { bytes.to_string() }
+}
+
+#[cfg(test)]
+mod tests;

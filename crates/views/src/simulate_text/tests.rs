@@ -1,0 +1,183 @@
+use super::*;
+use crate::simulation::simulation;
+use crate::testing::{Cluster, bound, cpu_node, fraction, mib, node, pod, whole};
+use divvy_engine::{NodeRecord, PodRecord};
+use divvy_ledger::{Gpus, Request};
+
+fn text(cluster: &Cluster, options: TextOptions) -> String {
+    let sim = simulation(&cluster.scheduler, &cluster.pods);
+    simulation_text(&sim, &cluster.scheduler, options)
+}
+
+#[test]
+fn a_simulation_shows_pods_then_cards_then_totals_then_a_next_step() {
+    insta::assert_snapshot!(text(&Cluster::example(), TextOptions::default()), @"
+    POD            NODE    CARD  ASKED            STATUS
+    ml/train-7     a100-1  0-3   4 GPUs           placed
+    ml/notebook-a  a100-1  4     0.25 (20.0 GiB)  placed
+    ml/notebook-b  a100-1  4     0.25 (20.0 GiB)  placed
+    ml/triton-0    a100-1  4     40000 MiB        placed
+    ml/web         cpu-1   -     -                placed
+    ml/llm-xl      -       -     98304 MiB        pending: largest card 80.0 GiB < 96.0 GiB asked
+
+    a100-1  8 x A100-80GB (80.0 GiB each)
+      0-3  ████████████████████  whole   train-7
+      4    aaaaabbbbbccccccccc·   99 %   a notebook-a 20.0   b notebook-b 20.0   c triton-0 39.0   free 0.9
+      5-7  ····················  free
+
+    3 more nodes have no card in use (10 free cards)
+
+    5 of 6 pods placed, 1 pending. 5 of 18 cards in use, 399 of 1,310 GiB allocated, 0.9 GiB stranded on shared cards.
+    Next: divvy explain pod ml/llm-xl   (same input; shows the reason of every node)
+    ");
+}
+
+#[test]
+fn wide_adds_bytes_and_every_reason() {
+    let options = TextOptions { wide: true, ..TextOptions::default() };
+    insta::assert_snapshot!(text(&Cluster::example(), options), @"
+    POD            NODE    CARD  ASKED            BYTES        STATUS                                           REASONS
+    ml/train-7     a100-1  0-3   4 GPUs           85899345920  placed                                           -
+    ml/notebook-a  a100-1  4     0.25 (20.0 GiB)  21474836480  placed                                           -
+    ml/notebook-b  a100-1  4     0.25 (20.0 GiB)  21474836480  placed                                           -
+    ml/triton-0    a100-1  4     40000 MiB        41943040000  placed                                           -
+    ml/web         cpu-1   -     -                -            placed                                           -
+    ml/llm-xl      -       -     98304 MiB        -            pending: largest card 80.0 GiB < 96.0 GiB asked  2 nodes: largest card 80.0 GiB < 96.0 GiB asked; 1 node: largest card 15.0 GiB < 96.0 GiB asked; 1 node: no GPU
+
+    a100-1  8 x A100-80GB (80.0 GiB each)
+      0-3  ████████████████████  whole   train-7
+      4    aaaaabbbbbccccccccc·   99 %   a notebook-a 20.0   b notebook-b 20.0   c triton-0 39.0   free 0.9
+      5-7  ····················  free
+
+    3 more nodes have no card in use (10 free cards)
+
+    5 of 6 pods placed, 1 pending. 5 of 18 cards in use, 399 of 1,310 GiB allocated, 0.9 GiB stranded on shared cards.
+    Next: divvy explain pod ml/llm-xl   (same input; shows the reason of every node)
+    ");
+}
+
+#[test]
+fn colours_change_no_character() {
+    let plain = text(&Cluster::example(), TextOptions::default());
+    let colour = text(&Cluster::example(), TextOptions { colour: true, ..TextOptions::default() });
+    let mut stripped = String::new();
+    let mut parts = colour.split("\x1b[");
+    stripped.push_str(parts.next().unwrap());
+    for part in parts {
+        stripped.push_str(part.split_once('m').unwrap().1);
+    }
+    assert_ne!(plain, colour);
+    assert_eq!(plain, stripped);
+    assert!(plain.lines().all(|line| !line.ends_with(' ')));
+}
+
+#[test]
+fn unknown_memory_is_mapped_in_parts_of_a_card_and_replicas_are_counted() {
+    let unknown = NodeRecord {
+        gpus: Gpus::Cards { count: 2, usable: 2, memory: None },
+        ..node("t4-1", "Tesla-T4", 2, 15)
+    };
+    let replicas =
+        NodeRecord { gpus: Gpus::Replicas { count: 32 }, ..node("t4-2", "Tesla-T4-SHARED", 2, 15) };
+    let cluster = Cluster::new()
+        .with(unknown)
+        .with(replicas)
+        .ask("ml/a", fraction("0.25", 1))
+        .ask("ml/b", fraction("0.333", 2))
+        .add(bound(pod("team/many", whole(12)), "t4-2"));
+    insta::assert_snapshot!(text(&cluster, TextOptions::default()), @"
+    POD        NODE  CARD  ASKED      STATUS
+    ml/a       t4-1  0     0.25       placed
+    ml/b       t4-1  0,1   2 x 0.333  placed
+    team/many  t4-2  -     12 GPUs    placed
+
+    t4-1  2 x T4 (memory unknown, in parts of a card)
+      0  aaaaabbbbbbb········   58 %   a a 0.25   b b 0.333   free 0.417
+      1  aaaaaaa·············   33 %   a b 0.333   free 0.667
+
+    t4-2  T4-SHARED  12 of 32 replicas taken
+
+    3 of 3 pods placed. 2 of 2 cards in use, 12 of 32 replicas taken.
+    ");
+}
+
+#[test]
+fn pods_of_two_namespaces_are_told_apart_on_the_map() {
+    let cluster = Cluster::new()
+        .with(node("a-1", "x", 2, 80))
+        .ask("ml/same", fraction("0.5", 1))
+        .ask("dev/same", fraction("0.25", 1));
+    let text = text(&cluster, TextOptions::default());
+    assert!(text.contains("a ml/same 40.0   b dev/same 20.0   free 20.0"), "{text}");
+}
+
+#[test]
+fn a_gated_and_an_invalid_pod_say_why() {
+    let gated = pod("ml/gated", whole(1));
+    let spec = divvy_engine::PodSpec { gates: vec!["quota".to_owned()], ..gated.spec.clone() };
+    let invalid = Some("gpu-fraction: \"2\" is not between 0 and 1".to_owned());
+    let cluster = Cluster::new()
+        .with(cpu_node("cpu-1"))
+        .add(PodRecord { spec, ..gated })
+        .add(PodRecord { invalid, ..pod("ml/wrong", Request::None) });
+    insta::assert_snapshot!(text(&cluster, TextOptions::default()), @r#"
+    POD       NODE  CARD  ASKED  STATUS
+    ml/gated  -     -     1 GPU  pending: scheduling gate quota is closed
+    ml/wrong  -     -     ?      pending: gpu-fraction: "2" is not between 0 and 1
+
+    1 node has no card in use
+
+    0 of 2 pods placed, 2 pending. 0 of 0 cards in use.
+    Next: divvy explain pod ml/gated   (same input; shows the reason of every node)
+    "#);
+}
+
+#[test]
+fn a_long_legend_is_broken_between_entries_at_the_width() {
+    let mut cluster = Cluster::new().with(node("a-1", "NVIDIA-L40S", 1, 45));
+    for i in 0..25 {
+        cluster = cluster.ask(&format!("ml/notebook-{i}"), mib(1_000, 1));
+    }
+    let options = TextOptions { width: 100, ..TextOptions::default() };
+    let text = text(&cluster, options);
+    let map: Vec<&str> = text.lines().skip_while(|l| !l.starts_with("a-1")).collect();
+    assert!(map.iter().all(|l| l.chars().count() <= 100), "{text}");
+    insta::assert_snapshot!(map.join("\n"), @"
+    a-1  1 x L40S (45.0 GiB each)
+      0  abcdefghijklmnopqr+·   54 %   a notebook-0 0.9   b notebook-1 0.9   c notebook-2 0.9
+                                       d notebook-3 0.9   e notebook-4 0.9   f notebook-5 0.9
+                                       g notebook-6 0.9   h notebook-7 0.9   i notebook-8 0.9
+                                       j notebook-9 0.9   k notebook-10 0.9   l notebook-11 0.9
+                                       m notebook-12 0.9   n notebook-13 0.9   o notebook-14 0.9
+                                       p notebook-15 0.9   q notebook-16 0.9   r notebook-17 0.9
+                                       + 7 more 6.8   free 20.5
+
+    25 of 25 pods placed. 1 of 1 card in use, 24 of 45 GiB allocated.
+    ");
+}
+
+#[test]
+fn a_large_simulation_is_cut_short_and_says_so_but_shows_pods_that_wait() {
+    let mut cluster = Cluster::new();
+    for i in 0..50 {
+        cluster = cluster.with(node(&format!("n-{i:02}"), "x", 8, 80));
+    }
+    for i in 0..400 {
+        cluster = cluster.ask(&format!("ml/p-{i}"), whole(1));
+    }
+    cluster = cluster.ask("ml/late", whole(1));
+    let short = text(&cluster, TextOptions::default());
+    let has = |text: &str, line: &str| text.lines().any(|l| l.starts_with(line));
+    assert!(has(&short, "... and 201 more pods: -o wide or -o json shows all"), "{short}");
+    assert!(has(&short, "... and 10 more nodes with cards in use: -o wide or -o json"), "{short}");
+    assert!(has(&short, "ml/late  "), "{short}");
+    assert_eq!(short.lines().filter(|l| l.starts_with("ml/")).count(), 200);
+    let wide = text(&cluster, TextOptions { wide: true, ..TextOptions::default() });
+    assert!(has(&wide, "ml/p-399") && has(&wide, "n-49") && !wide.contains("... and"));
+    assert!(wide.contains("400 of 401 pods placed, 1 pending. 400 of 400 cards in use"));
+}
+
+#[test]
+fn an_empty_simulation_is_one_line() {
+    insta::assert_snapshot!(text(&Cluster::new(), TextOptions::default()), @"0 of 0 pods placed. 0 of 0 cards in use.");
+}

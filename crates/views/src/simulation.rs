@@ -1,0 +1,226 @@
+//! What became of a workload: each pod's outcome, each card's use, and the sums.
+
+use crate::API_VERSION;
+use crate::cards::{CardGrant, CardUseState, NodeCards, grants};
+use crate::stranded::ShareSizes;
+use divvy_engine::{Diagnosis, PodKey, Scheduler, ShapeId, Standing};
+use divvy_ledger::Request;
+use serde::{Serialize, Serializer};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The outcome of a workload on a cluster.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Simulation<'a> {
+    /// `divvy.dev/v1alpha1`.
+    pub api_version: &'static str,
+    /// `Simulation`.
+    pub kind: &'static str,
+    /// The pods of the workload, in the order they were given.
+    pub pods: Vec<PodOutcome<'a>>,
+    /// All nodes, by name.
+    pub nodes: Vec<NodeCards<'a>>,
+    /// The sums.
+    pub summary: Summary,
+}
+
+/// What became of one pod.
+#[derive(Clone, Debug, Serialize)]
+pub struct PodOutcome<'a> {
+    /// Its namespace.
+    pub namespace: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// Where it was placed, if it was.
+    pub node: Option<&'a str>,
+    /// Its cards; none on a node with replicas.
+    pub cards: Vec<CardGrant>,
+    /// The whole GPUs that it asks, 0 for a share.
+    pub gpus: u32,
+    /// Why it was not placed, in one line.
+    #[serde(serialize_with = "shared_text")]
+    pub reason: Option<Arc<str>>,
+    /// Why, by node; shared by all pods that ask for the same.
+    #[serde(serialize_with = "shared_list")]
+    pub reasons: Arc<[ReasonCount]>,
+    /// Which pod it is.
+    #[serde(skip)]
+    pub key: &'a PodKey,
+    /// What it asks of GPUs, if that is known: not for a pod that is gated or invalid.
+    #[serde(skip)]
+    pub request: Option<Request>,
+}
+
+/// How many nodes refuse a pod for the same reason.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReasonCount {
+    /// A stable name.
+    pub reason: &'static str,
+    /// How many nodes; 0 if the reason is the pod's own.
+    pub nodes: usize,
+    /// The sentence.
+    pub message: String,
+}
+
+/// The sums. Bytes are those of cards whose memory is known.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Summary {
+    /// Pods that have a place.
+    pub placed: usize,
+    /// Pods that have none.
+    pub pending: usize,
+    /// Cards of all nodes.
+    pub cards: usize,
+    /// Cards that somebody holds.
+    pub cards_in_use: usize,
+    /// Memory held, of all there is; null if no card's memory is known.
+    pub allocated_ratio: Option<f64>,
+    /// Memory that no share of the workload could still take, of that of the cards in use.
+    pub fragmentation_ratio: f64,
+    /// Memory of all cards.
+    #[serde(skip)]
+    pub capacity_bytes: u128,
+    /// Memory held.
+    #[serde(skip)]
+    pub used_bytes: u128,
+    /// Memory of the cards in use.
+    #[serde(skip)]
+    pub in_use_bytes: u128,
+    /// Memory that is free on shared cards and too little for any share of the workload.
+    #[serde(skip)]
+    pub stranded_bytes: u128,
+}
+
+fn shared_text<S: Serializer>(text: &Option<Arc<str>>, serializer: S) -> Result<S::Ok, S::Error> {
+    text.as_deref().serialize(serializer)
+}
+
+fn shared_list<S: Serializer>(list: &[ReasonCount], serializer: S) -> Result<S::Ok, S::Error> {
+    list.serialize(serializer)
+}
+
+/// The outcome for `pods`, the workload in the order it was given, on the cluster as it is now.
+pub fn simulation<'a>(scheduler: &'a Scheduler, pods: &'a [PodKey]) -> Simulation<'a> {
+    let mut refusals = Refusals::default();
+    let mut sizes = ShareSizes::default();
+    let outcomes = pods.iter().map(|key| {
+        let outcome = outcome(scheduler, key, &mut refusals);
+        outcome.request.into_iter().for_each(|request| sizes.add(request));
+        outcome
+    });
+    let outcomes: Vec<_> = outcomes.collect();
+    let nodes = scheduler.nodes().filter_map(|(_, id)| NodeCards::of(scheduler, id, &mut sizes));
+    let nodes: Vec<_> = nodes.collect();
+    let summary = summary(&outcomes, &nodes);
+    Simulation { api_version: API_VERSION, kind: "Simulation", pods: outcomes, nodes, summary }
+}
+
+fn outcome<'a>(
+    scheduler: &'a Scheduler,
+    key: &'a PodKey,
+    refusals: &mut Refusals,
+) -> PodOutcome<'a> {
+    let request = scheduler.request(key);
+    let mut outcome = PodOutcome {
+        namespace: key.namespace(),
+        name: key.name(),
+        node: None,
+        cards: Vec::new(),
+        gpus: request.map_or(0, |r| r.whole_gpus()),
+        reason: None,
+        reasons: Arc::default(),
+        key,
+        request,
+    };
+    let held = scheduler.holding(key);
+    if let Some((holding, node)) = held.and_then(|h| Some((h, scheduler.ledger().node(h.node)?))) {
+        outcome.node = Some(node.name());
+        outcome.cards = grants(scheduler, holding);
+    } else {
+        let refusal = refusals.of(scheduler, key);
+        outcome.reason = Some(refusal.headline);
+        outcome.reasons = refusal.reasons;
+    }
+    outcome
+}
+
+#[derive(Clone)]
+struct Refusal {
+    headline: Arc<str>,
+    reasons: Arc<[ReasonCount]>,
+}
+
+impl Refusal {
+    fn because(diagnosis: &Diagnosis) -> Self {
+        let reasons = diagnosis.groups.iter().map(|group| ReasonCount {
+            reason: group.reason.name(),
+            nodes: group.nodes.len(),
+            message: group.reason.to_string(),
+        });
+        Self { headline: diagnosis.headline().into(), reasons: reasons.collect() }
+    }
+
+    fn own(reason: &'static str, message: &str) -> Self {
+        let reasons = vec![ReasonCount { reason, nodes: 0, message: message.to_owned() }];
+        Self { headline: message.into(), reasons: reasons.into() }
+    }
+}
+
+/// A diagnosis looks at every node, so it is made once for all pods that ask for the same.
+#[derive(Default)]
+struct Refusals {
+    by_shape: HashMap<ShapeId, Refusal>,
+}
+
+impl Refusals {
+    fn of(&mut self, scheduler: &Scheduler, key: &PodKey) -> Refusal {
+        let shape = scheduler.shape_of(key);
+        if let Some(known) = shape.and_then(|shape| self.by_shape.get(&shape)) {
+            return known.clone();
+        }
+        let refusal = match scheduler.standing(key) {
+            Some(Standing::Waiting(diagnosis)) => Refusal::because(&diagnosis),
+            Some(Standing::Astray) => Refusal::own("UnknownNode", UNKNOWN_NODE),
+            Some(Standing::Placed(_)) | None => {
+                Refusal::own("UnknownPod", "the pod is not in the cluster, or has ended")
+            }
+        };
+        if let Some(shape) = shape {
+            self.by_shape.insert(shape, refusal.clone());
+        }
+        refusal
+    }
+}
+
+/// What is wrong with a pod that is bound to a node that nobody knows.
+pub(crate) const UNKNOWN_NODE: &str =
+    "bound to a node that is not in the cluster, so it holds nothing";
+
+fn summary(pods: &[PodOutcome<'_>], nodes: &[NodeCards<'_>]) -> Summary {
+    let placed = pods.iter().filter(|p| p.node.is_some()).count();
+    let mut sum = Summary { placed, pending: pods.len() - placed, ..Summary::default() };
+    for card in nodes.iter().flat_map(|n| &n.cards) {
+        let in_use = card.state != CardUseState::Free;
+        sum.cards += 1;
+        sum.cards_in_use += usize::from(in_use);
+        let Some(capacity) = card.capacity.bytes().map(u128::from) else { continue };
+        sum.capacity_bytes += capacity;
+        sum.used_bytes += u128::from(card.used.raw());
+        sum.stranded_bytes += u128::from(card.stranded.raw());
+        sum.in_use_bytes += if in_use { capacity } else { 0 };
+    }
+    sum.allocated_ratio = ratio(sum.used_bytes, sum.capacity_bytes);
+    sum.fragmentation_ratio = ratio(sum.stranded_bytes, sum.in_use_bytes).unwrap_or(0.0);
+    sum
+}
+
+/// Rounded to four decimals in integers, so that the last digit does not depend on the machine.
+fn ratio(part: u128, whole: u128) -> Option<f64> {
+    let ten_thousandths = (part * 10_000 + whole / 2).checked_div(whole)?;
+    Some(f64::from(u32::try_from(ten_thousandths).unwrap_or(u32::MAX)) / 10_000.0)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+//! Memory that is free on a shared card and too little for anything that may come.
+
+use divvy_ledger::{Bytes, Portion, Request};
+use std::collections::{HashMap, HashSet};
+
+/// The share sizes of a workload, and the smallest of them for each size of card.
+#[derive(Debug, Default)]
+pub(crate) struct ShareSizes {
+    portions: HashSet<Portion>,
+    smallest: HashMap<(Bytes, bool), Option<Bytes>>,
+}
+
+impl ShareSizes {
+    /// Enters what one pod asks. Before the first [`ShareSizes::fit_into`].
+    pub(crate) fn add(&mut self, request: Request) {
+        if let Request::Share { portion, .. } = request {
+            self.portions.insert(portion);
+        }
+    }
+
+    /// Whether some share of the workload fits into what is free on a card of this capacity.
+    pub(crate) fn fit_into(&mut self, free: Bytes, card: Bytes, known: bool) -> bool {
+        let portions = &self.portions;
+        let smallest = *self.smallest.entry((card, known)).or_insert_with(|| {
+            // MiB cannot be placed on a card of unknown memory.
+            let usable = portions.iter().filter(|p| known || matches!(p, Portion::Fraction(_)));
+            usable.map(|p| p.of(card)).min()
+        });
+        smallest.is_some_and(|smallest| free >= smallest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use divvy_ledger::Fraction;
+
+    fn share(portion: Portion) -> Request {
+        Request::Share { portion, cards: 1 }
+    }
+
+    #[test]
+    fn the_smallest_share_on_that_card_decides() {
+        let mut sizes = ShareSizes::default();
+        sizes.add(share(Portion::Memory(Bytes(30))));
+        sizes.add(share(Portion::Fraction(Fraction::parse("0.25").unwrap())));
+        sizes.add(Request::Whole(1));
+        assert!(sizes.fit_into(Bytes(20), Bytes(80), true), "a quarter of 80 is 20");
+        assert!(!sizes.fit_into(Bytes(19), Bytes(80), true));
+        assert!(!sizes.fit_into(Bytes(29), Bytes(200), true), "a quarter of 200 is more than 30");
+        assert!(sizes.fit_into(Bytes(30), Bytes(200), true));
+        assert!(!sizes.fit_into(Bytes(49), Bytes(200), false), "bytes mean nothing there");
+    }
+
+    #[test]
+    fn without_share_pods_nothing_fits() {
+        assert!(!ShareSizes::default().fit_into(Bytes(80), Bytes(80), true));
+    }
+}

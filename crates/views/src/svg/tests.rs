@@ -1,0 +1,107 @@
+use super::*;
+use crate::simulation::simulation;
+use crate::testing::{Cluster, bound, fraction, mib, node, pod, whole};
+use divvy_engine::NodeRecord;
+use divvy_ledger::Gpus;
+
+fn svg(cluster: &Cluster) -> String {
+    let sim = simulation(&cluster.scheduler, &cluster.pods);
+    card_map_svg(&sim, &cluster.scheduler)
+}
+
+/// Every tag that is opened is closed, in order: enough to know that nothing broke out.
+fn assert_balanced(svg: &str) {
+    let mut open = Vec::new();
+    for tag in svg.split('<').skip(1) {
+        let (tag, text) = tag.split_once('>').unwrap();
+        assert!(!text.contains('>'), "{tag}>{text}");
+        match tag.strip_prefix('/') {
+            Some(name) => assert_eq!(open.pop(), Some(name)),
+            None if tag.ends_with('/') => {}
+            None => open.push(tag.split(' ').next().unwrap()),
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+}
+
+/// A busy cluster of every kind of node; `DIVVY_SVG=file cargo test` writes it to be looked at.
+fn zoo() -> Cluster {
+    let unknown = NodeRecord {
+        gpus: Gpus::Cards { count: 2, usable: 2, memory: None },
+        ..node("lab-7", "Tesla-T4", 2, 15)
+    };
+    let replicas =
+        NodeRecord { gpus: Gpus::Replicas { count: 32 }, ..node("time-1", "Tesla-T4", 2, 15) };
+    let mut cluster = Cluster::example()
+        .with(node("l40s-with-a-very-long-name.example.com", "NVIDIA-L40S", 4, 45))
+        .with(node("dgx-h100-16", "NVIDIA-H100-80GB-HBM3", 16, 80))
+        .with(unknown)
+        .with(replicas)
+        .add(bound(pod("ml/many", whole(12)), "time-1"))
+        .add(bound(pod("ml/lab", fraction("0.4", 2)), "lab-7"))
+        .add(bound(pod("ml/train-h100-large-language-model", whole(8)), "dgx-h100-16"))
+        .add(bound(pod("ml/train-9", whole(2)), "dgx-h100-16"));
+    for (i, size) in ["0.5", "0.2", "0.1", "0.6", "0.3", "0.15", "0.75", "0.05"].iter().enumerate()
+    {
+        let on = ["l40s-with-a-very-long-name.example.com", "a100-2", "dgx-h100-16"][i % 3];
+        cluster = cluster.add(bound(pod(&format!("ml/service-{i}"), fraction(size, 1)), on));
+    }
+    for i in 0..12 {
+        let share = pod(&format!("ml/tiny-{i}"), mib(3_000 + 500 * i, 1));
+        cluster = cluster.add(bound(share, "a100-2"));
+    }
+    cluster.ask("ml/huge", whole(40))
+}
+
+#[test]
+fn the_picture_shows_every_pod_on_a_card_and_the_totals() {
+    let cluster = zoo();
+    let svg = svg(&cluster);
+    if let Ok(path) = std::env::var("DIVVY_SVG") {
+        std::fs::write(path, &svg).unwrap();
+    }
+    assert_balanced(&svg);
+    for pod in ["ml/train-7", "ml/notebook-a", "ml/tiny-11", "ml/service-7", "ml/lab"] {
+        assert!(svg.contains(&format!("<title>{pod}: ")), "{pod}");
+    }
+    assert!(svg.contains("12 of 32 replicas taken"));
+    assert!(svg.contains("pending  ml/llm-xl: largest card 80.0 GiB &lt; 96.0 GiB asked"));
+    assert!(svg.contains("cards in use"));
+}
+
+#[test]
+fn names_of_users_cannot_break_out_of_the_picture() {
+    let cluster = Cluster::new()
+        .with(node("<n>", "\"><script>alert(1)</script>", 1, 80))
+        .ask("ml/</title><script>&\x07", fraction("0.5", 1))
+        .ask("a&b/'\"><svg onload=x", whole(9));
+    let svg = svg(&cluster);
+    assert_balanced(&svg);
+    assert!(!svg.contains("<script") && !svg.contains("<svg onload"));
+}
+
+#[test]
+fn an_empty_cluster_is_still_a_picture() {
+    let svg = svg(&Cluster::new());
+    assert_balanced(&svg);
+    assert!(svg.contains("0 of 0 pods placed"));
+}
+
+#[test]
+fn many_nodes_are_cut_short_with_a_note() {
+    let mut cluster = Cluster::new();
+    for i in 0..45 {
+        cluster = cluster.with(node(&format!("n-{i}"), "x", 1, 80));
+    }
+    for i in 0..44 {
+        cluster = cluster.ask(&format!("ml/p-{i}"), whole(1));
+    }
+    let svg = svg(&cluster);
+    assert!(svg.contains("4 more nodes with cards in use"));
+    assert!(svg.contains("1 node without a card in use"));
+}
+
+#[test]
+fn the_same_input_gives_the_same_picture() {
+    assert_eq!(svg(&zoo()), svg(&zoo()));
+}

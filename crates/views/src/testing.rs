@@ -1,0 +1,111 @@
+//! Small clusters for the tests of this crate.
+
+use divvy_engine::{
+    Bound, BoundCards, Config, Effect, Event, NodeFacts, NodeRecord, PodKey, PodRecord, PodSpec,
+    Scheduler, Taint,
+};
+use divvy_ledger::{Bytes, Fraction, Gpus, MilliCpu, Portion, Request};
+
+/// A cluster and the pods that were added to it, in order.
+#[derive(Default)]
+pub(crate) struct Cluster {
+    pub(crate) scheduler: Scheduler,
+    pub(crate) pods: Vec<PodKey>,
+}
+
+/// A node of `count` cards of `gib` GiB each.
+pub(crate) fn node(name: &str, model: &str, count: u32, gib: u64) -> NodeRecord {
+    NodeRecord {
+        model: Some(model.to_owned()),
+        gpus: Gpus::Cards { count, usable: count, memory: Some(Bytes::from_mib(gib * 1024)) },
+        ..cpu_node(name)
+    }
+}
+
+pub(crate) fn cpu_node(name: &str) -> NodeRecord {
+    NodeRecord {
+        name: name.to_owned(),
+        cpu: MilliCpu(64_000),
+        memory: Bytes::from_mib(256 * 1024),
+        ephemeral: Bytes::from_mib(1024 * 1024),
+        pods: 110,
+        ..NodeRecord::default()
+    }
+}
+
+pub(crate) fn tainted(record: NodeRecord, key: &str, value: &str) -> NodeRecord {
+    let taint = Taint { key: key.into(), value: value.into(), effect: Effect::NoSchedule };
+    NodeRecord { facts: NodeFacts { taints: vec![taint], ..record.facts }, ..record }
+}
+
+pub(crate) fn whole(n: u32) -> Request {
+    Request::Whole(n)
+}
+
+pub(crate) fn fraction(text: &str, cards: u32) -> Request {
+    Request::Share { portion: Portion::Fraction(Fraction::parse(text).unwrap()), cards }
+}
+
+pub(crate) fn mib(mib: u64, cards: u32) -> Request {
+    Request::Share { portion: Portion::Memory(Bytes::from_mib(mib)), cards }
+}
+
+pub(crate) fn pod(key: &str, request: Request) -> PodRecord {
+    let (namespace, name) = key.split_once('/').unwrap();
+    PodRecord {
+        key: PodKey::new(namespace, name),
+        priority: 0,
+        created: 0,
+        spec: PodSpec {
+            cpu: MilliCpu(1_500),
+            memory: Bytes::from_mib(4 * 1024),
+            request,
+            ..PodSpec::default()
+        },
+        invalid: None,
+        bound: None,
+    }
+}
+
+pub(crate) fn bound(record: PodRecord, node: &str) -> PodRecord {
+    let cards = BoundCards::Choose;
+    PodRecord { bound: Some(Bound { node: node.to_owned(), cards }), ..record }
+}
+
+impl Cluster {
+    pub(crate) fn new() -> Self {
+        Self { scheduler: Scheduler::new(Config::default()), pods: Vec::new() }
+    }
+
+    pub(crate) fn with(mut self, record: NodeRecord) -> Self {
+        self.scheduler.apply(Event::Node(Box::new(record))).unwrap();
+        self
+    }
+
+    /// Adds a pod and lets the scheduler place it before the next comes.
+    pub(crate) fn add(mut self, record: PodRecord) -> Self {
+        self.pods.push(record.key.clone());
+        let _ = self.scheduler.apply(Event::Pod(Box::new(record)));
+        self.scheduler.pass(usize::MAX);
+        self
+    }
+
+    pub(crate) fn ask(self, key: &str, request: Request) -> Self {
+        self.add(pod(key, request))
+    }
+
+    /// The cluster of the README's first example.
+    pub(crate) fn example() -> Self {
+        Self::new()
+            .with(node("a100-1", "NVIDIA-A100-SXM4-80GB", 8, 80))
+            .with(node("a100-2", "NVIDIA-A100-SXM4-80GB", 8, 80))
+            .with(node("t4-1", "Tesla-T4", 2, 15))
+            .with(cpu_node("cpu-1"))
+            .ask("ml/train-7", whole(4))
+            .ask("ml/notebook-a", fraction("0.25", 1))
+            .ask("ml/notebook-b", fraction("0.25", 1))
+            .ask("ml/triton-0", mib(40_000, 1))
+            .ask("ml/web", Request::None)
+            .ask("ml/llm-xl", mib(98_304, 1))
+    }
+}

@@ -1,0 +1,148 @@
+//! One row a node.
+
+use crate::API_VERSION;
+use crate::amount::Amount;
+use crate::cards::{CardUseState, NodeCards, replicas};
+use crate::model::short_model;
+use crate::options::TextOptions;
+use crate::paint::Painter;
+use crate::stranded::ShareSizes;
+use crate::table::Table;
+use crate::wording::used_of;
+use divvy_engine::Scheduler;
+use divvy_ledger::{Bytes, MilliCpu, NodeId};
+use serde::Serialize;
+
+/// What is in use on every node.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TopNodes<'a> {
+    /// `divvy.dev/v1alpha1`.
+    pub api_version: &'static str,
+    /// `TopNodes`.
+    pub kind: &'static str,
+    /// The nodes by name.
+    pub items: Vec<TopNode<'a>>,
+}
+
+/// What is in use on one node.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TopNode<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its GPU model as the node names it.
+    pub model: Option<&'a str>,
+    /// How many cards it has.
+    pub cards: usize,
+    /// How many of them somebody holds.
+    pub cards_in_use: usize,
+    /// How many one pod holds whole.
+    pub whole: usize,
+    /// How many are shared.
+    pub shared: usize,
+    /// How many shares there are on those.
+    pub shares: usize,
+    /// Memory of all cards, if it is known.
+    pub gpu_memory_bytes: Option<u64>,
+    /// Memory held of it.
+    pub gpu_memory_used_bytes: Option<u64>,
+    /// The largest share that one card could still give; null without cards.
+    pub largest_free_share_bytes: Option<Amount>,
+    /// Replicas, if that is what its GPUs are.
+    pub replicas: Option<Replicas>,
+    /// CPU for pods, in thousandths of a core.
+    pub cpu_milli: u64,
+    /// CPU that pods ask.
+    pub cpu_used_milli: u64,
+    /// Memory for pods.
+    pub memory_bytes: u64,
+    /// Memory that pods ask.
+    pub memory_used_bytes: u64,
+    /// Pods on it.
+    pub pods: u32,
+    /// Pod slots.
+    pub pod_slots: u32,
+}
+
+/// GPUs that are only counted.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Replicas {
+    /// How many are advertised.
+    pub total: u64,
+    /// How many pods hold.
+    pub taken: u64,
+}
+
+/// What is in use on every node.
+pub fn top_nodes(scheduler: &Scheduler) -> TopNodes<'_> {
+    let items = scheduler.nodes().filter_map(|(_, id)| top_node(scheduler, id)).collect();
+    TopNodes { api_version: API_VERSION, kind: "TopNodes", items }
+}
+
+fn top_node(scheduler: &Scheduler, id: NodeId) -> Option<TopNode<'_>> {
+    let node = scheduler.ledger().node(id)?;
+    let view = NodeCards::of(scheduler, id, &mut ShareSizes::default())?;
+    let in_state = |state| view.cards.iter().filter(|c| c.state == state).count();
+    let shared = view.cards.iter().filter(|c| c.state == CardUseState::Shared);
+    let (size, known) = (node.card_size(), node.knows_card_memory());
+    // A free card gives a share of all of it.
+    let largest = if node.room().whole > 0 { size } else { node.room().share };
+    let has_cards = !view.cards.is_empty();
+    let (cpu, memory, pods) = node.taken();
+    Some(TopNode {
+        name: view.name,
+        model: view.model,
+        cards: view.cards.len(),
+        cards_in_use: view.in_use().count(),
+        whole: in_state(CardUseState::Whole),
+        shared: in_state(CardUseState::Shared),
+        shares: shared.map(|c| c.shares.len()).sum(),
+        gpu_memory_bytes: (has_cards && known).then_some(node.room().gpu_total),
+        gpu_memory_used_bytes: (has_cards && known).then_some(node.room().gpu_used),
+        largest_free_share_bytes: has_cards.then_some(Amount::new(largest, size, known)),
+        replicas: replicas(node).map(|(taken, total)| Replicas { total, taken }),
+        cpu_milli: node.capacity().cpu.0,
+        cpu_used_milli: cpu.0,
+        memory_bytes: node.capacity().memory.0,
+        memory_used_bytes: memory.0,
+        pods,
+        pod_slots: node.capacity().pods,
+    })
+}
+
+/// The nodes as a table. Replicas have a column if there are any.
+pub fn top_nodes_text(nodes: &TopNodes<'_>, options: TextOptions) -> String {
+    let replicas = nodes.items.iter().any(|node| node.replicas.is_some());
+    let mut header = vec!["NODE", "MODEL", "CARDS", "WHOLE", "SHARED", "SHARES"];
+    header.extend(replicas.then_some("REPLICAS"));
+    header.extend(["GPU-MEM", "FREE-SHARE", "CPU", "MEMORY", "PODS"]);
+    let mut table = Table::new(&header);
+    let dash = || "-".to_owned();
+    for node in &nodes.items {
+        let on_cards = |text: String| if node.cards > 0 { text } else { dash() };
+        let gib = |bytes| Bytes(bytes).gib();
+        let mut row = vec![
+            node.name.into(),
+            node.model.map_or_else(dash, short_model).into(),
+            on_cards(used_of(node.cards_in_use, node.cards)).into(),
+            on_cards(node.whole.to_string()).into(),
+            on_cards(node.shared.to_string()).into(),
+            on_cards(node.shares.to_string()).into(),
+        ];
+        if replicas {
+            row.push(node.replicas.map_or_else(dash, |r| used_of(r.taken, r.total)).into());
+        }
+        let memory = node.gpu_memory_used_bytes.zip(node.gpu_memory_bytes);
+        row.push(memory.map_or_else(dash, |(used, all)| used_of(gib(used), gib(all))).into());
+        row.push(node.largest_free_share_bytes.map_or_else(dash, Amount::number).into());
+        row.push(used_of(MilliCpu(node.cpu_used_milli), MilliCpu(node.cpu_milli)).into());
+        row.push(used_of(gib(node.memory_used_bytes), gib(node.memory_bytes)).into());
+        row.push(used_of(node.pods, node.pod_slots).into());
+        table.push(row);
+    }
+    if table.is_empty() {
+        return "The cluster has no nodes.\n".to_owned();
+    }
+    table.render(Painter::new(options.colour))
+}

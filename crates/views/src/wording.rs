@@ -1,0 +1,125 @@
+//! Small pieces of text that more than one view writes.
+
+use crate::amount::Amount;
+use crate::cards::CardGrant;
+use divvy_engine::PodKey;
+use divvy_ledger::{Portion, Request};
+use std::borrow::Cow;
+use std::fmt::Display;
+
+/// Makes a user's text safe for a terminal and keeps it on one line.
+pub(crate) fn clean(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    let escaped = text
+        .chars()
+        .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() });
+    Cow::Owned(escaped.collect())
+}
+
+/// `1 node`, `1,728 nodes`.
+pub(crate) fn count(n: usize, noun: &str) -> String {
+    format!("{} {noun}{}", thousands(n as u128), if n == 1 { "" } else { "s" })
+}
+
+/// `1,728`.
+pub(crate) fn thousands(n: u128) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `0-3`, `0,2`, or `-` for none. The indices are sorted.
+pub(crate) fn ranges(indices: impl IntoIterator<Item = u32>) -> String {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for index in indices {
+        match runs.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(index) => *last = index,
+            _ => runs.push((index, index)),
+        }
+    }
+    let runs = runs.iter().map(|(first, last)| match last - first {
+        0 => first.to_string(),
+        1 => format!("{first},{last}"),
+        _ => format!("{first}-{last}"),
+    });
+    let runs: Vec<String> = runs.collect();
+    if runs.is_empty() { "-".to_owned() } else { runs.join(",") }
+}
+
+/// What a pod asks, as it wrote it, and what that is on the cards it got. `?` if it is not known:
+/// a pod that is gated or invalid has no request yet.
+pub(crate) fn asked(request: Option<Request>, cards: &[CardGrant]) -> String {
+    match request {
+        None => "?".to_owned(),
+        Some(Request::None) => "-".to_owned(),
+        Some(request @ Request::Whole(_)) => request.to_string(),
+        Some(request @ Request::Share { portion, .. }) => match (portion, cards.first()) {
+            (Portion::Fraction(_), Some(CardGrant { bytes, .. })) if bytes.bytes().is_some() => {
+                format!("{request} ({bytes})")
+            }
+            _ => request.to_string(),
+        },
+    }
+}
+
+/// Whether pods are called by name, or by namespace and name because there is more than one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Names {
+    Short,
+    Full,
+}
+
+impl Names {
+    /// Short names if they cannot be confused.
+    pub(crate) fn among<'k>(mut keys: impl Iterator<Item = &'k PodKey>) -> Self {
+        let Some(first) = keys.next() else { return Self::Short };
+        if keys.all(|key| key.namespace() == first.namespace()) { Self::Short } else { Self::Full }
+    }
+
+    pub(crate) fn of(self, key: &PodKey) -> String {
+        match self {
+            Self::Short => clean(key.name()).into_owned(),
+            Self::Full => clean(&key.to_string()).into_owned(),
+        }
+    }
+}
+
+/// `79.1/80.0`.
+pub(crate) fn used_of(used: impl Display, total: impl Display) -> String {
+    format!("{used}/{total}")
+}
+
+/// `79.1/80.0` of one card, or of several of the same kind.
+pub(crate) fn amount_of(used: Amount, total: Amount) -> String {
+    used_of(used.number(), total.number())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cards_are_listed_in_ranges() {
+        assert_eq!(ranges([]), "-");
+        assert_eq!(ranges([4]), "4");
+        assert_eq!(ranges([0, 1, 2, 3]), "0-3");
+        assert_eq!(ranges([0, 2]), "0,2");
+        assert_eq!(ranges([0, 1, 3, 4, 5, 7]), "0,1,3-5,7");
+    }
+
+    #[test]
+    fn thousands_are_separated() {
+        assert_eq!(thousands(0), "0");
+        assert_eq!(thousands(999), "999");
+        assert_eq!(thousands(1_728), "1,728");
+        assert_eq!(thousands(1_000_000), "1,000,000");
+    }
+}

@@ -1,0 +1,119 @@
+use super::*;
+use divvy_engine::Strategy;
+use proptest::prelude::{prop_assert_eq, proptest};
+
+const PAGE: &str = "scheduling:
+  strategy: spread
+  binpacking:
+    weights:
+      gpu: 10        # Highest priority to pack GPUs
+      cpu: 0
+    thresholds:
+      gpu: 0.8
+      cpu: 1
+      memory: 0.000001
+gpuSharing:
+  enabled: true
+  strategy: spread
+";
+
+#[test]
+fn every_setting_is_read_exactly() {
+    let expected = Config {
+        node: Strategy::Spread,
+        card: Strategy::Spread,
+        weights: PerResource { gpu: 10, cpu: 0, memory: 1 },
+        thresholds: PerResource { gpu: 800_000, cpu: 1_000_000, memory: 1 },
+    };
+    assert_eq!(config(PAGE), Ok(expected));
+    let indented: String = PAGE.lines().map(|line| format!("    {line}\n")).collect();
+    let pasted = format!(
+        "# bin-packing-config.yaml\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: kai-scheduler-config\ndata:\n  config.yaml: |\n{indented}"
+    );
+    assert_eq!(config(&pasted), Ok(expected));
+}
+
+#[test]
+fn what_is_not_given_stays_at_its_default() {
+    for text in
+        ["", "# nothing\n", "---\n", "null", "{}", "scheduling:\n", "scheduling: {binpacking: {}}"]
+    {
+        assert_eq!(config(text), Ok(Config::default()), "{text}");
+    }
+}
+
+#[test]
+fn errors_name_the_field_and_what_is_allowed() {
+    let weight = "allowed are whole numbers from 0 to 1000";
+    let part = "allowed are numbers above 0 and up to 1 with at most 6 decimals";
+    let packing = |text: &str| format!("scheduling: {{binpacking: {{{text}}}}}");
+    let at = "scheduling.binpacking";
+    for (text, expected) in [
+        ("a: b".to_owned(), "a: unknown field; allowed are scheduling, gpuSharing".to_owned()),
+        (
+            "[]".to_owned(),
+            "the configuration: a list is given; allowed is a map of scheduling, gpuSharing"
+                .to_owned(),
+        ),
+        (
+            "scheduling: {strategy: pack}".to_owned(),
+            "scheduling.strategy: \"pack\"; allowed are binpack, spread".to_owned(),
+        ),
+        (
+            "gpuSharing: {strategy: 1}".to_owned(),
+            "gpuSharing.strategy: 1; allowed are binpack, spread".to_owned(),
+        ),
+        (
+            "scheduling: {binpack: {}}".to_owned(),
+            "scheduling.binpack: unknown field; allowed are strategy, binpacking".to_owned(),
+        ),
+        (packing("weights: {gpu: -1}"), format!("{at}.weights.gpu: -1; {weight}")),
+        (packing("weights: {gpu: 1.5}"), format!("{at}.weights.gpu: 1.5; {weight}")),
+        (packing("weights: {cpu: 1001}"), format!("{at}.weights.cpu: 1001; {weight}")),
+        (packing("weights: {cpu: many}"), format!("{at}.weights.cpu: \"many\"; {weight}")),
+        (
+            packing("weights: {gpus: 1}"),
+            format!("{at}.weights.gpus: unknown field; allowed are gpu, cpu, memory"),
+        ),
+        (
+            packing("weights: {gpu: 0, cpu: 0, memory: 0}"),
+            format!("{at}.weights: all are 0; at least one must be more"),
+        ),
+        (packing("thresholds: {gpu: 0}"), format!("{at}.thresholds.gpu: 0; {part}")),
+        (packing("thresholds: {gpu: 1.1}"), format!("{at}.thresholds.gpu: 1.1; {part}")),
+        (
+            packing("thresholds: {gpu: 0.1234567}"),
+            format!("{at}.thresholds.gpu: 0.1234567; {part}"),
+        ),
+        (packing("thresholds: {gpu: 80%}"), format!("{at}.thresholds.gpu: \"80%\"; {part}")),
+        (
+            packing("thresholds: 3"),
+            format!("{at}.thresholds: 3; allowed is a map of gpu, cpu, memory"),
+        ),
+        (
+            "kind: Pod".to_owned(),
+            "kind: \"Pod\" is no configuration; allowed is ConfigMap".to_owned(),
+        ),
+        (
+            "kind: ConfigMap".to_owned(),
+            "data[\"config.yaml\"]: missing; it holds the configuration".to_owned(),
+        ),
+        ("{}\n---\n{}".to_owned(), "2 documents are given; allowed is one".to_owned()),
+        ("a: [".to_owned(), "line 1: unclosed bracket '['".to_owned()),
+    ] {
+        assert_eq!(config(&text).map_err(|e| e.to_string()), Err(expected), "{text}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(text in ".*|[a-z:{}\\[\\] \n]{0,60}") {
+        let _ = config(&text);
+    }
+
+    #[test]
+    fn thresholds_are_exact_to_the_millionth(n in 1u32..=1_000_000) {
+        let text = format!("scheduling: {{binpacking: {{thresholds: {{gpu: {}.{:06}}}}}}}", n / 1_000_000, n % 1_000_000);
+        prop_assert_eq!(config(&text).unwrap().thresholds.gpu, n);
+    }
+}

@@ -1,0 +1,167 @@
+//! A node manifest into a record for the engine.
+
+use crate::keys;
+use crate::manifest::{Content, NodeManifest, Object, ResourceList, Status, Texts};
+use crate::problem::{Problems, check_metadata, short};
+use crate::quantity::Quantity;
+use crate::{affinity, resources};
+use divvy_engine::{NodeFacts, NodeRecord, Taint};
+use divvy_ledger::{Bytes, Gpus, MilliCpu};
+
+/// What kubelets allow if they are not told otherwise.
+const DEFAULT_PODS: u32 = 110;
+/// More cards than any machine has; a number beyond is a mistake, and costs memory.
+const MAX_CARDS: u64 = 1024;
+/// The label is in MiB, but some tools write bytes: 1 Ti and more can only be that.
+const BYTES_FROM: u64 = 1 << 20;
+/// No card has a PiB.
+const MAX_CARD_MEMORY: u64 = 1 << 50;
+
+/// The record of a node and warnings about what is odd, or what is wrong with it.
+pub fn node(object: &Object) -> Result<(NodeRecord, Vec<String>), String> {
+    let Content::Node(content) = &object.content else {
+        return Err(format!("kind: {:?} is no Node", short(&object.kind)));
+    };
+    let (spec, status) = &**content;
+    let metadata = &object.metadata;
+    let mut problems = Problems::default();
+    check_metadata(metadata, false, &mut problems);
+    let taints = taints(spec, &mut problems);
+    let mut warnings = Vec::new();
+    let none = ResourceList::default();
+    let (field, allocatable) = allocatable(status.as_ref()).unwrap_or_else(|| {
+        warnings.push(format!(
+            "node {}: status.allocatable and status.capacity are missing: no pod fits",
+            metadata.name
+        ));
+        ("allocatable", &none)
+    });
+    check_amounts(field, allocatable, &mut problems);
+    if let Some(problem) = problems.into_first() {
+        return Err(problem);
+    }
+    let amount = |name| allocatable.get(name);
+    let value = |name| amount(name).unwrap_or_default().value_ceil();
+    let owned = |(key, value): (&str, &str)| (key.into(), value.into());
+    let valid =
+        allocatable.iter().filter_map(|(name, amount)| Some((name, *amount.as_ref().ok()?)));
+    let record = NodeRecord {
+        name: metadata.name.to_string(),
+        facts: NodeFacts {
+            labels: metadata.labels.iter().map(owned).collect(),
+            taints,
+            unschedulable: spec.unschedulable,
+        },
+        cpu: MilliCpu(amount(keys::CPU).unwrap_or_default().milli_ceil()),
+        memory: Bytes(value(keys::MEMORY)),
+        // Nodes written by hand often leave it out, and then do not mean 0.
+        ephemeral: Bytes(
+            amount(keys::EPHEMERAL_STORAGE).map_or(i64::MAX.unsigned_abs(), Quantity::value_ceil),
+        ),
+        pods: amount(keys::PODS)
+            .map_or(DEFAULT_PODS, |pods| u32::try_from(pods.value_ceil()).unwrap_or(u32::MAX)),
+        extended: resources::counted(valid),
+        gpus: gpus(&metadata.name, &metadata.labels, allocatable, &mut warnings),
+        model: metadata.labels.get(keys::LABEL_GPU_PRODUCT).map(str::to_owned),
+    };
+    Ok((record, warnings))
+}
+
+fn allocatable(status: Option<&Status>) -> Option<(&'static str, &ResourceList)> {
+    let status = status?;
+    let allocatable = status.allocatable.as_ref().map(|list| ("allocatable", list));
+    allocatable.or_else(|| status.capacity.as_ref().map(|list| ("capacity", list)))
+}
+
+fn taints(spec: &NodeManifest, problems: &mut Problems) -> Vec<Taint> {
+    let mut taints = Vec::with_capacity(spec.taints.len());
+    for (index, taint) in spec.taints.iter().enumerate() {
+        match affinity::effect(&taint.effect) {
+            Some(effect) => {
+                taints.push(Taint { key: taint.key.clone(), value: taint.value.clone(), effect });
+            }
+            None => problems.note(|| {
+                format!("spec.taints[{index}].effect: {}", affinity::no_effect(&taint.effect))
+            }),
+        }
+    }
+    taints
+}
+
+fn check_amounts(field: &str, list: &ResourceList, problems: &mut Problems) {
+    for (name, amount) in list.iter() {
+        let path = || format!("status.{field}[\"{}\"]", short(name));
+        match amount {
+            Err(error) => problems.note(|| format!("{}: {error}", path())),
+            Ok(q) if q.is_negative() => {
+                problems.note(|| format!("{}: {q} is negative; allowed is 0 or more", path()));
+            }
+            Ok(_) => {}
+        }
+    }
+}
+
+/// A label that is a number, with a warning if it is none.
+fn number(node: &str, labels: &Texts, label: &str, warnings: &mut Vec<String>) -> Option<u64> {
+    let text = labels.get(label)?;
+    let number = text.parse().ok();
+    if number.is_none() {
+        let text = short(text);
+        warnings.push(format!("node {node}: label {label}: {text:?} is no whole number: ignored"));
+    }
+    number
+}
+
+fn gpus(
+    node: &str,
+    labels: &Texts,
+    allocatable: &ResourceList,
+    warnings: &mut Vec<String>,
+) -> Gpus {
+    let handed_out = allocatable.get(keys::GPU).map(Quantity::value_ceil);
+    let labelled = number(node, labels, keys::LABEL_GPU_COUNT, warnings);
+    let replicas = number(node, labels, keys::LABEL_GPU_REPLICAS, warnings).unwrap_or(1);
+    // The label nvidia.com/mig.strategy says nothing: GPU Operator sets it on all nodes.
+    let is_mig = labels.get(keys::LABEL_GPU_PRODUCT).is_some_and(|p| p.contains(keys::MIG_PRODUCT))
+        || allocatable.iter().any(|(name, amount)| {
+            name.starts_with(keys::MIG_PREFIX) && amount.as_ref().is_ok_and(|q| *q > Quantity::ZERO)
+        });
+    let more_than_cards = matches!((handed_out, labelled), (Some(out), Some(cards)) if out > cards);
+    if replicas > 1 || is_mig || more_than_cards {
+        let count = handed_out.unwrap_or(0);
+        return Gpus::Replicas { count: u32::try_from(count).unwrap_or(u32::MAX) };
+    }
+    let count = labelled.or(handed_out).unwrap_or(0);
+    if count == 0 {
+        return Gpus::None;
+    }
+    if count > MAX_CARDS {
+        warnings.push(format!(
+            "node {node}: {count} GPUs are more than a machine has: taken as none; allowed are up to {MAX_CARDS}"
+        ));
+        return Gpus::None;
+    }
+    let cards = |n: u64| u32::try_from(n).unwrap_or(0);
+    Gpus::Cards {
+        count: cards(count),
+        usable: cards(handed_out.unwrap_or(count).min(count)),
+        memory: card_memory(node, labels, warnings),
+    }
+}
+
+fn card_memory(node: &str, labels: &Texts, warnings: &mut Vec<String>) -> Option<Bytes> {
+    let label = keys::LABEL_GPU_MEMORY;
+    let number = number(node, labels, label, warnings)?;
+    let bytes = if number >= BYTES_FROM { Bytes(number) } else { Bytes::from_mib(number) };
+    if bytes.0 == 0 || bytes.0 > MAX_CARD_MEMORY {
+        warnings.push(format!(
+            "node {node}: label {label}: {number} is not the memory of a card in MiB: ignored, so \
+             gpu-memory cannot be placed there"
+        ));
+        return None;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+use super::*;
+use crate::testing;
+
+fn parsed(labels: &str, rest: &str) -> Result<(NodeRecord, Vec<String>), String> {
+    node(&testing::object(&format!(
+        "apiVersion: v1\nkind: Node\nmetadata:\n  name: n1\n  labels: {{{labels}}}\n{rest}\n"
+    )))
+}
+
+fn gpus_of(labels: &str, allocatable: &str) -> (Gpus, usize) {
+    let (record, warnings) =
+        parsed(labels, &format!("status: {{allocatable: {{cpu: 1, {allocatable}}}}}")).unwrap();
+    (record.gpus, warnings.len())
+}
+
+#[test]
+fn a_node_becomes_a_record() {
+    let (record, warnings) = parsed(
+        r#"z: "1", a: b, nvidia.com/gpu.product: H100"#,
+        "spec: {unschedulable: true, taints: [{key: gpu, effect: NoSchedule}]}
+status: {capacity: {cpu: 99}, allocatable: {cpu: 7910m, memory: 1Gi, pods: 20, ephemeral-storage: 5k, amd.com/gpu: 2, hugepages-2Mi: 0, nvidia.com/gpu: 1}}",
+    )
+    .unwrap();
+    assert_eq!(warnings, Vec::<String>::new());
+    assert_eq!((record.cpu.0, record.memory.0, record.ephemeral.0), (7910, 1 << 30, 5000));
+    assert_eq!((record.pods, record.facts.unschedulable), (20, true));
+    assert_eq!(record.extended, [("amd.com/gpu".to_owned(), 2)]);
+    assert_eq!(record.model.as_deref(), Some("H100"));
+    assert_eq!(record.facts.taints[0].key.as_ref(), "gpu");
+    let keys: Vec<_> = record.facts.labels.iter().map(|(key, _)| key.as_ref()).collect();
+    assert_eq!(keys, ["a", "nvidia.com/gpu.product", "z"]);
+}
+
+#[test]
+fn what_a_node_leaves_out_has_a_meaning() {
+    let (record, warnings) = parsed("", "status: {capacity: {cpu: 4}}").unwrap();
+    assert_eq!((record.cpu.0, record.memory.0, record.pods, warnings.len()), (4000, 0, 110, 0));
+    assert_eq!(record.ephemeral.0, i64::MAX as u64);
+    let (record, warnings) = parsed("", "").unwrap();
+    assert_eq!(record.cpu.0, 0);
+    assert_eq!(
+        warnings,
+        ["node n1: status.allocatable and status.capacity are missing: no pod fits"]
+    );
+}
+
+#[test]
+fn gpus_are_cards_replicas_or_none() {
+    let cards = |count, usable, mib: Option<u64>| Gpus::Cards {
+        count,
+        usable,
+        memory: mib.map(Bytes::from_mib),
+    };
+    let gpu = |n: &str| format!("nvidia.com/gpu: {n}");
+    for (labels, allocatable, expected) in [
+        ("", String::new(), Gpus::None),
+        ("", gpu("0"), Gpus::None),
+        ("", gpu("8"), cards(8, 8, None)),
+        (r#"nvidia.com/gpu.count: "8""#, String::new(), cards(8, 8, None)),
+        (r#"nvidia.com/gpu.count: "8""#, gpu("6"), cards(8, 6, None)),
+        (r#"nvidia.com/gpu.count: "8""#, gpu("0"), cards(8, 0, None)),
+        (r#"nvidia.com/gpu.memory: "81559""#, gpu("1"), cards(1, 1, Some(81_559))),
+        // Bytes instead of MiB.
+        (r#"nvidia.com/gpu.memory: "85899345920""#, gpu("1"), cards(1, 1, Some(81_920))),
+        (r#"nvidia.com/gpu.replicas: "4""#, gpu("32"), Gpus::Replicas { count: 32 }),
+        (r#"nvidia.com/gpu.replicas: "1""#, gpu("8"), cards(8, 8, None)),
+        (r#"nvidia.com/gpu.count: "2""#, gpu("8"), Gpus::Replicas { count: 8 }),
+        ("nvidia.com/gpu.product: A100-MIG-1g.5gb", gpu("7"), Gpus::Replicas { count: 7 }),
+        ("", "nvidia.com/mig-1g.5gb: 7".to_owned(), Gpus::Replicas { count: 0 }),
+        ("", format!("{}, nvidia.com/mig-1g.5gb: 0", gpu("2")), cards(2, 2, None)),
+        ("nvidia.com/mig.strategy: single", gpu("2"), cards(2, 2, None)),
+    ] {
+        assert_eq!(gpus_of(labels, &allocatable), (expected, 0), "{labels} {allocatable}");
+    }
+}
+
+#[test]
+fn odd_gpu_labels_are_ignored_with_a_warning() {
+    let unknown = Gpus::Cards { count: 1, usable: 1, memory: None };
+    for value in ["0", "80GB", "-1", "1.5", "", "2251799813685248", "99999999999999999999"] {
+        let label = format!("nvidia.com/gpu.memory: {value:?}");
+        assert_eq!(gpus_of(&label, "nvidia.com/gpu: 1"), (unknown, 1), "{value}");
+        let (_, warnings) = parsed(&label, "status: {allocatable: {nvidia.com/gpu: 1}}").unwrap();
+        assert!(warnings[0].starts_with("node n1: label nvidia.com/gpu.memory: "), "{warnings:?}");
+    }
+    assert_eq!(gpus_of("nvidia.com/gpu.count: many", "nvidia.com/gpu: 1"), (unknown, 1));
+    assert_eq!(gpus_of("", "nvidia.com/gpu: 1025"), (Gpus::None, 1));
+    assert_eq!(gpus_of("nvidia.com/gpu.count: '18446744073709551615'", ""), (Gpus::None, 1));
+    assert_eq!(
+        gpus_of("nvidia.com/gpu.replicas: '9'", "nvidia.com/gpu: 9e18").0,
+        Gpus::Replicas { count: u32::MAX }
+    );
+}
+
+#[test]
+fn what_is_wrong_with_a_node_is_named_with_its_field() {
+    for (labels, rest, expected) in [
+        (
+            "a: 1",
+            "",
+            "metadata.labels[\"a\"]: 1 is a number; label values are strings, write \"1\"",
+        ),
+        (
+            "",
+            "spec: {taints: [{key: a, effect: x}]}",
+            "spec.taints[0].effect: \"x\" is no effect; allowed are NoSchedule, PreferNoSchedule, NoExecute",
+        ),
+        (
+            "",
+            "status: {allocatable: {cpu: lots}}",
+            "status.allocatable[\"cpu\"]: \"lots\" is no quantity; allowed are numbers like 2, 0.5, 500m, 1Gi or 1e9",
+        ),
+        (
+            "",
+            "status: {capacity: {cpu: -1}}",
+            "status.capacity[\"cpu\"]: -1 is negative; allowed is 0 or more",
+        ),
+    ] {
+        assert_eq!(parsed(labels, rest).unwrap_err(), expected);
+    }
+    let error = node(&testing::object("kind: Pod\nmetadata: {name: a}")).unwrap_err();
+    assert_eq!(error, "kind: \"Pod\" is no Node");
+}

@@ -1,0 +1,89 @@
+//! A pod manifest, or the template of a controller, into a record for the engine.
+
+use crate::keys;
+use crate::manifest::{Metadata, PodManifest};
+use crate::priorities::Priorities;
+use crate::problem::{Problems, check_metadata, short};
+use crate::{affinity, request, resources, strategy, time};
+use divvy_engine::{PodKey, PodRecord, PodSpec, Strategy};
+
+/// The record of a pod. `owner` is the metadata of the controller if this is its template. The
+/// caller sets the final key of such a pod, and `bound`, for which `spec.rules.node_name` says the
+/// node. `invalid` names the first problem; the rest is then as good as it can be.
+pub fn pod(
+    metadata: &Metadata,
+    spec: &PodManifest,
+    owner: Option<&Metadata>,
+    priorities: &Priorities,
+) -> PodRecord {
+    let mut problems = Problems::default();
+    check_metadata(metadata, owner.is_some(), &mut problems);
+    resources::check(spec, &mut problems);
+    let totals = resources::totals(spec);
+    let whole = totals.get(keys::GPU).unwrap_or_default();
+    let mut record = PodSpec {
+        request: request::request(metadata, spec, whole, &mut problems),
+        rules: affinity::rules(spec, &mut problems),
+        strategy: own_strategy(metadata, owner, &mut problems),
+        gates: spec.scheduling_gates.iter().map(|gate| gate.name.to_string()).collect(),
+        ..PodSpec::default()
+    };
+    totals.enter(&mut record);
+    let created = created(metadata, owner, &mut problems);
+    PodRecord {
+        key: key(metadata, owner),
+        priority: priorities.of(spec),
+        created,
+        spec: record,
+        invalid: problems.into_first(),
+        bound: None,
+    }
+}
+
+fn key(metadata: &Metadata, owner: Option<&Metadata>) -> PodKey {
+    let namespace = [Some(metadata), owner]
+        .into_iter()
+        .flatten()
+        .map(|metadata| &*metadata.namespace)
+        .find(|namespace| !namespace.is_empty())
+        .unwrap_or(keys::DEFAULT_NAMESPACE);
+    let name = if metadata.name.is_empty() { &metadata.generate_name } else { &metadata.name };
+    PodKey::new(namespace, name)
+}
+
+/// The annotation of the pod, or else that of its controller.
+fn own_strategy(
+    metadata: &Metadata,
+    owner: Option<&Metadata>,
+    problems: &mut Problems,
+) -> Option<Strategy> {
+    let of = |metadata: &Metadata| metadata.annotations.get(keys::STRATEGY).map(str::to_owned);
+    let text = of(metadata).or_else(|| owner.and_then(of))?;
+    let found = strategy::parse(&text);
+    if found.is_none() {
+        problems.note(|| {
+            let (field, text) = (keys::STRATEGY, short(&text));
+            format!(
+                "metadata.annotations[\"{field}\"]: {text:?}; allowed are {}",
+                strategy::ALLOWED
+            )
+        });
+    }
+    found
+}
+
+/// Seconds since 1970. A pod that does not exist yet comes after all that do.
+fn created(metadata: &Metadata, owner: Option<&Metadata>, problems: &mut Problems) -> i64 {
+    let stamps = [Some(metadata), owner].into_iter().flatten().map(|m| &*m.creation_timestamp);
+    let Some(text) = stamps.into_iter().find(|text| !text.is_empty()) else { return i64::MAX };
+    time::seconds(text).unwrap_or_else(|| {
+        problems.note(|| {
+            let text = short(text);
+            format!("metadata.creationTimestamp: {text:?} is no time like 2026-01-31T12:00:00Z")
+        });
+        i64::MAX
+    })
+}
+
+#[cfg(test)]
+mod tests;

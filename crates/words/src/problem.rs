@@ -1,0 +1,80 @@
+//! The first thing that is wrong with an object, and checks that several objects share.
+
+use crate::manifest::Metadata;
+
+/// Keeps the first problem: an object is refused for one reason at a time, and the later ones are
+/// often its consequences.
+#[derive(Debug, Default)]
+pub(crate) struct Problems(Option<String>);
+
+impl Problems {
+    /// Notes a problem; the text is only made if it is the first.
+    pub(crate) fn note(&mut self, text: impl FnOnce() -> String) {
+        if self.0.is_none() {
+            self.0 = Some(text());
+        }
+    }
+
+    /// Notes a problem if there is one.
+    pub(crate) fn note_some(&mut self, text: impl FnOnce() -> Option<String>) {
+        if self.0.is_none() {
+            self.0 = text();
+        }
+    }
+
+    /// The first one.
+    pub(crate) fn into_first(self) -> Option<String> {
+        self.0
+    }
+}
+
+/// Checks name, namespace, labels and annotations. The pods of a template get their name later.
+pub(crate) fn check_metadata(metadata: &Metadata, is_template: bool, problems: &mut Problems) {
+    let Metadata { name, generate_name, namespace, .. } = metadata;
+    if name.is_empty() && generate_name.is_empty() && !is_template {
+        problems.note(|| "metadata.name: missing; name or generateName is required".to_owned());
+    }
+    if !name.is_empty() && !is_subdomain(name) {
+        problems.note(|| {
+            format!(
+                "metadata.name: {:?} is no DNS-1123 subdomain; allowed are up to 253 lower case \
+                 letters, digits, '-' and '.', with a letter or digit at both ends of each part",
+                short(name)
+            )
+        });
+    }
+    if !namespace.is_empty() && (!is_subdomain(namespace) || namespace.contains('.')) {
+        problems.note(|| {
+            format!(
+                "metadata.namespace: {:?} is no DNS-1123 label; allowed are lower case letters, \
+                 digits and '-'",
+                short(namespace)
+            )
+        });
+    }
+    problems
+        .note_some(|| metadata.annotations.problem("metadata.annotations", "annotation values"));
+    problems.note_some(|| metadata.labels.problem("metadata.labels", "label values"));
+}
+
+/// Whether a name is one that Kubernetes allows for most objects.
+pub(crate) fn is_subdomain(name: &str) -> bool {
+    let letter_or_digit = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let is_part = |part: &str| {
+        let bytes = part.as_bytes();
+        bytes.first().copied().is_some_and(letter_or_digit)
+            && bytes.last().copied().is_some_and(letter_or_digit)
+            && bytes.iter().all(|b| letter_or_digit(*b) || *b == b'-')
+    };
+    name.len() <= 253 && name.split('.').all(is_part)
+}
+
+/// What was given, cut to a length that can be shown.
+pub(crate) fn short(text: &str) -> String {
+    const WIDTH: usize = 64;
+    let mut shown: String = text.chars().take(WIDTH).collect();
+    if shown.len() < text.len() {
+        shown.push_str("...");
+    }
+    shown
+}
