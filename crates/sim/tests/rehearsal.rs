@@ -1,0 +1,288 @@
+//! Manifests through the real engine: what is read, what is made of it, where it goes.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use divvy_engine::{Config, PodKey, Standing};
+use divvy_sim::{Rehearsal, Setup, Source};
+
+fn source(text: &str) -> Source {
+    Source { name: "test.yaml".to_owned(), text: text.to_owned() }
+}
+
+fn rehearse(cluster: Option<&str>, workload: &str, replicas: Option<u32>) -> Rehearsal {
+    let setup = Setup {
+        cluster: cluster.map(source),
+        workload: vec![source(workload)],
+        replicas,
+        config: Config::default(),
+    };
+    let mut rehearsal = Rehearsal::load(&setup, &()).unwrap_or_else(|e| panic!("{e}"));
+    rehearsal.run(&());
+    rehearsal
+}
+
+/// `ns/name node cards` for each pod to place, or `ns/name: reason`.
+fn lines(rehearsal: &Rehearsal) -> Vec<String> {
+    rehearsal.pods.iter().map(|key| line(rehearsal, key)).collect()
+}
+
+fn line(rehearsal: &Rehearsal, key: &PodKey) -> String {
+    match rehearsal.scheduler.standing(key).unwrap() {
+        Standing::Placed(at) => {
+            let cards: Vec<String> = at.cards.iter().map(|c| c.index.to_string()).collect();
+            format!("{key} {} {}", at.node, cards.join(",")).trim().to_owned()
+        }
+        Standing::Waiting(why) => format!("{key}: {}", why.headline()),
+        Standing::Astray => format!("{key} astray"),
+    }
+}
+
+fn node(name: &str, cards: u32) -> String {
+    format!(
+        "- apiVersion: v1\n  kind: Node\n  metadata:\n    name: {name}\n    labels:\n      \
+         nvidia.com/gpu.count: \"{cards}\"\n      nvidia.com/gpu.memory: \"40960\"\n      pool: ml\n  \
+         status:\n    allocatable: {{cpu: \"32\", memory: 128Gi, pods: \"50\", nvidia.com/gpu: \"{cards}\"}}\n"
+    )
+}
+
+fn cluster(items: &[String]) -> String {
+    format!("apiVersion: v1\nkind: List\nitems:\n{}", items.concat())
+}
+
+fn bound(name: &str, node: &str, metadata: &str, more: &str) -> String {
+    format!(
+        "- apiVersion: v1\n  kind: Pod\n  metadata: {{name: {name}, namespace: ml, {metadata}}}\n  \
+         spec: {{nodeName: {node}, containers: [{{name: c{more}}}]}}\n  status: {{phase: Running}}\n"
+    )
+}
+
+const HALF: &str = "metadata: {annotations: {gpu-fraction: \"0.5\"}}";
+const BODY: &str = "spec: {containers: [{name: c, resources: {requests: {cpu: 1}}}]}";
+
+fn controller(kind: &str, name: &str, spec: &str) -> String {
+    let group = if kind == "Job" { "batch" } else { "apps" };
+    format!(
+        "---\napiVersion: {group}/v1\nkind: {kind}\nmetadata: {{name: {name}}}\n\
+         spec: {{{spec}template: {{{HALF}, {BODY}}}}}\n"
+    )
+}
+
+#[test]
+fn controllers_make_the_pods_they_would_make() {
+    let workload = [
+        controller("Deployment", "d", "replicas: 2, "),
+        controller("Deployment", "one", ""),
+        controller("Deployment", "none", "replicas: 0, "),
+        controller("ReplicaSet", "r", "replicas: 11, "),
+        controller("StatefulSet", "s", "replicas: 11, "),
+        controller("Job", "j", "parallelism: 4, completions: 2, "),
+        controller("Job", "many", "parallelism: 2, completions: 9, "),
+        controller("Job", "asleep", "suspend: true, parallelism: 3, "),
+    ]
+    .concat();
+    let rehearsal = rehearse(Some(&cluster(&[node("n1", 40)])), &workload, None);
+    let names: Vec<&str> = rehearsal.pods.iter().map(PodKey::name).collect();
+    assert_eq!(names[..3], ["d-0", "d-1", "one-0"]);
+    assert_eq!((names[3], names[13]), ("r-00", "r-10"));
+    assert_eq!(
+        (names[14], names[24]),
+        ("s-0", "s-10"),
+        "a StatefulSet's pods have their real names"
+    );
+    assert_eq!(names[25..], ["j-0", "j-1", "many-0", "many-1"]);
+}
+
+#[test]
+fn replicas_overrule_every_number_but_that_of_a_daemon_set() {
+    let workload = controller("Deployment", "d", "replicas: 2, ")
+        + &controller("DaemonSet", "agent", "")
+        + &format!("---\napiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\n{BODY}\n");
+    let rehearsal = rehearse(Some(&cluster(&[node("n1", 8)])), &workload, Some(3));
+    let names: Vec<&str> = rehearsal.pods.iter().map(PodKey::name).collect();
+    assert_eq!(names, ["d-0", "d-1", "d-2", "agent-n1", "p-0", "p-1", "p-2"]);
+}
+
+#[test]
+fn a_daemon_set_makes_one_pod_on_each_node_that_matches() {
+    let mut cordoned = node("cordoned", 1);
+    cordoned.push_str("  spec: {unschedulable: true}\n");
+    let mut tainted = node("tainted", 1);
+    tainted.push_str("  spec: {taints: [{key: k, effect: NoSchedule}]}\n");
+    let elsewhere = node("elsewhere", 1).replace("pool: ml", "pool: web");
+    let all = cluster(&[node("a", 1), node("b", 1), cordoned, tainted, elsewhere]);
+    let workload = "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: agent, namespace: sys}\n\
+        spec: {template: {spec: {nodeSelector: {pool: ml}, containers: [{name: c}]}}}\n";
+    let rehearsal = rehearse(Some(&all), workload, None);
+    assert_eq!(
+        lines(&rehearsal),
+        ["sys/agent-a a", "sys/agent-b b", "sys/agent-cordoned cordoned"],
+        "a cordon does not keep daemons off, a taint does"
+    );
+}
+
+#[test]
+fn what_an_owner_in_the_input_makes_is_not_counted_twice() {
+    let owned = |kind: &str, owner: &str, spec: &str| {
+        format!(
+            "---\napiVersion: {}\nkind: {kind}\nmetadata:\n  name: x-{kind}\n  ownerReferences:\n  \
+             - {{kind: {owner}, name: d, controller: true}}\nspec: {spec}\n",
+            if kind == "Pod" { "v1" } else { "apps/v1" }
+        )
+        .replace("x-Pod", "x-pod")
+        .replace("x-ReplicaSet", "x-rs")
+    };
+    let workload = controller("Deployment", "d", "replicas: 2, ")
+        + &owned("ReplicaSet", "Deployment", "{replicas: 2, template: {spec: {containers: []}}}")
+        + &owned("Pod", "Job", "{containers: [{name: c}]}");
+    let rehearsal = rehearse(Some(&cluster(&[node("n1", 8)])), &workload, None);
+    let names: Vec<&str> = rehearsal.pods.iter().map(PodKey::name).collect();
+    assert_eq!(names, ["d-0", "d-1", "x-pod"], "the Job of the pod is not in the input");
+}
+
+#[test]
+fn bound_pods_hold_recorded_cards_first() {
+    let share = "annotations: {gpu-fraction: \"0.5\"}";
+    let recorded = "annotations: {gpu-fraction: \"0.5\", divvy.dev/cards: \"1:21474836480\"}";
+    let whole = ", resources: {limits: {nvidia.com/gpu: 1}}";
+    let all = cluster(&[
+        node("n1", 3),
+        bound("unrecorded", "n1", share, ""),
+        bound("whole", "n1", "", whole),
+        bound("recorded", "n1", recorded, ""),
+        bound("done", "n1", share, "").replace("Running", "Succeeded"),
+    ]);
+    let rehearsal = rehearse(Some(&all), &controller("Deployment", "d", "replicas: 4, "), None);
+    let of = |name: &str| line(&rehearsal, &PodKey::new("ml", name));
+    assert_eq!(of("recorded"), "ml/recorded n1 1");
+    assert_eq!(of("unrecorded"), "ml/unrecorded n1 1", "packed with the recorded one");
+    assert_eq!(of("whole"), "ml/whole n1 0");
+    assert_eq!(
+        lines(&rehearsal),
+        [
+            "default/d-0 n1 2",
+            "default/d-1 n1 2",
+            "default/d-2: largest free share 0 < 0.5 asked",
+            "default/d-3: largest free share 0 < 0.5 asked"
+        ]
+    );
+    assert_eq!(rehearsal.warnings, [""; 0]);
+}
+
+#[test]
+fn pods_of_a_kai_cluster_keep_to_their_groups_and_reservations_count_once() {
+    let in_group = |group: &str| {
+        format!("annotations: {{gpu-fraction: \"0.25\"}}, labels: {{runai-gpu-group: {group}}}")
+    };
+    let reservation = |group: &str| {
+        bound(
+            &format!("gpu-reservation-{group}"),
+            "n1",
+            &format!("labels: {{app: kai-resource-reservation, runai-gpu-group: {group}}}"),
+            ", resources: {limits: {nvidia.com/gpu: 1}}",
+        )
+        .replace("namespace: ml", "namespace: kai-resource-reservation")
+    };
+    let two = "annotations: {gpu-fraction: \"0.25\", gpu-fraction-num-devices: \"2\"}, \
+               labels: {runai-gpu-group/x: x, runai-gpu-group/y: y}";
+    let all = cluster(&[
+        node("n1", 3),
+        reservation("x"),
+        reservation("y"),
+        bound("a", "n1", &in_group("x"), ""),
+        bound("b", "n1", &in_group("y"), ""),
+        bound("c", "n1", &in_group("x"), ""),
+        bound("d", "n1", two, ""),
+    ]);
+    let workload = "apiVersion: v1\nkind: Pod\nmetadata: {name: w}\nspec: {containers: \
+        [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]}\n";
+    let rehearsal = rehearse(Some(&all), workload, None);
+    let cards = |name: &str| line(&rehearsal, &PodKey::new("ml", name));
+    assert_eq!(cards("a"), "ml/a n1 0");
+    assert_eq!(cards("b"), "ml/b n1 1");
+    assert_eq!(cards("c"), "ml/c n1 0");
+    assert_eq!(cards("d"), "ml/d n1 0,1");
+    assert_eq!(lines(&rehearsal), ["default/w n1 2"], "two shared cards and one free one");
+    assert_eq!(rehearsal.warnings, [""; 0]);
+}
+
+#[test]
+fn a_card_that_kai_over_packed_is_reported() {
+    let in_x = "annotations: {gpu-fraction: \"0.5\"}, labels: {runai-gpu-group: x}";
+    let pods = ["a", "b", "c"].map(|name| bound(name, "n1", in_x, ""));
+    let all = cluster(&[&[node("n1", 2)], &pods[..]].concat());
+    let rehearsal = rehearse(Some(&all), "", None);
+    assert_eq!(
+        rehearsal.warnings,
+        ["pod ml/c on n1: card 0 has 0.0 GiB free, not 20.0 GiB; it is counted without a card"]
+    );
+}
+
+#[test]
+fn pending_pods_of_the_cluster_are_placed_too_and_bound_ones_not_again() {
+    let waiting =
+        "- apiVersion: v1\n  kind: Pod\n  metadata: {name: waiting}\n  spec: {containers: []}\n";
+    let leaving = waiting
+        .replace("name: waiting", "name: leaving, deletionTimestamp: \"2026-01-01T00:00:00Z\"");
+    let all = cluster(&[node("n1", 1), waiting.to_owned(), leaving, bound("b", "n1", "", "")]);
+    let workload =
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: b, namespace: ml}\nspec: {containers: []}\n";
+    let rehearsal = rehearse(Some(&all), workload, None);
+    assert_eq!(lines(&rehearsal), ["default/waiting n1"]);
+    assert_eq!(rehearsal.warnings, ["pod ml/b is already in the cluster, on n1: not placed again"]);
+}
+
+#[test]
+fn priority_classes_of_the_input_decide_who_goes_first() {
+    let workload = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 100\n"
+        .to_owned()
+        + &["a-low", "b-high", "c-odd"].map(|name| {
+            let class = match name { "b-high" => "high", "c-odd" => "unheard-of", _ => "" };
+            format!(
+                "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec: {{priorityClassName: \
+                 \"{class}\", containers: [{{name: c, resources: {{limits: {{nvidia.com/gpu: 1}}}}}}]}}\n"
+            )
+        }).concat();
+    let rehearsal = rehearse(Some(&cluster(&[node("n1", 1)])), &workload, None);
+    assert_eq!(lines(&rehearsal)[1], "default/b-high n1 0");
+    assert_eq!(rehearsal.warnings.len(), 1);
+    assert!(rehearsal.warnings[0].starts_with("priority class unheard-of is not in the input"));
+}
+
+#[test]
+fn absurd_numbers_of_pods_are_refused_by_name() {
+    let workload = controller("Deployment", "d", "replicas: 2000000000, ")
+        + &controller("Deployment", "e", "replicas: -1, ");
+    let rehearsal = rehearse(Some(&cluster(&[node("n1", 1)])), &workload, None);
+    assert_eq!(
+        lines(&rehearsal),
+        [
+            "default/d: spec.replicas: 2000000000 given, allowed are 0 to 1000000",
+            "default/e: spec.replicas: -1 given, allowed are 0 to 1000000"
+        ]
+    );
+}
+
+#[test]
+fn the_embedded_cluster_is_the_one_that_is_promised() {
+    let rehearsal = rehearse(None, "", None);
+    let ledger = rehearsal.scheduler.ledger();
+    let cards: Vec<(String, usize, u64)> = rehearsal
+        .scheduler
+        .nodes()
+        .map(|(name, id)| {
+            let node = ledger.node(id).unwrap();
+            (name.to_string(), node.cards().len(), node.card_size().mib())
+        })
+        .collect();
+    let expected = [
+        ("a100-40-1", 8, 40_960),
+        ("a100-80-1", 8, 81_920),
+        ("a100-80-2", 8, 81_920),
+        ("cpu-1", 0, 0),
+        ("l40s-1", 4, 46_068),
+        ("l40s-2", 4, 46_068),
+        ("t4-1", 4, 15_360),
+        ("t4-2", 4, 15_360),
+    ];
+    assert_eq!(cards, expected.map(|(name, count, mib)| (name.to_owned(), count, mib)));
+    assert_eq!(rehearsal.warnings, [""; 0]);
+}
