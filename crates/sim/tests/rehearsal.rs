@@ -182,14 +182,14 @@ fn pods_of_a_kai_cluster_keep_to_their_groups_and_reservations_count_once() {
         .replace("namespace: ml", "namespace: kai-resource-reservation")
     };
     let two = "annotations: {gpu-fraction: \"0.25\", gpu-fraction-num-devices: \"2\"}, \
-               labels: {runai-gpu-group/x: x, runai-gpu-group/y: y}";
+               labels: {runai-gpu-group/g1: g1, runai-gpu-group/g2: g2}";
     let all = cluster(&[
         node("n1", 3),
-        reservation("x"),
-        reservation("y"),
-        bound("a", "n1", &in_group("x"), ""),
-        bound("b", "n1", &in_group("y"), ""),
-        bound("c", "n1", &in_group("x"), ""),
+        reservation("g1"),
+        reservation("g2"),
+        bound("a", "n1", &in_group("g1"), ""),
+        bound("b", "n1", &in_group("g2"), ""),
+        bound("c", "n1", &in_group("g1"), ""),
         bound("d", "n1", two, ""),
     ]);
     let workload = "apiVersion: v1\nkind: Pod\nmetadata: {name: w}\nspec: {containers: \
