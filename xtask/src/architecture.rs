@@ -57,7 +57,9 @@ fn ledger_and_engine_know_no_clock_no_thread_and_no_kubernetes() {
     for folder in ["ledger", "engine"] {
         for file in walk(&crate::root().join("crates").join(folder).join("src")) {
             let text = std::fs::read_to_string(&file).unwrap();
-            for word in ["std::time", "std::thread", "std::net", "std::fs", "std::env", "f64", "f32"] {
+            for word in
+                ["std::time", "std::thread", "std::net", "std::fs", "std::env", "f64", "f32"]
+            {
                 assert!(!text.contains(word), "{} uses {word}", file.display());
             }
         }

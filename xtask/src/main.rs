@@ -70,6 +70,13 @@ fn docs() -> anyhow::Result<()> {
     ensure!(page.status.success(), "divvy reference failed");
     std::fs::write(root().join("docs/cli.md"), page.stdout)?;
     run(cargo(&[
-        "run", "--quiet", "--", "simulate", "-f", "examples/", "--svg", "docs/card-map.svg",
+        "run",
+        "--quiet",
+        "--",
+        "simulate",
+        "-f",
+        "examples/",
+        "--svg",
+        "docs/card-map.svg",
     ]))
 }

@@ -139,7 +139,7 @@ impl Run {
             scheduler,
             held: Vec::new(),
             next: 0,
-            every: (nodes / 120).max(1).pow(2) / 100 + 1,
+            every: (nodes / 1_200).pow(2) / 10 + 1,
             decisions: 0,
             busy: Duration::ZERO,
             sampled: 0,

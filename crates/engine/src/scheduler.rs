@@ -114,8 +114,8 @@ pub struct Scheduler {
     shapes: Shapes,
     /// Shapes with pods to try, by the turn of their first pod.
     ripe: BTreeSet<(Turn, ShapeId)>,
-    /// Shapes known to fit nowhere.
-    parked: Vec<ShapeId>,
+    /// Shapes known to fit nowhere, each with pods that wait.
+    parked: BTreeSet<ShapeId>,
     /// Up to where the journal was read for the parked shapes.
     woken: Position,
     /// Pods that joined a parked shape and have not been reported.
@@ -263,7 +263,12 @@ impl Scheduler {
         let Some(shape) = self.shapes.get_mut(id) else { return };
         let was_first = shape.waiting.first().is_some_and(|(_, first)| *first == pod_id);
         shape.waiting.remove(&(pod.turn(), pod_id));
-        if was_first && !shape.parked {
+        if shape.parked {
+            if shape.waiting.is_empty() {
+                shape.parked = false;
+                self.parked.remove(&id);
+            }
+        } else if was_first {
             self.ripe.remove(&(pod.turn(), id));
             if let Some((turn, _)) = shape.waiting.first() {
                 self.ripe.insert((turn.clone(), id));
@@ -475,7 +480,7 @@ impl Scheduler {
         let Some(shape) = self.shapes.get_mut(id) else { return };
         shape.parked = true;
         let waiting: Vec<PodId> = shape.waiting.iter().map(|(_, pod)| *pod).collect();
-        self.parked.push(id);
+        self.parked.insert(id);
         for pod in waiting {
             self.report(pod, plan);
         }
@@ -505,16 +510,13 @@ impl Scheduler {
             let fits = freed
                 .as_ref()
                 .is_none_or(|nodes| nodes.iter().any(|n| self.shapes.fits_on(id, *n, &self.world)));
-            let Some(shape) = self.shapes.get_mut(id) else { continue };
-            if shape.waiting.is_empty() {
-                shape.parked = false;
-            } else if fits {
+            if !fits {
+                self.parked.insert(id);
+            } else if let Some(shape) = self.shapes.get_mut(id) {
                 shape.parked = false;
                 if let Some((turn, _)) = shape.waiting.first() {
                     self.ripe.insert((turn.clone(), id));
                 }
-            } else {
-                self.parked.push(id);
             }
         }
     }

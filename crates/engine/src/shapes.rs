@@ -275,8 +275,7 @@ impl Shapes {
     fn sweep(&mut self) {
         let horizon = self.clock.saturating_sub(Self::IDLE_SEARCHES);
         for (i, slot) in self.slots.iter_mut().enumerate() {
-            let Some(shape) =
-                slot.take_if(|s| s.waiting.is_empty() && !s.parked && s.last_search < horizon)
+            let Some(shape) = slot.take_if(|s| s.waiting.is_empty() && s.last_search < horizon)
             else {
                 continue;
             };

@@ -35,9 +35,10 @@ impl Text {
         let (text, written) = (&self.text, self.written);
         Some(match written {
             Written::String => return None,
-            Written::Number | Written::Boolean => {
-                let kind = if written == Written::Number { "number" } else { "boolean" };
-                format!("{text} is a {kind}; {what} are strings, write \"{text}\"")
+            Written::Number => format!("{text} is a number; {what} are strings, write \"{text}\""),
+            // What was written may have been `y` or `off`: YAML reads those as booleans too.
+            Written::Boolean => {
+                format!("{text} is a boolean; {what} are strings, put it in quotes")
             }
             Written::List => format!("a list is given; {what} are strings"),
             Written::Object => format!("an object is given; {what} are strings"),

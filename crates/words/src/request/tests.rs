@@ -178,7 +178,7 @@ fn what_kai_lets_pass_is_refused_with_what_is_allowed() {
         (
             "mps: true",
             ONE,
-            r#"metadata.annotations["mps"]: true is a boolean; annotation values are strings, write "true""#,
+            r#"metadata.annotations["mps"]: true is a boolean; annotation values are strings, put it in quotes"#,
         ),
         (
             "other/port: 8080",
