@@ -72,5 +72,5 @@ fn supply(name: &'static str) -> anyhow::Result<Part> {
     if !is_there {
         return Ok(Part::skip(name, "cargo-deny is not installed (cargo install cargo-deny)"));
     }
-    check(name, cargo(&["deny", "--offline", "check", "bans", "licenses", "sources"]))
+    check(name, cargo(&["deny", "check", "bans", "licenses", "sources"]))
 }
