@@ -12,7 +12,7 @@ const MAY_USE: [(&str, &[&str]); 8] = [
     ("divvy-engine", &["divvy-ledger"]),
     ("divvy-words", &["divvy-ledger", "divvy-engine"]),
     ("divvy-views", &["divvy-ledger", "divvy-engine"]),
-    ("divvy-sim", &["divvy-ledger", "divvy-engine", "divvy-words", "divvy-views"]),
+    ("divvy-sim", &["divvy-ledger", "divvy-engine", "divvy-words"]),
     ("divvy-bench", &["divvy-ledger", "divvy-engine"]),
     ("divvy", &["divvy-engine", "divvy-sim", "divvy-views", "divvy-words"]),
     ("xtask", &[]),

@@ -111,6 +111,7 @@ fn memory(mib: u64) -> Request {
 pub fn pod(i: usize, spec: PodSpec) -> PodRecord {
     PodRecord {
         key: PodKey::new("bench", &format!("pod-{i:08}")),
+        uid: Box::default(),
         priority: 0,
         created: i as i64,
         spec,

@@ -1,5 +1,6 @@
 //! The command line: what there is to say, and nothing else.
 
+use clap::builder::RangedI64ValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -89,7 +90,7 @@ pub struct SimulateArgs {
     #[command(flatten)]
     pub cluster: ClusterArgs,
     /// Make N pods of each pod and controller, whatever their manifests say (not of DaemonSets)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    #[arg(long, value_name = "N", value_parser = replicas())]
     pub replicas: Option<u32>,
     #[command(flatten)]
     pub placement: PlacementArgs,
@@ -135,6 +136,9 @@ pub struct ExplainPodArgs {
     /// Manifests of pods that are not in the cluster: file, folder or -
     #[arg(short = 'f', long = "filename", value_name = "FILE")]
     pub files: Vec<PathBuf>,
+    /// As in simulate: make N pods of each pod and controller
+    #[arg(long, value_name = "N", value_parser = replicas())]
+    pub replicas: Option<u32>,
     #[command(flatten)]
     pub placement: PlacementArgs,
     /// How to print the answer
@@ -170,7 +174,7 @@ pub enum TopKind {
     Nodes,
     /// One row a card
     Cards,
-    /// One row a pod
+    /// One row a pod that holds GPUs; wide lists the others too
     Pods,
 }
 
@@ -192,4 +196,8 @@ pub enum StrategyArg {
     Binpack,
     /// The emptiest
     Spread,
+}
+
+fn replicas() -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(0..=i64::from(divvy_sim::MAX_REPLICAS))
 }

@@ -3,18 +3,21 @@
 use crate::cli::{ExplainArgs, ExplainPodArgs, Explained};
 use crate::progress::Bar;
 use crate::{DONE, PENDING, input, output};
-use anyhow::Context;
+use anyhow::{Context, bail};
 use divvy_engine::PodKey;
 
 pub fn run(args: &ExplainArgs) -> anyhow::Result<u8> {
     let Explained::Pod(args) = &args.what;
     let bar = Bar::new();
     let config = input::config(&args.placement)?;
-    let mut rehearsal = input::load(&args.cluster, &args.files, None, config, &bar)?;
+    let mut rehearsal = input::load(&args.cluster, &args.files, args.replicas, config, &bar)?;
     let key = key_of(&args.pod);
     let is_bound = rehearsal.scheduler.holding(&key).is_some();
     rehearsal.run(&bar);
     bar.finish();
+    if rehearsal.ended.contains(&key) {
+        bail!("pod {key} has ended: it waits for nothing and holds nothing");
+    }
     let explanation = divvy_views::explain(&rehearsal.scheduler, &key, is_bound)
         .with_context(|| not_found(&key, args, &rehearsal.pods))?;
     output::print(args.output, &explanation, |options| {
@@ -35,7 +38,7 @@ fn not_found(key: &PodKey, args: &ExplainPodArgs, pods: &[PodKey]) -> String {
         Some(path) => path.display().to_string(),
         None => "the embedded cluster".to_owned(),
     };
-    let like = pods.iter().filter(|p| p.name().starts_with(key.name()) || p.name() == key.name());
+    let like = pods.iter().filter(|p| p.name().starts_with(key.name()));
     let mut like: Vec<String> = like.take(4).map(PodKey::to_string).collect();
     let tail = match like.len() {
         0 => "give its manifest with -f, or a cluster that has it with --cluster".to_owned(),

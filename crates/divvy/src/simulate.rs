@@ -3,7 +3,7 @@
 use crate::cli::{Format, SimulateArgs};
 use crate::progress::Bar;
 use crate::{DONE, PENDING, input, output};
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use divvy_sim::{EMBEDDED_CLUSTER, Progress};
 use std::collections::BTreeMap;
 
@@ -27,6 +27,7 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<u8> {
     bar.begin("printing", 0);
     bar.finish();
     if let Some(path) = &args.svg {
+        ensure!(path.as_os_str() != "-", "--svg -: give the name of a file");
         let picture = divvy_views::card_map_svg(&simulation, &rehearsal.scheduler);
         std::fs::write(path, picture)
             .with_context(|| format!("cannot write --svg {}", path.display()))?;
@@ -49,5 +50,6 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<u8> {
 
 fn ignored_line(ignored: &BTreeMap<String, usize>) -> Option<String> {
     let kinds: Vec<String> = ignored.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
-    (!kinds.is_empty()).then(|| format!("Left alone, as they make no pods: {}.", kinds.join(", ")))
+    (!kinds.is_empty())
+        .then(|| format!("Not placed, as divvy makes no pods of them: {}.", kinds.join(", ")))
 }

@@ -218,7 +218,10 @@ fn kinds_that_make_no_pods_are_counted_in_one_line() {
     let output = divvy(&["simulate", "-f", "-"], manifest);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let text = stdout(&output);
-    assert!(text.contains("Left alone, as they make no pods: 1 Service, 1 Widget."), "{text}");
+    assert!(
+        text.contains("Not placed, as divvy makes no pods of them: 1 Service, 1 Widget."),
+        "{text}"
+    );
 }
 
 #[test]

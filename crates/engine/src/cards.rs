@@ -1,7 +1,7 @@
 //! Which cards of the chosen node a pod gets.
 
 use crate::config::Strategy;
-use divvy_ledger::{Bytes, CardShare, CardShares, CardState, Node, Request};
+use divvy_ledger::{Bytes, CardShare, CardShares, Node, Request};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 
@@ -10,19 +10,18 @@ use std::cmp::Reverse;
 /// Whole requests take the first free cards. A share that packs takes the fullest shared card it
 /// fits on, then free ones; a share that spreads takes the emptiest.
 pub(crate) fn choose(node: &Node, request: Request, share: Bytes, by: Strategy) -> CardShares {
-    let free = || {
-        let open = |i: &usize| node.is_open(*i) && *node.cards()[*i].state() == CardState::Free;
-        (0..node.cards().len()).filter(open).take(node.room().whole as usize)
-    };
+    let free = || node.free_cards().take(node.room().whole as usize);
     let grant = |index: usize, bytes| CardShare { index: index as u32, bytes };
     match request {
         Request::None => CardShares::new(),
         Request::Whole(_) if node.card_count() == 0 => CardShares::new(),
         Request::Whole(n) => free().take(n as usize).map(|i| grant(i, node.card_size())).collect(),
         Request::Share { cards, .. } => {
-            let joinable = (0..node.cards().len()).filter(|i| node.can_join(*i, share));
+            let size = node.card_size();
+            let joinable = node.shared_cards().filter(|(_, free)| *free >= share);
+            let used = joinable.map(|(i, free)| (size.minus(free), i));
             let mut candidates: SmallVec<[(Bytes, usize); 16]> =
-                joinable.chain(free()).map(|i| (node.cards()[i].used(), i)).collect();
+                used.chain(free().map(|i| (Bytes(0), i))).collect();
             match by {
                 Strategy::Binpack => candidates.sort_by_key(|(used, i)| (Reverse(*used), *i)),
                 Strategy::Spread => candidates.sort(),

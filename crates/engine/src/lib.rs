@@ -19,6 +19,8 @@
 mod cards;
 mod config;
 mod diagnosis;
+mod event;
+mod nearest;
 mod order;
 mod pods;
 mod ranking;
@@ -29,14 +31,17 @@ mod rules;
 mod scheduler;
 mod score;
 mod shapes;
+mod slab;
 mod world;
 
 pub use config::{Config, PerResource, Strategy};
-pub use diagnosis::{Diagnosis, Group, Missing, Nearest, Standing};
+pub use diagnosis::{Diagnosis, Group, Standing};
+pub use event::{Event, Placement, Plan, PlanEffect, Problem};
+pub use nearest::{Missing, Nearest};
 pub use reason::Reason;
 pub use record::{Bound, BoundCards, NodeRecord, PodKey, PodRecord, PodSpec};
 pub use rules::{
     Barred, Effect, Liking, NodeFacts, Requirement, Rules, Taint, Term, Test, Toleration,
 };
-pub use scheduler::{Event, Placement, Plan, PlanEffect, Problem, Scheduler};
+pub use scheduler::Scheduler;
 pub use shapes::ShapeId;

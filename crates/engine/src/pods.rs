@@ -1,7 +1,8 @@
 //! The pods that the engine knows, by key and by a small id that the ledger uses.
 
-use crate::record::PodKey;
+use crate::record::{PodKey, PodRecord};
 use crate::shapes::{ShapeId, Turn};
+use crate::slab::Slab;
 use divvy_ledger::{PodId, Request};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -37,19 +38,51 @@ pub(crate) struct Pod {
     pub(crate) state: State,
     /// Whether a plan has said that it waits.
     pub(crate) reported: bool,
+    /// Tells a pod from a later one of the same name; empty where nobody knows.
+    pub(crate) uid: Box<str>,
+    /// Whether it holds cards that nobody named, and may be given others of its node.
+    pub(crate) loose: bool,
+}
+
+impl State {
+    /// The shape of a pod that waits.
+    pub(crate) const fn shape(&self) -> Option<ShapeId> {
+        match self {
+            Self::Waiting(shape) => Some(*shape),
+            Self::Held | Self::Gated(_) | Self::Invalid(_) | Self::Astray => None,
+        }
+    }
 }
 
 impl Pod {
+    pub(crate) fn of(record: &PodRecord, state: State) -> Self {
+        Self {
+            key: record.key.clone(),
+            priority: record.priority,
+            created: record.created,
+            state,
+            reported: false,
+            uid: record.uid.clone(),
+            loose: false,
+        }
+    }
+
+    /// Whether a record says nothing new.
+    pub(crate) fn is_as(&self, record: &PodRecord, state: &State) -> bool {
+        self.state == *state
+            && (self.priority, self.created, &self.uid)
+                == (record.priority, record.created, &record.uid)
+    }
+
     pub(crate) fn turn(&self) -> Turn {
         Turn { priority: Reverse(self.priority), created: self.created, key: self.key.clone() }
     }
 }
 
-/// A slab of pods.
+/// All pods that the engine knows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pods {
-    slots: Vec<Option<Pod>>,
-    vacant: Vec<PodId>,
+    pods: Slab<Pod>,
     ids: FxHashMap<PodKey, PodId>,
 }
 
@@ -59,38 +92,27 @@ impl Pods {
     }
 
     pub(crate) fn get(&self, id: PodId) -> Option<&Pod> {
-        self.slots.get(id.index())?.as_ref()
+        self.pods.get(id.0)
     }
 
     pub(crate) fn get_mut(&mut self, id: PodId) -> Option<&mut Pod> {
-        self.slots.get_mut(id.index())?.as_mut()
+        self.pods.get_mut(id.0)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (PodId, &Pod)> {
-        let pods = self.slots.iter().enumerate();
-        pods.filter_map(|(i, p)| Some((PodId(i as u32), p.as_ref()?)))
+        self.pods.iter().map(|(id, pod)| (PodId(id), pod))
     }
 
     pub(crate) fn insert(&mut self, pod: Pod) -> PodId {
         let key = pod.key.clone();
-        let id = match self.vacant.pop() {
-            Some(id) => {
-                self.slots[id.index()] = Some(pod);
-                id
-            }
-            None => {
-                self.slots.push(Some(pod));
-                PodId(self.slots.len() as u32 - 1)
-            }
-        };
+        let id = PodId(self.pods.insert(pod));
         self.ids.insert(key, id);
         id
     }
 
     pub(crate) fn remove(&mut self, id: PodId) -> Option<Pod> {
-        let pod = self.slots.get_mut(id.index())?.take()?;
+        let pod = self.pods.remove(id.0)?;
         self.ids.remove(&pod.key);
-        self.vacant.push(id);
         Some(pod)
     }
 }

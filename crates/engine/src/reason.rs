@@ -17,11 +17,20 @@ pub enum Reason {
     NoNodes,
     /// The pod names another node.
     OtherNode(Arc<str>),
+    /// The pod names a node that does not exist.
+    NoSuchNode(Arc<str>),
     /// The node is cordoned.
     Cordoned,
     /// A taint is not tolerated.
     Taint(Taint),
-    /// Node selector or required node affinity does not hold.
+    /// The node selector asks for a label that the node does not have.
+    Selector {
+        /// The label's key.
+        key: Arc<str>,
+        /// The label's value.
+        value: Arc<str>,
+    },
+    /// Required node affinity does not hold.
     Affinity,
     /// The node lacks something.
     Lacks {
@@ -42,8 +51,10 @@ impl Reason {
             Self::Gated(_) => "SchedulingGated",
             Self::NoNodes => "NoNodes",
             Self::OtherNode(_) => "OtherNode",
+            Self::NoSuchNode(_) => "NoSuchNode",
             Self::Cordoned => "NodeUnschedulable",
             Self::Taint(_) => "TaintNotTolerated",
+            Self::Selector { .. } => "NodeSelector",
             Self::Affinity => "NodeAffinity",
             Self::Lacks { shortage, .. } => match shortage {
                 Shortage::NoGpu => "NoGpu",
@@ -54,6 +65,7 @@ impl Reason {
                 Shortage::NotAllocatable { .. } => "CardsNotAllocatable",
                 Shortage::FreeCards { .. } => "InsufficientFreeCards",
                 Shortage::FreeShare { .. } | Shortage::FreeShares { .. } => "InsufficientFreeShare",
+                Shortage::NoExtended(_) => "NoExtendedResource",
                 Shortage::Extended { .. } => "InsufficientExtendedResource",
                 Shortage::Cpu { .. } => "InsufficientCpu",
                 Shortage::Memory { .. } => "InsufficientMemory",
@@ -67,8 +79,8 @@ impl Reason {
     pub const fn closeness(&self) -> (u8, u64) {
         let rank = match self {
             Self::OtherNode(_) => 0,
-            Self::Lacks { shortage: Shortage::NoGpu, .. } => 1,
-            Self::Affinity => 2,
+            Self::Selector { .. } | Self::Affinity => 1,
+            Self::Lacks { shortage: Shortage::NoGpu | Shortage::NoExtended(_), .. } => 2,
             Self::Taint(_) => 3,
             Self::Cordoned => 4,
             Self::Lacks { shortage, .. } => match shortage {
@@ -80,7 +92,7 @@ impl Reason {
                 Shortage::NotAllocatable { .. } => 9,
                 _ => 10,
             },
-            Self::Invalid(_) | Self::Gated(_) | Self::NoNodes => 11,
+            Self::Invalid(_) | Self::Gated(_) | Self::NoNodes | Self::NoSuchNode(_) => 11,
         };
         (rank, 0)
     }
@@ -89,7 +101,7 @@ impl Reason {
     /// in more than numbers.
     pub fn absorb(&mut self, other: &Self) -> bool {
         let (
-            Self::Lacks { shortage: a, resource, .. },
+            Self::Lacks { shortage: a, resource, portion },
             Self::Lacks { shortage: b, resource: r, .. },
         ) = (&mut *self, other)
         else {
@@ -114,7 +126,7 @@ impl Reason {
                 keep_larger(x, *y)
             }
             (x @ Shortage::FreeShare { .. }, y @ Shortage::FreeShare { .. }) => {
-                keep_freest(x, *y);
+                keep_freest(x, *y, *portion);
                 true
             }
             (Shortage::Extended { free: x, .. }, Shortage::Extended { free: y, .. }) => {
@@ -140,18 +152,25 @@ fn keep_larger<T: Ord>(a: &mut T, b: T) -> bool {
 }
 
 /// A fraction asks differently of every card size, so the larger part of its card wins.
-fn keep_freest(a: &mut Shortage, b: Shortage) {
-    let part = |s: &Shortage| match s {
-        Shortage::FreeShare { largest, card, .. } => thousandths(*largest, *card),
+fn keep_freest(a: &mut Shortage, b: Shortage, portion: Option<Portion>) {
+    let is_fraction = matches!(portion, Some(Portion::Fraction(_)));
+    let free = |s: &Shortage| match s {
+        Shortage::FreeShare { largest, card, .. } if is_fraction => thousandths(*largest, *card),
+        Shortage::FreeShare { largest, .. } => u128::from(largest.0),
         _ => 0,
     };
-    let bytes = |s: &Shortage| match s {
-        Shortage::FreeShare { largest, asked, .. } => i128::from(largest.0) - i128::from(asked.0),
-        _ => 0,
-    };
-    if (part(&b), bytes(&b)) > (part(a), bytes(a)) {
+    if free(&b) > free(a) {
         *a = b;
     }
+}
+
+/// Two sizes in the largest unit in which they differ.
+fn apart(a: Bytes, b: Bytes) -> (String, String) {
+    let pairs =
+        [(a.to_string(), b.to_string()), (format!("{} MiB", a.mib()), format!("{} MiB", b.mib()))];
+    let differs = |(a, b): &(String, String)| a != b;
+    let bytes = (format!("{} B", a.0), format!("{} B", b.0));
+    pairs.into_iter().find(differs).unwrap_or(bytes)
 }
 
 fn thousandths(part: Bytes, whole: Bytes) -> u128 {
@@ -172,12 +191,16 @@ impl fmt::Display for Reason {
             Self::Gated(gates) => write!(f, "scheduling gate {gates} is closed"),
             Self::NoNodes => f.write_str("the cluster has no nodes"),
             Self::OtherNode(name) => write!(f, "the pod asks for node {name}"),
+            Self::NoSuchNode(name) => {
+                write!(f, "the pod asks for node {name}, which is not in the cluster")
+            }
             Self::Cordoned => f.write_str("cordoned (spec.unschedulable)"),
             Self::Taint(Taint { key, value, effect }) => {
                 let equals = if value.is_empty() { "" } else { "=" };
                 write!(f, "taint {key}{equals}{value}:{} not tolerated", effect.as_str())
             }
-            Self::Affinity => f.write_str("node selector or affinity does not match"),
+            Self::Selector { key, value } => write!(f, "no label {key}={value}"),
+            Self::Affinity => f.write_str("node affinity does not match"),
             Self::Lacks { shortage, resource, portion } => {
                 write_shortage(f, *shortage, resource.as_deref(), *portion)
             }
@@ -199,7 +222,10 @@ fn write_shortage(
         Shortage::CardMemoryUnknown => {
             f.write_str("label nvidia.com/gpu.memory is missing, so gpu-memory cannot be placed")
         }
-        Shortage::CardSize { card, asked } => write!(f, "largest card {card} < {asked} asked"),
+        Shortage::CardSize { card, asked } => {
+            let (card, asked) = apart(card, asked);
+            write!(f, "largest card {card} < {asked} asked")
+        }
         Shortage::CardCount { cards, asked } => {
             let plural = if cards == 1 { "" } else { "s" };
             write!(f, "at most {cards} card{plural} < {asked} asked")
@@ -214,17 +240,25 @@ fn write_shortage(
                 let free = decimal(thousandths(largest, card));
                 write!(f, "largest free share {free} < {fraction} asked")
             }
-            _ => write!(f, "largest free share {largest} < {asked} asked"),
+            _ => {
+                let (largest, asked) = apart(largest, asked);
+                write!(f, "largest free share {largest} < {asked} asked")
+            }
         },
         Shortage::FreeShares { fitting, asked } => {
             write!(f, "the share fits on {fitting} cards < {asked} asked")
         }
+        Shortage::NoExtended(_) => write!(f, "no {}", resource.unwrap_or("resource")),
         Shortage::Extended { free, asked, .. } => {
             write!(f, "free {} {free} < {asked} asked", resource.unwrap_or("resource"))
         }
         Shortage::Cpu { free, asked } => write!(f, "free CPU {free} < {asked} asked"),
-        Shortage::Memory { free, asked } => write!(f, "free memory {free} < {asked} asked"),
+        Shortage::Memory { free, asked } => {
+            let (free, asked) = apart(free, asked);
+            write!(f, "free memory {free} < {asked} asked")
+        }
         Shortage::Ephemeral { free, asked } => {
+            let (free, asked) = apart(free, asked);
             write!(f, "free ephemeral storage {free} < {asked} asked")
         }
         Shortage::PodSlots => f.write_str("no free pod slot"),

@@ -38,6 +38,8 @@ impl fmt::Display for PodKey {
 pub struct PodRecord {
     /// Which pod.
     pub key: PodKey,
+    /// Tells it from a later pod of the same name; empty where nobody knows.
+    pub uid: Box<str>,
     /// Higher goes first.
     pub priority: i32,
     /// Seconds since 1970; earlier goes first among equal priorities.

@@ -2,8 +2,9 @@
 //! in speed and in placements.
 
 use crate::cards;
+use crate::event::Placement;
 use crate::record::PodSpec;
-use crate::scheduler::{Placement, Scheduler, share_on};
+use crate::scheduler::{Scheduler, share_on};
 use crate::score::{self, Strategies};
 use std::cmp::Reverse;
 

@@ -164,7 +164,9 @@ pub enum Barred<'a> {
     Cordoned,
     /// A taint is not tolerated.
     Taint(&'a Taint),
-    /// Node selector or required affinity does not hold.
+    /// The node selector asks for a label that the node does not have.
+    Selector(&'a (Box<str>, Box<str>)),
+    /// Required node affinity does not hold.
     Affinity,
 }
 
@@ -187,9 +189,16 @@ const CORDON: &str = "node.kubernetes.io/unschedulable";
 
 impl Rules {
     /// Whether a pod with these rules may run on a node, and how much it would like to.
-    pub fn judge<'a>(&self, name: &str, node: &'a NodeFacts) -> Result<Liking, Barred<'a>> {
+    pub fn judge<'a>(&'a self, name: &str, node: &'a NodeFacts) -> Result<Liking, Barred<'a>> {
         if self.node_name.as_deref().is_some_and(|n| n != name) {
             return Err(Barred::OtherNode);
+        }
+        // Before taints: what is told is then what is left to do for the nodes that are meant.
+        if let Some(missing) = self.selector.iter().find(|(k, v)| node.label(k) != Some(v)) {
+            return Err(Barred::Selector(missing));
+        }
+        if !self.required.as_ref().is_none_or(|t| t.iter().any(|t| t.holds(name, node))) {
+            return Err(Barred::Affinity);
         }
         if node.unschedulable && !self.tolerates(CORDON, "", Effect::NoSchedule) {
             return Err(Barred::Cordoned);
@@ -203,11 +212,6 @@ impl Rules {
                 return Err(Barred::Taint(taint));
             }
             avoided += 1;
-        }
-        let selected = self.selector.iter().all(|(k, v)| node.label(k) == Some(v));
-        let affine = self.required.as_ref().is_none_or(|t| t.iter().any(|t| t.holds(name, node)));
-        if !selected || !affine {
-            return Err(Barred::Affinity);
         }
         let liked = self.preferred.iter().filter(|(_, term)| term.holds(name, node));
         Ok(Liking::new(avoided, liked.fold(0, |sum, (weight, _)| sum.saturating_add(*weight))))

@@ -11,6 +11,7 @@ use crate::ranking::Ranking;
 use crate::record::PodKey;
 use crate::rules::{Liking, NodeFacts, Rules};
 use crate::score::{self, ShareSizes, Strategies};
+use crate::slab::Slab;
 use crate::world::World;
 use divvy_ledger::{Needs, NodeId, PodId, Position};
 use rustc_hash::FxHashMap;
@@ -38,8 +39,11 @@ struct RuleSetId(u32);
 struct RuleSet {
     rules: Arc<Rules>,
     shapes: u32,
-    /// By node; 0 where the rules bar the node. Empty if the rules name their nodes.
-    likings: Vec<u32>,
+    /// By node; 0 where the rules bar the node. Kept from the second search on: rules that are
+    /// asked for once may never come again.
+    likings: Option<Vec<u32>>,
+    searches: u32,
+    /// Whether the rules name their nodes, so that few are looked at.
     named: bool,
 }
 
@@ -56,9 +60,9 @@ pub(crate) struct Shape {
     key: ShapeKey,
     sizes: ShareSizes,
     ranking: Option<Ranking>,
-    /// Up to where `ranking` follows the journal, and which labels it was built with.
+    /// Up to where `ranking` follows the journal, and by which order of names it was built.
     seen: Position,
-    labels: u64,
+    order: u64,
     searches: u32,
     last_search: u64,
     /// The pods of this shape that wait, in turn.
@@ -70,11 +74,9 @@ pub(crate) struct Shape {
 /// All shapes in use and some that were in use lately.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shapes {
-    slots: Vec<Option<Shape>>,
-    vacant: Vec<ShapeId>,
+    shapes: Slab<Shape>,
     ids: FxHashMap<ShapeKey, ShapeId>,
-    rule_sets: Vec<Option<RuleSet>>,
-    vacant_rules: Vec<RuleSetId>,
+    rule_sets: Slab<RuleSet>,
     rule_ids: FxHashMap<Arc<Rules>, RuleSetId>,
     clock: u64,
     ranked_nodes: usize,
@@ -94,19 +96,18 @@ impl Shapes {
     pub(crate) fn intern(
         &mut self,
         needs: Needs,
-        rules: Rules,
+        rules: &Rules,
         strategy: Option<Strategy>,
-        world: &World,
     ) -> ShapeId {
         if self.ids.len() >= self.sweep_at.max(2 * Self::IDLE_SEARCHES as usize) {
             self.sweep();
         }
-        let rules = self.intern_rules(rules, world);
+        let rules = self.intern_rules(rules);
         let key = ShapeKey { needs: Arc::new(needs), rules, strategy };
         if let Some(id) = self.ids.get(&key) {
             return *id;
         }
-        if let Some(set) = self.rule_sets.get_mut(rules.0 as usize).and_then(Option::as_mut) {
+        if let Some(set) = self.rule_sets.get_mut(rules.0) {
             set.shapes += 1;
         }
         let shape = Shape {
@@ -114,75 +115,55 @@ impl Shapes {
             sizes: ShareSizes::default(),
             ranking: None,
             seen: Position::default(),
-            labels: 0,
+            order: 0,
             searches: 0,
             last_search: self.clock,
             waiting: BTreeSet::new(),
             parked: false,
         };
-        let id = match self.vacant.pop() {
-            Some(id) => {
-                self.slots[id.0 as usize] = Some(shape);
-                id
-            }
-            None => {
-                self.slots.push(Some(shape));
-                ShapeId(self.slots.len() as u32 - 1)
-            }
-        };
+        let id = ShapeId(self.shapes.insert(shape));
         self.ids.insert(key, id);
         id
     }
 
-    fn intern_rules(&mut self, rules: Rules, world: &World) -> RuleSetId {
-        if let Some(id) = self.rule_ids.get(&rules) {
+    fn intern_rules(&mut self, rules: &Rules) -> RuleSetId {
+        if let Some(id) = self.rule_ids.get(rules) {
             return *id;
         }
         let named = rules.only_nodes().is_some();
-        let mut set = RuleSet { rules: Arc::new(rules), shapes: 0, likings: Vec::new(), named };
-        if !named {
-            let nodes = world.ledger.nodes().iter().zip(&world.facts);
-            set.likings = nodes.map(|(node, facts)| set.liking(node.name(), facts)).collect();
-        }
-        let rules = set.rules.clone();
-        let id = match self.vacant_rules.pop() {
-            Some(id) => {
-                self.rule_sets[id.0 as usize] = Some(set);
-                id
-            }
-            None => {
-                self.rule_sets.push(Some(set));
-                RuleSetId(self.rule_sets.len() as u32 - 1)
-            }
-        };
+        let rules = Arc::new(rules.clone());
+        let set = RuleSet { rules: rules.clone(), shapes: 0, likings: None, searches: 0, named };
+        let id = RuleSetId(self.rule_sets.insert(set));
         self.rule_ids.insert(rules, id);
         id
     }
 
     /// Asks every rule set again about a node whose labels or taints are new.
     pub(crate) fn node_facts_changed(&mut self, id: NodeId, name: &str, facts: &NodeFacts) {
-        for set in self.rule_sets.iter_mut().flatten().filter(|s| !s.named) {
-            if set.likings.len() <= id.index() {
-                set.likings.resize(id.index() + 1, 0);
+        for set in self.rule_sets.values_mut() {
+            let liking = set.liking(name, facts);
+            let Some(likings) = &mut set.likings else { continue };
+            if likings.len() <= id.index() {
+                likings.resize(id.index() + 1, 0);
             }
-            set.likings[id.index()] = set.liking(name, facts);
+            likings[id.index()] = liking;
         }
     }
 
     /// Forgets every score, after a change of the configuration.
     pub(crate) fn forget_scores(&mut self) {
-        for shape in self.slots.iter_mut().flatten() {
+        for shape in self.shapes.values_mut() {
             shape.ranking = None;
         }
         self.ranked_nodes = 0;
     }
 
     pub(crate) fn get(&self, id: ShapeId) -> Option<&Shape> {
-        self.slots.get(id.0 as usize)?.as_ref()
+        self.shapes.get(id.0)
     }
 
     pub(crate) fn get_mut(&mut self, id: ShapeId) -> Option<&mut Shape> {
-        self.slots.get_mut(id.0 as usize)?.as_mut()
+        self.shapes.get_mut(id.0)
     }
 
     pub(crate) fn needs(&self, id: ShapeId) -> Option<&Arc<Needs>> {
@@ -191,7 +172,7 @@ impl Shapes {
 
     pub(crate) fn rules(&self, id: ShapeId) -> Option<&Rules> {
         let set = self.get(id)?.key.rules;
-        Some(&self.rule_sets.get(set.0 as usize)?.as_ref()?.rules)
+        Some(&self.rule_sets.get(set.0)?.rules)
     }
 
     pub(crate) fn strategies(&self, id: ShapeId, config: &Config) -> Strategies {
@@ -201,15 +182,19 @@ impl Shapes {
     /// The best node for a pod of this shape.
     pub(crate) fn best(&mut self, id: ShapeId, world: &World) -> Option<NodeId> {
         self.clock += 1;
-        let shape = self.slots.get_mut(id.0 as usize)?.as_mut()?;
-        let rules = self.rule_sets.get(shape.key.rules.0 as usize)?.as_ref()?;
+        let shape = self.shapes.get_mut(id.0)?;
+        let rules = self.rule_sets.get_mut(shape.key.rules.0)?;
+        rules.searches = rules.searches.saturating_add(1);
+        if rules.searches == 2 && !rules.named {
+            rules.judge_all(world);
+        }
         shape.last_search = self.clock;
         shape.searches = shape.searches.saturating_add(1);
         if rules.named {
             return shape.best_named(rules, world);
         }
         let nodes = world.ledger.nodes().len();
-        let current = shape.labels == world.order.generation();
+        let current = shape.order == world.order.generation();
         if let Some(ranking) = shape.ranking.as_mut().filter(|r| current && r.len() == nodes) {
             let changes = world.ledger.journal().since(shape.seen);
             if let Some(changes) = changes.filter(|c| c.len() <= nodes.max(64)) {
@@ -242,7 +227,7 @@ impl Shapes {
         self.ranked_nodes += nodes - shape.ranking.as_ref().map_or(0, Ranking::len).min(nodes);
         shape.ranking = Some(ranking);
         shape.seen = world.ledger.journal().end();
-        shape.labels = world.order.generation();
+        shape.order = world.order.generation();
         if self.ranked_nodes > Self::MAX_RANKED_NODES {
             self.drop_oldest_ranking(id);
         }
@@ -251,20 +236,15 @@ impl Shapes {
 
     /// Whether a pod of this shape fits on this node now.
     pub(crate) fn fits_on(&mut self, id: ShapeId, node: NodeId, world: &World) -> bool {
-        let Some(shape) = self.slots.get_mut(id.0 as usize).and_then(Option::as_mut) else {
-            return false;
-        };
-        let rules = self.rule_sets.get(shape.key.rules.0 as usize).and_then(Option::as_ref);
+        let Some(shape) = self.shapes.get_mut(id.0) else { return false };
+        let rules = self.rule_sets.get(shape.key.rules.0);
         rules.is_some_and(|r| appraise(&shape.key, &mut shape.sizes, r, node, world) > 0)
     }
 
     fn drop_oldest_ranking(&mut self, but: ShapeId) {
-        let ranked = self.slots.iter().enumerate().filter_map(|(i, s)| {
-            let s = s.as_ref().filter(|s| s.ranking.is_some() && i != but.0 as usize)?;
-            Some((s.last_search, i))
-        });
-        if let Some((_, oldest)) = ranked.min()
-            && let Some(shape) = self.slots[oldest].as_mut()
+        let ranked = self.shapes.iter().filter(|(id, s)| s.ranking.is_some() && *id != but.0);
+        let oldest = ranked.min_by_key(|(_, s)| s.last_search).map(|(id, _)| id);
+        if let Some(shape) = oldest.and_then(|id| self.shapes.get_mut(id))
             && let Some(ranking) = shape.ranking.take()
         {
             self.ranked_nodes = self.ranked_nodes.saturating_sub(ranking.len());
@@ -274,24 +254,20 @@ impl Shapes {
     /// Forgets shapes that nobody waits for and nobody asked for lately.
     fn sweep(&mut self) {
         let horizon = self.clock.saturating_sub(Self::IDLE_SEARCHES);
-        for (i, slot) in self.slots.iter_mut().enumerate() {
-            let Some(shape) = slot.take_if(|s| s.waiting.is_empty() && s.last_search < horizon)
-            else {
-                continue;
-            };
+        let is_idle = |s: &Shape| s.waiting.is_empty() && s.last_search < horizon;
+        let idle: Vec<u32> =
+            self.shapes.iter().filter(|(_, s)| is_idle(s)).map(|(id, _)| id).collect();
+        for shape in idle.into_iter().filter_map(|id| self.shapes.remove(id)) {
             self.ids.remove(&shape.key);
-            self.vacant.push(ShapeId(i as u32));
             let len = shape.ranking.as_ref().map_or(0, Ranking::len);
             self.ranked_nodes = self.ranked_nodes.saturating_sub(len);
-            if let Some(set) = self.rule_sets.get_mut(shape.key.rules.0 as usize)
-                && let Some(used) = set
+            let rules = shape.key.rules.0;
+            let Some(set) = self.rule_sets.get_mut(rules) else { continue };
+            set.shapes -= 1;
+            if set.shapes == 0
+                && let Some(set) = self.rule_sets.remove(rules)
             {
-                used.shapes -= 1;
-                if used.shapes == 0 {
-                    self.rule_ids.remove(&used.rules);
-                    self.vacant_rules.push(shape.key.rules);
-                    *set = None;
-                }
+                self.rule_ids.remove(&set.rules);
             }
         }
         self.sweep_at = 2 * self.ids.len();
@@ -299,6 +275,12 @@ impl Shapes {
 }
 
 impl RuleSet {
+    fn judge_all(&mut self, world: &World) {
+        let nodes = world.ledger.nodes().iter().zip(&world.facts);
+        let likings = nodes.map(|(node, facts)| self.liking(node.name(), facts)).collect();
+        self.likings = Some(likings);
+    }
+
     fn liking(&self, name: &str, facts: &NodeFacts) -> u32 {
         self.rules.judge(name, facts).map_or(0, |liking| liking.0)
     }
@@ -323,9 +305,9 @@ fn appraise(
     world: &World,
 ) -> u64 {
     let Some(node) = world.ledger.node(id).filter(|n| n.is_alive()) else { return 0 };
-    let liking = match world.facts.get(id.index()) {
-        Some(facts) if rules.named => rules.liking(node.name(), facts),
-        _ => rules.likings.get(id.index()).copied().unwrap_or(0),
+    let liking = match &rules.likings {
+        Some(likings) => likings.get(id.index()).copied().unwrap_or(0),
+        None => world.facts.get(id.index()).map_or(0, |facts| rules.liking(node.name(), facts)),
     };
     if liking == 0 {
         return 0;

@@ -1,4 +1,5 @@
 //! In which order pods are tried, who waits and who is woken.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 use common::*;
@@ -155,4 +156,37 @@ fn a_pod_that_changed_while_it_waited_is_tried_before_it_is_reported_again() {
         decided.iter().all(|p| matches!(p.effects[..], [PlanEffect::Bind { .. }])),
         "{decided:?}"
     );
+}
+
+#[test]
+fn a_waiting_pod_is_woken_after_more_changes_than_the_journal_keeps() {
+    let nodes = (0..20).map(|i| node(&format!("n{i:02}"), cards(2, 80)));
+    let mut s = cluster(Config::default(), nodes);
+    for i in 0..40 {
+        add(&mut s, &format!("f{i}"), whole(1));
+    }
+    assert_eq!(pass(&mut s).len(), 40);
+    assert_eq!(place(&mut s, "q", fraction("0.5")), "q waits");
+    gone(&mut s, "f7");
+    let at = s.scan(&fraction("0.5")).unwrap();
+    let bound = Some(Bound { node: "n19".into(), cards: BoundCards::Nothing });
+    for _ in 0..40_000 {
+        let record = PodRecord { bound: bound.clone(), ..pod("c", cpu(1)) };
+        s.apply(Event::Pod(Box::new(record))).unwrap();
+        gone(&mut s, "c");
+    }
+    assert_eq!(pass(&mut s), [format!("q {} {}", at.node, at.cards[0].index)]);
+}
+
+#[test]
+fn shapes_that_were_forgotten_are_found_again() {
+    let mut s = cluster(Config::default(), [node("a", cards(8, 80)), node("b", cards(8, 80))]);
+    for round in 0..3 {
+        for i in 0..9_000 {
+            let spec = memory(1 + i);
+            let expected = s.scan(&spec).map(|p| format!("p {} {}", p.node, p.cards[0].index));
+            assert_eq!(place(&mut s, "p", spec), expected.unwrap(), "{round} {i}");
+            gone(&mut s, "p");
+        }
+    }
 }

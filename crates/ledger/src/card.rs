@@ -28,6 +28,8 @@ pub enum CardState {
 pub struct Card {
     pub(crate) capacity: Bytes,
     pub(crate) state: CardState,
+    /// Whether some pod claims more of it than there is: then it takes nobody new.
+    pub(crate) disputed: bool,
 }
 
 impl Card {
@@ -36,7 +38,7 @@ impl Card {
     pub(crate) const UNKNOWN_MEMORY: Bytes = Bytes(1_000_000_000_000_000);
 
     pub(crate) const fn free(capacity: Bytes) -> Self {
-        Self { capacity, state: CardState::Free }
+        Self { capacity, state: CardState::Free, disputed: false }
     }
 
     /// All its memory.
@@ -47,6 +49,11 @@ impl Card {
     /// Whether its capacity is known. If not, only fractions of it mean anything.
     pub const fn knows_memory(&self) -> bool {
         self.capacity.0 != Self::UNKNOWN_MEMORY.0
+    }
+
+    /// Whether a bound pod claims what others hold: it takes nobody new until that is settled.
+    pub const fn is_disputed(&self) -> bool {
+        self.disputed
     }
 
     /// Who holds it.

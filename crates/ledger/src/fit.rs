@@ -56,6 +56,8 @@ pub enum Shortage {
         /// On how many it is asked.
         asked: u32,
     },
+    /// The node does not have an extended resource.
+    NoExtended(ResourceId),
     /// Too little of an extended resource.
     Extended {
         /// Which.
@@ -105,9 +107,13 @@ impl Node {
             Request::Share { portion, cards } => self.shares_fit(portion, cards, share)?,
         }
         for (resource, asked) in &needs.extended {
-            let (free, _) = self.extended(*resource);
+            let (free, total) = self.extended(*resource);
             if free < *asked {
-                return Err(Shortage::Extended { resource: *resource, free, asked: *asked });
+                let (resource, asked) = (*resource, *asked);
+                return Err(match total {
+                    0 => Shortage::NoExtended(resource),
+                    _ => Shortage::Extended { resource, free, asked },
+                });
             }
         }
         if room.cpu < needs.cpu {
@@ -164,21 +170,19 @@ impl Node {
         }
         let room = self.room();
         if asked == 1 {
-            let fits = room.whole > 0 || room.share >= share;
-            let shortage = Shortage::FreeShare { largest: room.share, asked: share, card };
-            return if fits { Ok(()) } else { Err(shortage) };
+            if room.whole > 0 || room.share >= share {
+                return Ok(());
+            }
+            // A card that is free and not handed out would be a riddle in the answer.
+            let withheld = usable < count && self.free_cards().next().is_some();
+            return Err(if withheld {
+                Shortage::NotAllocatable { cards: count, usable }
+            } else {
+                Shortage::FreeShare { largest: room.share, asked: share, card }
+            });
         }
-        let joinable = (0..self.cards().len()).filter(|i| self.can_join(*i, share)).count();
+        let joinable = self.shared_cards().filter(|(_, free)| *free >= share).count();
         let fitting = room.whole + u32::try_from(joinable).unwrap_or(u32::MAX);
         if fitting >= asked { Ok(()) } else { Err(Shortage::FreeShares { fitting, asked }) }
-    }
-
-    /// Whether a share of this size fits on a card that is already shared.
-    pub fn can_join(&self, index: usize, share: Bytes) -> bool {
-        self.is_open(index)
-            && self
-                .cards()
-                .get(index)
-                .is_some_and(|c| !c.shares().is_empty() && c.capacity().minus(c.used()) >= share)
     }
 }

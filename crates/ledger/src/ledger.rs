@@ -178,11 +178,42 @@ impl Ledger {
         }
     }
 
+    /// Forgets what a node kept only because somebody held it.
+    pub(crate) fn tidy(&mut self, id: NodeId) {
+        let node = &mut self.nodes[id.index()];
+        if node.drop_retired_cards() {
+            node.recount();
+        }
+        self.vacate(id);
+    }
+
     /// Frees the place of a deleted node that nobody holds anything of.
-    pub(crate) fn vacate(&mut self, id: NodeId) {
+    fn vacate(&mut self, id: NodeId) {
         let node = &self.nodes[id.index()];
         if !node.alive && node.is_empty() && self.names.remove(node.name()).is_some() {
             self.vacant.push(id);
+        }
+    }
+
+    /// Closes cards of a node to new holders, because a bound pod claims what others hold.
+    pub fn dispute(&mut self, id: NodeId, cards: impl IntoIterator<Item = u32>) {
+        let Some(node) = self.nodes.get_mut(id.index()) else { return };
+        for index in cards {
+            if let Some(card) = node.cards.get_mut(index as usize) {
+                card.disputed = true;
+            }
+        }
+        node.recount();
+        self.journal.record(id, false);
+    }
+
+    /// Opens the cards of a node that [`Ledger::dispute`] closed.
+    pub fn end_disputes(&mut self, id: NodeId) {
+        let Some(node) = self.nodes.get_mut(id.index()) else { return };
+        if node.cards.iter().any(|c| c.disputed) {
+            node.cards.iter_mut().for_each(|c| c.disputed = false);
+            node.recount();
+            self.journal.record(id, true);
         }
     }
 
@@ -200,7 +231,9 @@ impl Ledger {
         needs: &Arc<Needs>,
         cards: &[CardShare],
     ) -> Result<(), HoldError> {
-        let target = self.nodes.get_mut(node.index()).ok_or(HoldError::UnknownNode)?;
+        let target = self.nodes.get_mut(node.index()).filter(|n| n.alive || !n.is_empty());
+        let target = target.ok_or(HoldError::UnknownNode)?;
+        let before = *target.room();
         if self.holdings.len() <= pod.index() {
             self.holdings.resize(pod.index() + 1, None);
         }
@@ -230,14 +263,17 @@ impl Ledger {
         target.take(needs, replicas);
         target.recount();
         *slot = Some(Holding { node, needs: needs.clone(), cards: cards.into(), replicas });
-        self.journal.record(node, false);
+        // A share that opens a card makes room for others where no free card is handed out.
+        let after = target.room();
+        let freed = after.share > before.share || after.whole > before.whole;
+        self.journal.record(node, freed);
         Ok(())
     }
 
     /// Gives back all that a pod holds, and returns it.
     pub fn release(&mut self, pod: PodId) -> Option<Holding> {
         let holding = self.take_back(pod)?;
-        self.vacate(holding.node);
+        self.tidy(holding.node);
         Some(holding)
     }
 

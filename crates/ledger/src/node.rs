@@ -160,10 +160,29 @@ impl Node {
         })
     }
 
-    /// Whether a card may take a new holder: present now, and of the size the node has now.
+    /// The cards that may take a new holder: present now, of the size the node has now, and not
+    /// claimed by a pod that does not fit there.
+    fn open_cards(&self) -> impl Iterator<Item = (usize, &Card)> {
+        let size = self.card_size();
+        let present = self.cards.iter().enumerate().take(self.card_count() as usize);
+        present.filter(move |(_, card)| card.capacity == size && !card.disputed)
+    }
+
+    /// Whether a card may take a new holder.
     pub fn is_open(&self, index: usize) -> bool {
-        self.cards.get(index).is_some_and(|c| c.capacity == self.card_size())
-            && index < self.card_count() as usize
+        self.open_cards().any(|(open, _)| open == index)
+    }
+
+    /// The indexes of free cards. The node may hand out fewer: see [`Room::whole`].
+    pub fn free_cards(&self) -> impl Iterator<Item = usize> {
+        let free = self.open_cards().filter(|(_, card)| card.state == CardState::Free);
+        free.map(|(index, _)| index)
+    }
+
+    /// The cards that are shared and may take more, with what is free on each.
+    pub fn shared_cards(&self) -> impl Iterator<Item = (usize, Bytes)> {
+        let shared = self.open_cards().filter(|(_, card)| !card.shares().is_empty());
+        shared.map(|(index, card)| (index, card.capacity.minus(card.used())))
     }
 
     /// How many cards the node has now.
@@ -184,12 +203,8 @@ impl Node {
             self.counter(resource).total = total;
         }
         self.extended.retain(|c| c.total > 0 || c.used > 0);
+        self.drop_retired_cards();
         let (count, size) = (self.card_count() as usize, self.card_size());
-        while self.cards.len() > count
-            && self.cards.last().is_some_and(|c| c.state == CardState::Free)
-        {
-            self.cards.pop();
-        }
         for card in self.cards.iter_mut().filter(|c| c.state == CardState::Free) {
             card.capacity = size;
         }
@@ -197,6 +212,16 @@ impl Node {
             self.cards.push(Card::free(size));
         }
         self.recount();
+    }
+
+    /// Forgets cards that the node no longer has and nobody holds. Whether there were any.
+    pub(crate) fn drop_retired_cards(&mut self) -> bool {
+        let (count, before) = (self.card_count() as usize, self.cards.len());
+        let is_free = |c: &Card| c.state == CardState::Free;
+        while self.cards.len() > count && self.cards.last().is_some_and(is_free) {
+            self.cards.pop();
+        }
+        self.cards.len() < before
     }
 
     pub(crate) fn take(&mut self, needs: &Needs, replicas: u32) {
@@ -250,33 +275,25 @@ impl Node {
             pods: self.capacity.pods.saturating_sub(self.used.pods),
             ..Room::default()
         };
+        let is_held = |card: &&Card| card.state != CardState::Free;
+        // What pods took before the node changed between cards and replicas counts on both sides.
+        let held = self.cards.iter().filter(is_held).count() as u64 + self.used.replicas;
+        let left = |total: u32| total - u32::try_from(held).unwrap_or(u32::MAX).min(total);
         match self.capacity.gpus {
             Gpus::None => {}
             Gpus::Replicas { count } => {
-                let free = u64::from(count).saturating_sub(self.used.replicas);
-                room.whole = u32::try_from(free).unwrap_or(0);
-                room.gpu_used = u64::from(count) - free;
+                room.whole = left(count);
+                room.gpu_used = u64::from(count - room.whole);
                 room.gpu_total = u64::from(count);
             }
             Gpus::Cards { usable, .. } => {
-                let mut free = 0;
-                let mut held = 0;
-                for (index, card) in self.cards.iter().enumerate() {
-                    let used = card.used();
-                    room.gpu_used += used.0;
+                for card in &self.cards {
+                    room.gpu_used += card.used().0;
                     room.gpu_total += card.capacity.0;
-                    match card.state {
-                        CardState::Free => free += u32::from(self.is_open(index)),
-                        CardState::Whole(_) => held += 1,
-                        CardState::Shared(_) => {
-                            held += 1;
-                            if self.is_open(index) {
-                                room.share = room.share.max(card.capacity.minus(used));
-                            }
-                        }
-                    }
                 }
-                room.whole = free.min(usable.saturating_sub(held));
+                let free = u32::try_from(self.free_cards().count()).unwrap_or(u32::MAX);
+                room.whole = free.min(left(usable));
+                room.share = self.shared_cards().map(|(_, free)| free).max().unwrap_or_default();
             }
         }
         self.room = room;

@@ -88,7 +88,7 @@ impl<'a> Statement<'a> {
     /// Keeps all steps.
     pub fn commit(mut self) {
         for step in std::mem::take(&mut self.steps) {
-            self.ledger.vacate(step.node);
+            self.ledger.tidy(step.node);
         }
     }
 }

@@ -2,76 +2,86 @@
 //!
 //! A share pod that divvy bound says itself which cards it has. In a dump of a cluster that KAI
 //! runs, a pod says only which group of pods it shares a card with, and a reservation pod holds
-//! the card for them; groups are given a card each, so that a rehearsal neither counts a card
-//! twice nor moves a pod off the card it shares.
+//! the card for them; each group is given a card of its own, so that a rehearsal neither counts a
+//! card twice nor moves a pod off the card it shares.
 
 use divvy_engine::{BoundCards, PodRecord, Scheduler};
-use divvy_ledger::{CardShare, Request};
+use divvy_ledger::{CardShare, Portion, Request};
 use divvy_words::manifest::Metadata;
 use divvy_words::{cards, keys};
 use std::collections::BTreeMap;
 
-/// The groups of each node, numbered as they come.
-#[derive(Default)]
-pub(crate) struct Groups {
-    cards: BTreeMap<(String, String), u32>,
-    next: BTreeMap<String, u32>,
+/// What a bound pod's own manifest says of its cards.
+pub(crate) enum Claim {
+    /// All that there is to know.
+    Cards(BoundCards),
+    /// It shares a card with these groups of pods.
+    Groups(Vec<String>),
+    /// Its record cannot be read: why.
+    Unreadable(String),
 }
 
-impl Groups {
-    /// What is known of the cards of a bound pod. A text says what is wrong with its record.
-    pub(crate) fn cards_of(
-        &mut self,
-        cluster: &Scheduler,
-        metadata: &Metadata,
-        record: &mut PodRecord,
-        node: &str,
-    ) -> (BoundCards, Option<String>) {
-        if is_reservation(metadata) {
-            // Its card is held by the shares it was made for.
-            record.spec.request = Request::None;
-        }
-        let Request::Share { portion, .. } = record.spec.request else {
-            return match record.spec.request {
-                Request::None => (BoundCards::Nothing, None),
-                _ => (BoundCards::Choose, None),
-            };
-        };
-        if let Some(text) = metadata.annotations.get(keys::CARDS) {
-            return match cards::parse(text) {
-                Ok(cards) => (BoundCards::Recorded(cards), None),
-                Err(why) => (BoundCards::Choose, Some(why)),
-            };
-        }
-        let groups = groups_of(metadata);
-        let size = cluster.ledger().find(node).and_then(|id| cluster.ledger().node(id));
-        let Some(size) = size.filter(|_| !groups.is_empty()).map(|n| n.card_size()) else {
-            return (BoundCards::Choose, None);
-        };
-        let bytes = portion.of(size);
-        let share = |group: &&str| CardShare { index: self.card(node, group), bytes };
-        (BoundCards::Recorded(groups.iter().map(share).collect()), None)
+/// What a pod claims. A reservation pod of KAI claims nothing: its card is held by the shares
+/// that it was made for.
+pub(crate) fn claim(metadata: &Metadata, record: &mut PodRecord) -> Claim {
+    let groups = groups_of(metadata);
+    if keys::RESERVATION_NAMESPACES.contains(&&*metadata.namespace) && !groups.is_empty() {
+        record.spec.request = Request::None;
     }
-
-    fn card(&mut self, node: &str, group: &str) -> u32 {
-        let next = self.next.entry(node.to_owned()).or_default();
-        *self.cards.entry((node.to_owned(), group.to_owned())).or_insert_with(|| {
-            *next += 1;
-            *next - 1
-        })
+    match record.spec.request {
+        Request::None => return Claim::Cards(BoundCards::Nothing),
+        Request::Whole(_) => return Claim::Cards(BoundCards::Choose),
+        Request::Share { .. } => {}
+    }
+    match metadata.annotations.get(keys::CARDS).map(cards::parse) {
+        Some(Ok(cards)) => Claim::Cards(BoundCards::Recorded(cards)),
+        Some(Err(why)) => Claim::Unreadable(why),
+        None if groups.is_empty() => Claim::Cards(BoundCards::Choose),
+        None => Claim::Groups(groups),
     }
 }
 
 /// The groups that KAI's labels name: one plain label, or one label for each card of several.
-fn groups_of(metadata: &Metadata) -> Vec<&str> {
+fn groups_of(metadata: &Metadata) -> Vec<String> {
     let is_group = |key: &str| {
-        key.strip_prefix(keys::GPU_GROUP)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        let rest = key.strip_prefix(keys::GPU_GROUP);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     let labels = metadata.labels.iter().filter(|(key, _)| is_group(key));
-    labels.map(|(_, group)| group).collect()
+    labels.map(|(_, group)| group.to_owned()).collect()
 }
 
-fn is_reservation(metadata: &Metadata) -> bool {
-    keys::RESERVATION_NAMESPACES.contains(&&*metadata.namespace) && !groups_of(metadata).is_empty()
+/// The card of each group, by node and group.
+#[derive(Default)]
+pub(crate) struct GroupCards(BTreeMap<(String, String), u32>);
+
+impl GroupCards {
+    /// The cards of a pod of these groups; a group's first pod takes a free card for it.
+    pub(crate) fn of(
+        &mut self,
+        cluster: &Scheduler,
+        request: Request,
+        node: &str,
+        groups: &[String],
+    ) -> BoundCards {
+        let found = cluster.ledger().find(node).and_then(|id| cluster.ledger().node(id));
+        let (Some(found), Request::Share { portion, .. }) = (found, request) else {
+            return BoundCards::Choose;
+        };
+        if matches!(portion, Portion::Memory(_)) && !found.knows_card_memory() {
+            return BoundCards::Choose;
+        }
+        let bytes = portion.of(found.card_size());
+        let mut shares = Vec::new();
+        for group in groups {
+            let of_node = |(other, _): &(String, String)| other == node;
+            let taken: Vec<u32> =
+                self.0.iter().filter(|(at, _)| of_node(at)).map(|(_, card)| *card).collect();
+            let free = found.free_cards().map(|card| card as u32).find(|c| !taken.contains(c));
+            let next = free.unwrap_or(found.card_count());
+            let key = (node.to_owned(), group.clone());
+            shares.push(CardShare { index: *self.0.entry(key).or_insert(next), bytes });
+        }
+        BoundCards::Recorded(shares)
+    }
 }

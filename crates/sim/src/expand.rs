@@ -4,7 +4,7 @@ use divvy_engine::{
     Effect, PodKey, PodRecord, Requirement, Scheduler, Term, Test as Condition, Toleration,
 };
 use divvy_words::manifest::{Template, WorkloadManifest};
-use divvy_words::{Content, Object, Priorities};
+use divvy_words::{Content, Metadata, Object, PodManifest, Priorities};
 
 /// More pods of one controller than this are refused: it is a slip of the keyboard.
 pub const MAX_REPLICAS: u32 = 1_000_000;
@@ -21,8 +21,8 @@ pub(crate) enum Pods {
 pub(crate) enum Names {
     /// The record's own.
     Own,
-    /// The record's own and a number, from 0 to below this, with leading zeros or without.
-    Numbered { count: u32, padded: bool },
+    /// The record's own and a number, `count` of them from `start` on, with leading zeros or not.
+    Numbered { start: u32, count: u32, padded: bool },
 }
 
 /// What the pods are made with.
@@ -39,9 +39,9 @@ impl Expansion<'_> {
     pub(crate) fn pods(&self, object: &Object) -> Option<Pods> {
         match &object.content {
             Content::Pod(spec, _) => {
-                let record = divvy_words::pod(&object.metadata, spec, None, self.priorities);
+                let record = self.record(&object.metadata, spec, None);
                 let names = match self.replicas {
-                    Some(count) => Names::Numbered { count, padded: true },
+                    Some(count) => Names::Numbered { start: 0, count, padded: true },
                     None => Names::Own,
                 };
                 Some(Pods::Copies(Box::new(record), names))
@@ -49,7 +49,6 @@ impl Expansion<'_> {
             Content::Workload(workload) => Some(self.of_workload(object, workload)),
             Content::Node(_)
             | Content::PriorityClass { .. }
-            | Content::ConfigMap(_)
             | Content::List(_)
             | Content::Other => None,
         }
@@ -58,7 +57,8 @@ impl Expansion<'_> {
     fn of_workload(&self, object: &Object, workload: &WorkloadManifest) -> Pods {
         let record = self.template(object, &workload.template);
         if &*object.kind == "DaemonSet" {
-            return Pods::Each(self.one_per_node(&record));
+            let host_network = workload.template.spec.host_network;
+            return Pods::Each(self.one_per_node(&record, host_network));
         }
         let (field, count) = match &*object.kind {
             "Job" if workload.suspend => ("suspend", 0),
@@ -74,7 +74,9 @@ impl Expansion<'_> {
                 // Only a StatefulSet numbers its pods; the others' names are random, so leading
                 // zeros keep them in order.
                 let padded = &*object.kind != "StatefulSet";
-                Pods::Copies(Box::new(record), Names::Numbered { count, padded })
+                let start = workload.ordinals.start.filter(|_| !padded).unwrap_or(0);
+                let start = u32::try_from(start).unwrap_or(0);
+                Pods::Copies(Box::new(record), Names::Numbered { start, count, padded })
             }
             None => {
                 let why = format!("spec.{field}: {asked} given, allowed are 0 to {MAX_REPLICAS}");
@@ -89,21 +91,36 @@ impl Expansion<'_> {
         metadata.name = object.metadata.name.clone();
         metadata.namespace = object.metadata.namespace.clone();
         metadata.creation_timestamp = object.metadata.creation_timestamp.clone();
-        divvy_words::pod(&metadata, &template.spec, Some(&object.metadata), self.priorities)
+        self.record(&metadata, &template.spec, Some(&object.metadata))
+    }
+
+    fn record(
+        &self,
+        metadata: &Metadata,
+        spec: &PodManifest,
+        owner: Option<&Metadata>,
+    ) -> PodRecord {
+        let mut record = divvy_words::pod(metadata, spec, owner, self.priorities);
+        if record.invalid.is_none() && spec.containers.is_empty() {
+            let field = if owner.is_some() { "spec.template.spec" } else { "spec" };
+            record.invalid =
+                Some(format!("{field}.containers: none given, at least one is needed"));
+        }
+        record
     }
 
     /// As the DaemonSet controller does: a pod for each node whose taints it tolerates and whose
     /// labels match, tied to that node by name.
-    fn one_per_node(&self, record: &PodRecord) -> Vec<PodRecord> {
+    fn one_per_node(&self, record: &PodRecord, host_network: bool) -> Vec<PodRecord> {
         let mut record = record.clone();
-        record.spec.rules.tolerations.extend(daemon_tolerations());
+        record.spec.rules.tolerations.extend(daemon_tolerations(host_network));
         if record.invalid.is_some() {
             return vec![record];
         }
         let mut pods = Vec::new();
         for (name, id) in self.cluster.nodes() {
             let facts = self.cluster.facts(id);
-            if !facts.is_some_and(|f| record.spec.rules.judge(name, f).is_ok()) {
+            if facts.is_none_or(|f| record.spec.rules.judge(name, f).is_err()) {
                 continue;
             }
             let mut pod = record.clone();
@@ -123,7 +140,8 @@ impl Expansion<'_> {
 }
 
 /// What the DaemonSet controller adds to every pod.
-fn daemon_tolerations() -> impl Iterator<Item = Toleration> {
+fn daemon_tolerations(host_network: bool) -> impl Iterator<Item = Toleration> {
+    let own_network = host_network.then_some(("network-unavailable", Effect::NoSchedule));
     let tolerated = [
         ("not-ready", Effect::NoExecute),
         ("unreachable", Effect::NoExecute),
@@ -132,7 +150,7 @@ fn daemon_tolerations() -> impl Iterator<Item = Toleration> {
         ("pid-pressure", Effect::NoSchedule),
         ("unschedulable", Effect::NoSchedule),
     ];
-    tolerated.into_iter().map(|(condition, effect)| Toleration {
+    tolerated.into_iter().chain(own_network).map(|(condition, effect)| Toleration {
         key: Some(format!("node.kubernetes.io/{condition}").into()),
         value: None,
         effect: Some(effect),
@@ -153,9 +171,9 @@ impl Pods {
     pub(crate) fn into_records(self) -> Box<dyn Iterator<Item = PodRecord>> {
         match self {
             Self::Copies(record, Names::Own) => Box::new(std::iter::once(*record)),
-            Self::Copies(record, Names::Numbered { count, padded }) => {
+            Self::Copies(record, Names::Numbered { start, count, padded }) => {
                 let digits = if padded { count.saturating_sub(1).to_string().len() } else { 1 };
-                Box::new((0..count).map(move |i| PodRecord {
+                Box::new((start..start.saturating_add(count)).map(move |i| PodRecord {
                     key: numbered(&record.key, &format!("{i:0digits$}")),
                     ..(*record).clone()
                 }))

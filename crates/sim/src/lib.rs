@@ -8,6 +8,7 @@
 
 mod adopt;
 mod expand;
+mod hints;
 mod rehearsal;
 mod source;
 

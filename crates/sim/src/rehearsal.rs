@@ -1,7 +1,8 @@
 //! A cluster and a workload, brought into a scheduler of their own.
 
-use crate::adopt::Groups;
+use crate::adopt::{self, Claim, GroupCards};
 use crate::expand::{Expansion, Pods};
+use crate::hints::Hints;
 use crate::source::{InputError, Source};
 use crate::{EMBEDDED_CLUSTER, Progress};
 use divvy_engine::{Bound, BoundCards, Config, Event, PodKey, PodRecord, PodSpec, Scheduler};
@@ -30,6 +31,8 @@ pub struct Rehearsal {
     pub pods: Vec<PodKey>,
     /// Kinds of the workload that make no pods, and how many there are of each.
     pub ignored: BTreeMap<String, usize>,
+    /// Pods that have ended and hold nothing.
+    pub ended: BTreeSet<PodKey>,
     /// What was not as it should be, in sentences.
     pub warnings: Vec<String>,
 }
@@ -58,14 +61,12 @@ impl Rehearsal {
         let total = bytes(cluster) + setup.workload.iter().map(bytes).sum::<u64>();
         progress.begin("reading", total);
         let cluster_entries = cluster.parse(progress)?;
-        let workload: Vec<Entry> = setup
-            .workload
-            .iter()
-            .map(|source| source.parse(progress))
-            .collect::<Result<Vec<_>, _>>()?
-            .into_iter()
-            .flatten()
-            .collect();
+        let workload: Vec<Vec<Entry>> =
+            setup.workload.iter().map(|source| source.parse(progress)).collect::<Result<_, _>>()?;
+        if let Some((empty, _)) = setup.workload.iter().zip(&workload).find(|(_, e)| e.is_empty()) {
+            return Err(InputError::Empty { source_name: empty.name.clone() });
+        }
+        let workload: Vec<Entry> = workload.into_iter().flatten().collect();
         let mut priorities = Priorities::default();
         for entry in cluster_entries.iter().chain(&workload) {
             if let Entry::Object(object) = entry {
@@ -76,6 +77,7 @@ impl Rehearsal {
             scheduler: Scheduler::new(setup.config),
             pods: Vec::new(),
             ignored: BTreeMap::new(),
+            ended: BTreeSet::new(),
             warnings: Vec::new(),
         };
         let mut loading = Loading { rehearsal, known: BTreeSet::new(), priorities, progress };
@@ -114,7 +116,9 @@ impl Loading<'_> {
         for entry in entries {
             match entry {
                 Entry::Object(object) if matches!(object.content, Content::Node(_)) => {
-                    let (record, warnings) = divvy_words::node(object).map_err(fault)?;
+                    let named = |why| format!("Node {}: {why}", object.metadata.name);
+                    let (record, warnings) =
+                        divvy_words::node(object).map_err(|why| fault(named(why)))?;
                     if self.rehearsal.scheduler.ledger().find(&record.name).is_some() {
                         self.warn(format!(
                             "node {} is given twice: the later one counts",
@@ -136,11 +140,10 @@ impl Loading<'_> {
         Ok(())
     }
 
-    /// Bound pods first take what they hold, recorded cards before chosen ones; the others wait
-    /// like the workload does.
+    /// Bound pods take what they hold; the others wait like the workload does.
     fn cluster_pods(&mut self, entries: &[Entry]) {
-        let mut groups = Groups::default();
-        let mut bound: Vec<PodRecord> = Vec::new();
+        let mut grouped: Vec<(PodRecord, String, Vec<String>)> = Vec::new();
+        let mut loose: Vec<(PodRecord, String)> = Vec::new();
         let mut waiting: Vec<PodRecord> = Vec::new();
         for entry in entries {
             let object = match entry {
@@ -153,42 +156,48 @@ impl Loading<'_> {
                 }
             };
             let Content::Pod(spec, phase) = &object.content else { continue };
-            if matches!(&**phase, "Succeeded" | "Failed") {
+            let mut record = divvy_words::pod(&object.metadata, spec, None, &self.priorities);
+            if has_ended(phase) {
+                self.rehearsal.ended.insert(record.key);
                 continue;
             }
-            let mut record = divvy_words::pod(&object.metadata, spec, None, &self.priorities);
-            let Some(node) = record.spec.rules.node_name.take() else {
+            let Some(node) = record.spec.rules.node_name.take().map(String::from) else {
                 if object.metadata.deletion_timestamp.is_empty() {
                     waiting.push(record);
                 }
                 continue;
             };
-            let cluster = &self.rehearsal.scheduler;
-            let (cards, why) = groups.cards_of(cluster, &object.metadata, &mut record, &node);
-            if let Some(why) = why {
-                self.warn(format!(
-                    "pod {}: {why}; it is given cards by the usual rules",
-                    record.key
-                ));
-            }
-            record.bound = Some(Bound { node: node.into(), cards });
-            bound.push(record);
-        }
-        bound.sort_by_key(|record| {
-            let recorded = record.bound.as_ref().map(|b| match b.cards {
-                BoundCards::Recorded(_) => 0,
-                BoundCards::Nothing => 1,
-                BoundCards::Choose => 2,
-            });
-            (recorded, record.created, record.key.clone())
-        });
-        for record in bound {
             self.known.insert(record.key.clone());
-            self.apply(Event::Pod(Box::new(record)));
+            match adopt::claim(&object.metadata, &mut record) {
+                Claim::Groups(groups) => grouped.push((record, node, groups)),
+                Claim::Cards(BoundCards::Choose) => loose.push((record, node)),
+                Claim::Cards(cards) => self.hold(record, node, cards),
+                Claim::Unreadable(why) => {
+                    let key = &record.key;
+                    self.warn(format!("pod {key}: {why}; it is given cards by the usual rules"));
+                    loose.push((record, node));
+                }
+            }
+        }
+        // Groups get cards that nobody's record names, and the rest what is left.
+        let mut cards_of = GroupCards::default();
+        for (record, node, groups) in grouped {
+            let cluster = &self.rehearsal.scheduler;
+            let cards = cards_of.of(cluster, record.spec.request, &node, &groups);
+            self.hold(record, node, cards);
+        }
+        loose.sort_by(|(a, _), (b, _)| (a.created, &a.key).cmp(&(b.created, &b.key)));
+        for (record, node) in loose {
+            self.hold(record, node, BoundCards::Choose);
         }
         for record in waiting {
             self.add(record);
         }
+    }
+
+    fn hold(&mut self, mut record: PodRecord, node: String, cards: BoundCards) {
+        record.bound = Some(Bound { node, cards });
+        self.apply(Event::Pod(Box::new(record)));
     }
 
     fn workload(&mut self, entries: &[Entry], replicas: Option<u32>) {
@@ -198,6 +207,7 @@ impl Loading<'_> {
         let expansion = Expansion { priorities, replicas, cluster };
         let mut unknown_classes = BTreeSet::new();
         let mut batches: Vec<Pods> = Vec::new();
+        let mut hints = Hints::default();
         for entry in entries {
             let object = match entry {
                 Entry::Object(object) => object,
@@ -214,17 +224,27 @@ impl Loading<'_> {
             if is_made_by_another(object, &owners) {
                 continue;
             }
-            match expansion.pods(object) {
-                Some(pods) => batches.push(pods),
-                None => *ignored.entry(object.kind.to_string()).or_default() += 1,
-            }
-            let spec = match &object.content {
-                Content::Pod(spec, _) => Some(&**spec),
-                Content::Workload(workload) => Some(&workload.template.spec),
-                _ => None,
+            let (metadata, spec) = match &object.content {
+                Content::Pod(_, phase) if has_ended(phase) => {
+                    *ignored.entry("Pod that has ended".to_owned()).or_default() += 1;
+                    continue;
+                }
+                Content::Pod(spec, _) => (&object.metadata, &**spec),
+                Content::Workload(workload) => {
+                    (&workload.template.metadata, &workload.template.spec)
+                }
+                _ => {
+                    *ignored.entry(object.kind.to_string()).or_default() += 1;
+                    continue;
+                }
             };
-            unknown_classes.extend(spec.and_then(|spec| priorities.unknown(spec)));
+            let Some(pods) = expansion.pods(object) else { continue };
+            hints.look(object, metadata, spec, pods.len());
+            batches.push(pods);
+            unknown_classes.extend(priorities.unknown(spec));
         }
+        let hints = hints.into_warnings(ignored);
+        self.rehearsal.warnings.extend(hints);
         for class in unknown_classes {
             self.warn(format!(
                 "priority class {class} is not in the input: its pods have priority 0; \
@@ -259,6 +279,10 @@ impl Loading<'_> {
     }
 }
 
+fn has_ended(phase: &str) -> bool {
+    matches!(phase, "Succeeded" | "Failed")
+}
+
 /// Kind, namespace and name.
 fn identity(entry: &Entry) -> Option<(&str, &str, &str)> {
     match entry {
@@ -286,6 +310,7 @@ fn malformed(namespace: &str, name: &str, error: &str) -> PodRecord {
     let name = if name.is_empty() { "unnamed" } else { name };
     PodRecord {
         key: PodKey::new(namespace, name),
+        uid: Box::default(),
         priority: 0,
         created: i64::MAX,
         spec: PodSpec::default(),

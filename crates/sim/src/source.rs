@@ -25,6 +25,12 @@ pub enum InputError {
     /// Standard input was asked for twice.
     #[error("- (standard input) can be given only once")]
     StdinTwice,
+    /// A text holds nothing.
+    #[error("{source_name} holds no Kubernetes object")]
+    Empty {
+        /// Its name.
+        source_name: String,
+    },
     /// A text makes no sense.
     #[error(transparent)]
     Text(#[from] ReadError),

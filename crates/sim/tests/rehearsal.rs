@@ -11,7 +11,7 @@ fn source(text: &str) -> Source {
 fn rehearse(cluster: Option<&str>, workload: &str, replicas: Option<u32>) -> Rehearsal {
     let setup = Setup {
         cluster: cluster.map(source),
-        workload: vec![source(workload)],
+        workload: if workload.is_empty() { vec![] } else { vec![source(workload)] },
         replicas,
         config: Config::default(),
     };
@@ -131,7 +131,11 @@ fn what_an_owner_in_the_input_makes_is_not_counted_twice() {
         .replace("x-ReplicaSet", "x-rs")
     };
     let workload = controller("Deployment", "d", "replicas: 2, ")
-        + &owned("ReplicaSet", "Deployment", "{replicas: 2, template: {spec: {containers: []}}}")
+        + &owned(
+            "ReplicaSet",
+            "Deployment",
+            "{replicas: 2, template: {spec: {containers: [{name: c}]}}}",
+        )
         + &owned("Pod", "Job", "{containers: [{name: c}]}");
     let rehearsal = rehearse(Some(&cluster(&[node("n1", 8)])), &workload, None);
     let names: Vec<&str> = rehearsal.pods.iter().map(PodKey::name).collect();
@@ -218,13 +222,11 @@ fn a_card_that_kai_over_packed_is_reported() {
 
 #[test]
 fn pending_pods_of_the_cluster_are_placed_too_and_bound_ones_not_again() {
-    let waiting =
-        "- apiVersion: v1\n  kind: Pod\n  metadata: {name: waiting}\n  spec: {containers: []}\n";
+    let waiting = "- apiVersion: v1\n  kind: Pod\n  metadata: {name: waiting}\n  spec: {containers: [{name: c}]}\n";
     let leaving = waiting
         .replace("name: waiting", "name: leaving, deletionTimestamp: \"2026-01-01T00:00:00Z\"");
     let all = cluster(&[node("n1", 1), waiting.to_owned(), leaving, bound("b", "n1", "", "")]);
-    let workload =
-        "apiVersion: v1\nkind: Pod\nmetadata: {name: b, namespace: ml}\nspec: {containers: []}\n";
+    let workload = "apiVersion: v1\nkind: Pod\nmetadata: {name: b, namespace: ml}\nspec: {containers: [{name: c}]}\n";
     let rehearsal = rehearse(Some(&all), workload, None);
     assert_eq!(lines(&rehearsal), ["default/waiting n1"]);
     assert_eq!(rehearsal.warnings, ["pod ml/b is already in the cluster, on n1: not placed again"]);
@@ -285,4 +287,46 @@ fn the_embedded_cluster_is_the_one_that_is_promised() {
     ];
     assert_eq!(cards, expected.map(|(name, count, mib)| (name.to_owned(), count, mib)));
     assert_eq!(rehearsal.warnings, [""; 0]);
+}
+
+#[test]
+fn a_kai_group_does_not_take_a_card_that_divvy_recorded() {
+    let kai = "annotations: {gpu-fraction: \"0.5\"}, labels: {runai-gpu-group: g1}";
+    let ours = "annotations: {gpu-fraction: \"0.75\", divvy.dev/cards: \"0:32212254720\"}";
+    let all = cluster(&[node("n1", 2), bound("k", "n1", kai, ""), bound("d", "n1", ours, "")]);
+    let rehearsal = rehearse(Some(&all), "", None);
+    assert_eq!(line(&rehearsal, &PodKey::new("ml", "k")), "ml/k n1 1");
+    assert_eq!(rehearsal.warnings, [""; 0]);
+}
+
+#[test]
+fn mistakes_that_the_api_accepts_in_silence_are_told() {
+    let on_owner = "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d, annotations: \
+        {gpu-fraction: \"0.5\"}}\nspec: {template: {spec: {containers: [{name: c}]}}}\n";
+    let as_label = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {gpu-memory: \
+        \"5\"}}\nspec: {containers: [{name: c, ports: [{hostPort: 80}]}]}\n";
+    let lower = "---\napiVersion: v1\nkind: pod\nmetadata: {name: q}\n";
+    let none = controller("Deployment", "none", "replicas: 0, ");
+    let workload = [on_owner, as_label, lower, &none].concat();
+    let rehearsal = rehearse(None, &workload, None);
+    assert_eq!(
+        rehearsal.warnings,
+        [
+            "Deployment d: gpu-fraction stands on the Deployment itself; its pods ask for no GPU. \
+             Put it under spec.template.metadata.annotations",
+            "Pod p: gpu-memory is a label; it has to be an annotation to ask for a GPU",
+            "Deployment none makes no pods: it asks for 0",
+            "hostPort of 1 pods is not looked at yet",
+            "kind pod is not read: write Pod, with its apiVersion",
+        ]
+    );
+}
+
+#[test]
+fn pods_that_have_ended_are_not_placed_again() {
+    let done = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c}]}\n\
+        status: {phase: Succeeded}\n";
+    let rehearsal = rehearse(None, done, None);
+    assert_eq!(rehearsal.pods, []);
+    assert_eq!(rehearsal.ignored["Pod that has ended"], 1);
 }

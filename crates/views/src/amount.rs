@@ -4,6 +4,9 @@ use divvy_ledger::Bytes;
 use serde::{Serialize, Serializer};
 use std::fmt;
 
+/// The least that is not 0 in GiB with one decimal.
+const TENTH_OF_GIB: u64 = (1u64 << 30).div_ceil(10);
+
 /// Memory of one card. On a node that does not say how large its cards are, the ledger counts in
 /// an abstract number of which only ratios mean anything: JSON then has null, texts a fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,9 +43,14 @@ impl Amount {
     pub fn number(self) -> String {
         match self.known {
             false => part(self.size.0, self.card.0),
-            true if self.size.0 > 0 && self.size.0 < (1 << 30) / 10 => self.size.to_string(),
+            true if self.size.0 > 0 && self.size.0 < TENTH_OF_GIB => self.size.to_string(),
             true => self.size.gib(),
         }
+    }
+
+    /// `1.9`, if it is known and not too little for it.
+    pub fn gib(self) -> Option<String> {
+        (self.known && self.size.0 >= TENTH_OF_GIB).then(|| self.size.gib())
     }
 
     /// Of the whole card, in percent; 100 only if it is all of it, 0 only if it is nothing.
@@ -56,6 +64,45 @@ impl Amount {
         }
     }
 
+    /// As a cell of a table, without spaces: `20.0Gi`, `50Mi`, `0.25card` or `0`.
+    pub fn cell(self) -> String {
+        let (number, unit) = self.number_and_unit();
+        if self.size.0 == 0 { "0".to_owned() } else { number + unit }
+    }
+
+    /// Used and total as a cell: `79.1/80.0Gi`, with two units only where they differ.
+    pub fn cell_of(self, total: Self) -> String {
+        let (used, unit) = self.number_and_unit();
+        let (all, of_all) = total.number_and_unit();
+        let unit = if unit == of_all { "" } else { unit };
+        format!("{used}{unit}/{all}{of_all}")
+    }
+
+    fn number_and_unit(self) -> (String, &'static str) {
+        match (self.known, self.size.0) {
+            (false, size) => (part(size, self.card.0), "card"),
+            (true, size) if size == 0 || size >= TENTH_OF_GIB => (self.size.gib(), "Gi"),
+            (true, size) if size >= Bytes::MIB => (self.size.mib().to_string(), "Mi"),
+            (true, size) => (size.to_string(), "B"),
+        }
+    }
+
+    /// The part of the card that it is, with two significant decimals, rounded down: `0.13`,
+    /// `0.0012`. Nothing but nothing is 0.
+    pub fn of_card(self) -> String {
+        let (size, card) = (u128::from(self.size.0), u128::from(self.card.0.max(1)));
+        if size == 0 || size >= card {
+            return (size / card).to_string();
+        }
+        let (mut decimals, mut scale) = (2, 100u128);
+        // The product stays below a hundred cards, so it cannot outgrow 128 bits.
+        while size * scale / card < 10 {
+            (decimals, scale) = (decimals + 1, scale * 10);
+        }
+        let digits = format!("0.{:0decimals$}", size * scale / card);
+        digits.trim_end_matches('0').to_owned()
+    }
+
     /// As [`Display`](fmt::Display), rounded up: for what is missing.
     pub fn rounded_up(self) -> String {
         if !self.known {
@@ -63,12 +110,14 @@ impl Amount {
             let step = (self.card.0 / 1000).max(1);
             return part(self.size.0.div_ceil(step).saturating_mul(step), self.card.0);
         }
-        let size = self.size.0;
-        if size < 1 << 30 {
-            return self.size.to_string();
+        match self.size.0 {
+            size if size < Bytes::MIB => self.size.to_string(),
+            size if size < 1 << 30 => format!("{} MiB", size.div_ceil(Bytes::MIB)),
+            size => {
+                let tenths = (u128::from(size) * 10).div_ceil(1 << 30);
+                format!("{}.{} GiB", tenths / 10, tenths % 10)
+            }
         }
-        let tenths = (u128::from(size) * 10).div_ceil(1 << 30);
-        format!("{}.{} GiB", tenths / 10, tenths % 10)
     }
 }
 
@@ -128,10 +177,38 @@ mod tests {
     }
 
     #[test]
+    fn a_cell_has_its_unit_and_no_space() {
+        let half = Amount::new(Bytes(500_000), Bytes(1_000_000), false);
+        assert_eq!(gib(20_480).cell(), "20.0Gi");
+        assert_eq!(gib(50).cell(), "50Mi");
+        assert_eq!(gib(0).cell(), "0");
+        assert_eq!(half.cell(), "0.5card");
+        assert_eq!(gib(40_000).cell_of(gib(81_920)), "39.0/80.0Gi");
+        assert_eq!(gib(0).cell_of(gib(81_920)), "0.0/80.0Gi");
+        assert_eq!(gib(50).cell_of(gib(81_920)), "50Mi/80.0Gi");
+        assert_eq!(half.cell_of(half.with(Bytes(1_000_000))), "0.5/1card");
+    }
+
+    #[test]
+    fn a_part_of_a_card_has_two_significant_decimals_and_is_never_nothing() {
+        assert_eq!(gib(40_960).of_card(), "0.5");
+        assert_eq!(gib(40_000).of_card(), "0.48");
+        assert_eq!(gib(4_200).of_card(), "0.051");
+        assert_eq!(gib(100).of_card(), "0.0012");
+        assert_eq!(gib(81_919).of_card(), "0.99");
+        assert_eq!(gib(81_920).of_card(), "1");
+        assert_eq!(gib(0).of_card(), "0");
+        let least = Amount::new(Bytes(1), Bytes(u64::MAX), true);
+        assert_eq!(least.of_card(), "0.000000000000000000054");
+    }
+
+    #[test]
     fn what_is_missing_is_rounded_up() {
         assert_eq!(gib(10_240).rounded_up(), "10.0 GiB");
         assert_eq!(gib(10_241).rounded_up(), "10.1 GiB");
         assert_eq!(gib(500).rounded_up(), "500 MiB");
+        let odd = Amount::new(Bytes(500 * Bytes::MIB + 1), Bytes::from_mib(81_920), true);
+        assert_eq!(odd.rounded_up(), "501 MiB");
     }
 
     #[test]

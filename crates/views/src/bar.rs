@@ -1,51 +1,65 @@
 //! A card as a bar of letters.
 
-use crate::amount::Amount;
-use crate::cards::{CardUse, CardUseState};
+use crate::cards::{CardUse, CardUseState, ShareUse};
 use crate::paint::{Painter, Tint};
 use crate::wording::Names;
 use divvy_ledger::Bytes;
 
 /// The cells of a bar.
 pub(crate) const CELLS: usize = 20;
-/// Shares with a letter of their own; one more cell is for all others and one for what is free.
-const LETTERS: usize = CELLS - 2;
+/// Shares of one card that are named, unless all are asked for.
+const MOST_NAMES: usize = 18;
+/// What is said of a card that a bound pod claims more of than there is.
+pub(crate) const OVERBOOKED: &str = "overbooked: takes nobody new";
 
-/// One letter of a bar: a share, or all those that have no letter of their own.
+/// One letter of a bar: a share, or all those that are too small for a letter of their own.
 #[derive(Clone, Debug)]
-struct Part {
+struct Part<'c, 'a> {
     letter: char,
-    amount: Amount,
-    shares: std::ops::Range<usize>,
+    size: u64,
+    shares: Vec<&'c ShareUse<'a>>,
 }
 
-fn parts(card: &CardUse<'_>) -> Vec<Part> {
-    let shares = &card.shares;
-    // One too many can still have its letter: it takes the cell of all others.
-    let named = if shares.len() <= LETTERS + 1 { shares.len() } else { LETTERS };
-    let letters = ('a'..='z').zip(shares).take(named).enumerate();
-    let mut parts: Vec<Part> = letters
-        .map(|(i, (letter, share))| Part { letter, amount: share.bytes, shares: i..i + 1 })
+/// Every share has a letter if there is a cell for each. Otherwise those of less than a cell are
+/// together one part, `+`, which is as long as what it stands for.
+fn parts<'c, 'a>(card: &'c CardUse<'a>) -> Vec<Part<'c, 'a>> {
+    let whole = card.capacity.raw();
+    let room = held_cells(card.used.raw(), whole);
+    let is_long = |s: &ShareUse<'_>| s.bytes.raw() as u128 * CELLS as u128 >= whole.into();
+    let all = card.shares.len() <= room;
+    let (mut named, mut rest): (Vec<_>, Vec<_>) =
+        card.shares.iter().partition(|share| all || is_long(share));
+    while !rest.is_empty() && named.len() + 1 > room {
+        let Some(last) = named.pop() else { break };
+        rest.insert(0, last);
+    }
+    let letters = ('a'..='z').zip(named);
+    let mut parts: Vec<_> = letters
+        .map(|(letter, share)| Part { letter, size: share.bytes.raw(), shares: vec![share] })
         .collect();
-    if named < shares.len() {
-        let rest = shares[named..].iter().map(|s| s.bytes.raw()).sum();
-        let amount = card.capacity.with(Bytes(rest));
-        parts.push(Part { letter: '+', amount, shares: named..shares.len() });
+    if !rest.is_empty() {
+        let size = rest.iter().fold(0u64, |sum, s| sum.saturating_add(s.bytes.raw()));
+        parts.push(Part { letter: '+', size, shares: rest });
     }
     parts
 }
 
-/// Cells for parts of a whole, in proportion. Each part gets at least one, so does what is free
-/// (the last of them) if there is any, and all together fill the bar.
+/// Cells for what is held of a card: at least one, and one is left if anything is free.
+fn held_cells(used: u64, whole: u64) -> usize {
+    let (used, whole) = (u128::from(used), u128::from(whole.max(1)));
+    let nearest = usize::try_from((used * CELLS as u128 + whole / 2) / whole).unwrap_or(CELLS);
+    nearest.clamp(1, if used < whole { CELLS - 1 } else { CELLS })
+}
+
+/// Cells for the parts of what is held, in proportion, at least one each.
 fn cells(parts: &[u64], whole: u64) -> Vec<usize> {
-    let free = whole.saturating_sub(parts.iter().sum());
-    let sizes: Vec<u64> = parts.iter().copied().chain([free]).collect();
+    let held: u64 = parts.iter().fold(0, |sum: u64, part| sum.saturating_add(*part));
+    let room = held_cells(held, whole);
     let mut cells = vec![1; parts.len()];
-    cells.push(usize::from(free > 0));
-    while cells.iter().sum::<usize>() < CELLS {
+    while cells.iter().sum::<usize>() < room {
         // What is furthest below its due gets the next cell; the first among equals.
         let due =
-            |i: usize| i128::from(sizes[i]) * CELLS as i128 - cells[i] as i128 * i128::from(whole);
+            |i: usize| i128::from(parts[i]) * room as i128 - cells[i] as i128 * i128::from(held);
         let Some(next) = (0..cells.len()).rev().max_by_key(|i| due(*i)) else { break };
         cells[next] += 1;
     }
@@ -59,14 +73,14 @@ pub(crate) fn bar(card: &CardUse<'_>, painter: Painter) -> String {
         CardUseState::Whole => painter.paint(&"█".repeat(CELLS), Tint::Share(0)),
         CardUseState::Shared => {
             let parts = parts(card);
-            let sizes: Vec<u64> = parts.iter().map(|p| p.amount.raw()).collect();
+            let sizes: Vec<u64> = parts.iter().map(|p| p.size).collect();
             let cells = cells(&sizes, card.capacity.raw());
             let mut out = String::new();
             for (i, (part, n)) in parts.iter().zip(&cells).enumerate() {
                 let run = part.letter.to_string().repeat(*n);
                 out.push_str(&painter.paint(&run, Tint::Share(i)));
             }
-            let free = cells.last().copied().unwrap_or(0);
+            let free = CELLS.saturating_sub(cells.iter().sum());
             out.push_str(&painter.paint(&"·".repeat(free), Tint::Faint));
             out
         }
@@ -84,58 +98,92 @@ pub(crate) fn degree(card: &CardUse<'_>) -> String {
 
 /// What the letters stand for, one entry each: the text and the letter's tint.
 pub(crate) fn legend(card: &CardUse<'_>, names: Names, all: bool) -> Vec<(String, Option<Tint>)> {
-    match card.state {
+    let mut entries = match card.state {
         CardUseState::Free => Vec::new(),
         CardUseState::Whole => {
             card.shares.iter().map(|share| (names.of(share.pod), None)).collect()
         }
-        CardUseState::Shared => {
-            let mut entries = Vec::new();
-            for (i, part) in parts(card).into_iter().enumerate() {
-                let (letter, amount) = (part.letter, part.amount.number());
-                let shares = &card.shares[part.shares];
-                if letter == '+' && !all {
-                    entries.push((format!("+ {} more {amount}", shares.len()), None));
-                    continue;
-                }
-                entries.extend(shares.iter().map(|share| {
-                    let text = format!("{letter} {} {}", names.of(share.pod), share.bytes.number());
-                    (text, Some(Tint::Share(i)))
-                }));
-            }
-            let free = card.free();
-            if free.raw() > 0 {
-                entries.push((format!("free {}", free.number()), None));
-            }
-            entries
-        }
+        CardUseState::Shared => shares(card, names, if all { usize::MAX } else { MOST_NAMES }),
+    };
+    if card.overbooked {
+        entries.push((OVERBOOKED.to_owned(), None));
     }
+    entries
+}
+
+fn shares(card: &CardUse<'_>, names: Names, most: usize) -> Vec<(String, Option<Tint>)> {
+    let parts = parts(card);
+    let each = parts.iter().enumerate().flat_map(|(i, part)| {
+        part.shares.iter().map(move |share| (Tint::Share(i), part.letter, *share))
+    });
+    let each: Vec<_> = each.collect();
+    // One too many can still be named: to say that there is one more is no shorter.
+    let shown = if each.len() <= most.saturating_add(1) { each.len() } else { most };
+    let mut entries: Vec<(String, Option<Tint>)> = each[..shown]
+        .iter()
+        .map(|(tint, letter, share)| {
+            (format!("{letter} {} {}", names.of(share.pod), share.bytes.number()), Some(*tint))
+        })
+        .collect();
+    let more = &each[shown..];
+    if !more.is_empty() {
+        let sum = more.iter().fold(0u64, |sum, (.., s)| sum.saturating_add(s.bytes.raw()));
+        let amount = card.capacity.with(Bytes(sum)).number();
+        entries.push((format!("and {} more {amount}", more.len()), None));
+    }
+    let free = card.free();
+    if free.raw() > 0 {
+        entries.push((format!("free {}", free.number()), None));
+    }
+    entries
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::amount::Amount;
+    use divvy_engine::PodKey;
 
     #[test]
     fn cells_are_in_proportion() {
-        assert_eq!(cells(&[20, 20, 39], 80), [5, 5, 9, 1]);
-        assert_eq!(cells(&[40, 40], 80), [10, 10, 0]);
-        assert_eq!(cells(&[20], 80), [5, 15]);
+        assert_eq!(cells(&[20, 20, 39], 80), [5, 5, 9]);
+        assert_eq!(cells(&[40, 40], 80), [10, 10]);
+        assert_eq!(cells(&[20], 80), [5]);
+        assert_eq!(cells(&[1, 1, 1, 1, 496], 1_000), [1, 1, 1, 1, 6], "half stays half");
     }
 
     #[test]
     fn every_part_gets_a_cell_and_so_does_what_is_free() {
-        assert_eq!(cells(&[1, 1, 1_000], 1_002), [1, 1, 18, 0]);
-        assert_eq!(cells(&[999], 1_000), [19, 1]);
-        assert_eq!(cells(&[0], 1_000), [1, 19]);
+        assert_eq!(cells(&[1, 1, 1_000], 1_002), [1, 1, 18]);
+        assert_eq!(cells(&[999], 1_000), [19]);
+        assert_eq!(cells(&[0], 1_000), [1]);
     }
 
     #[test]
     fn the_bar_is_always_exactly_full() {
-        for n in 1..=19u64 {
-            for whole in [n, 100, 81_920 << 20, 1_000_000_000_000_000] {
-                let sizes: Vec<u64> = (0..n).map(|i| whole / n / (i + 1)).collect();
-                assert_eq!(cells(&sizes, whole).iter().sum::<usize>(), CELLS, "{n} of {whole}");
+        let key = PodKey::new("ml", "a");
+        for n in 1..=60u64 {
+            for whole in [n, n + 1, 100, 81_920 << 20, 1_000_000_000_000_000] {
+                for shrink in [1, 2, 7] {
+                    let amount = |size| Amount::new(Bytes(size), Bytes(whole), true);
+                    let size = |i: u64| whole / n / (1 + i % shrink);
+                    let shares: Vec<_> =
+                        (0..n).map(|i| ShareUse { pod: &key, bytes: amount(size(i)) }).collect();
+                    let used = (0..n).map(size).sum();
+                    let card = CardUse {
+                        index: 0,
+                        state: CardUseState::Shared,
+                        capacity: amount(whole),
+                        used: amount(used),
+                        shares,
+                        stranded: amount(0),
+                        overbooked: false,
+                    };
+                    let bar = bar(&card, Painter::new(false));
+                    assert_eq!(bar.chars().count(), CELLS, "{n} of {whole}: {bar}");
+                    let held = bar.chars().filter(|c| *c != '·').count();
+                    assert_eq!(held, held_cells(used, whole), "{n} of {whole}: {bar}");
+                }
             }
         }
     }

@@ -43,9 +43,10 @@ impl CardMap {
             let Some(card) = run.first() else { continue };
             let (bar, degree) = (bar(card, self.painter()), degree(card));
             let line = format!("  {label:<width$}  {bar}  {degree}");
-            out.push_str(line.trim_end());
+            out.push_str(&line);
             // "  4    aaaaabbbbb··········   50 %   ": what stands before the legend.
             self.write_legend(&mut out, card, 2 + width + 2 + CELLS + 2 + degree.len());
+            out.truncate(out.trim_end().len());
             out.push('\n');
         }
         out
@@ -54,12 +55,13 @@ impl CardMap {
     /// Breaks the legend between entries where the terminal ends.
     fn write_legend(self, out: &mut String, card: &CardUse<'_>, indent: usize) {
         const GAP: usize = 3;
+        let width = self.options.map_width();
         let mut column = indent;
         for (text, tint) in legend(card, self.names, self.options.wide) {
             let length = text.chars().count();
             let is_first = column == indent;
             let end = column + GAP + length;
-            if self.options.width > 0 && end > self.options.width && !is_first {
+            if end > width && !is_first {
                 out.push('\n');
                 out.extend(std::iter::repeat_n(' ', indent));
                 column = indent;
@@ -84,6 +86,7 @@ fn is_same_line(a: &CardUse<'_>, b: &CardUse<'_>) -> bool {
     let adjacent = a.index.checked_add(1) == Some(b.index);
     let same_holder = || a.shares.first().map(|s| s.pod) == b.shares.first().map(|s| s.pod);
     adjacent
+        && a.overbooked == b.overbooked
         && match (a.state, b.state) {
             (CardUseState::Free, CardUseState::Free) => true,
             (CardUseState::Whole, CardUseState::Whole) => same_holder(),

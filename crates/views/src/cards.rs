@@ -32,9 +32,12 @@ pub struct CardUse<'a> {
     pub used: Amount,
     /// Who holds it; one share of all of it if it is held whole.
     pub shares: Vec<ShareUse<'a>>,
-    /// What is free but too little for any share of the workload.
+    /// What is free but too little for any share that a pod is known to ask.
     #[serde(skip)]
     pub stranded: Amount,
+    /// Whether a bound pod claims more of it than there is: then it takes nobody new.
+    #[serde(skip)]
+    pub overbooked: bool,
 }
 
 /// What a card is used for.
@@ -91,7 +94,7 @@ impl CardUse<'_> {
 }
 
 impl<'a> NodeCards<'a> {
-    /// The node as it is now. `sizes` are the shares that could still come.
+    /// The node as it is now. `sizes` are the shares that may still come.
     pub(crate) fn of(
         scheduler: &'a Scheduler,
         id: NodeId,
@@ -99,13 +102,18 @@ impl<'a> NodeCards<'a> {
     ) -> Option<NodeCards<'a>> {
         let node = scheduler.ledger().node(id)?;
         let cards = node.cards().iter().enumerate();
-        // A free card beyond the count is a place that the node had once.
+        // A free card beyond the count is there only because one behind it is still held.
         let cards = cards.filter(|(i, card)| {
             *i < node.card_count() as usize || *card.state() != CardState::Free
         });
         let cards = cards.map(|(i, card)| card_use(scheduler, node, i, card, sizes)).collect();
         let model = scheduler.model(id).map(|model| &**model);
         Some(NodeCards { name: node.name(), model, cards })
+    }
+
+    /// Whether there is more to show than free cards.
+    pub(crate) fn is_worth_a_look(&self) -> bool {
+        self.cards.iter().any(|c| c.state != CardUseState::Free || c.overbooked)
     }
 
     /// The cards that somebody holds.
@@ -153,6 +161,7 @@ fn card_use<'a>(
         used: amount(card.used()),
         shares,
         stranded: amount(if is_lost { free } else { Bytes(0) }),
+        overbooked: card.is_disputed(),
     }
 }
 

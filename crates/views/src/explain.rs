@@ -11,7 +11,7 @@ use crate::cards::{CardGrant, NodeCards, grants};
 use crate::simulation::UNKNOWN_NODE;
 use crate::stranded::ShareSizes;
 use divvy_engine::{Diagnosis, Missing, Nearest, PodKey, Scheduler, Standing};
-use divvy_ledger::{Bytes, Card, CardState, Node, Request};
+use divvy_ledger::{Bytes, Node, Request};
 use serde::Serialize;
 
 /// How one pod stands, and why.
@@ -46,9 +46,12 @@ pub struct Explanation<'a> {
     /// What it asks of GPUs, if that is known.
     #[serde(skip)]
     pub request: Option<Request>,
-    /// The cards that it holds, or the nearest one, with all their holders.
+    /// The node that it is on, or the nearest one, with all its cards.
     #[serde(skip)]
     pub picture: Option<NodeCards<'a>>,
+    /// Which of those cards it holds, or lacks something on.
+    #[serde(skip)]
+    pub pictured: Vec<u32>,
 }
 
 /// How a pod stands.
@@ -65,17 +68,21 @@ pub enum State {
 
 /// Nodes that refuse for the same reason.
 #[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct NodesByReason {
     /// A stable name.
     pub reason: &'static str,
-    /// Their names, sorted; none if the reason is the pod's own.
-    pub nodes: Vec<String>,
+    /// How many; 0 if the reason is the pod's own.
+    pub nodes: usize,
+    /// Their names, sorted.
+    pub node_names: Vec<String>,
     /// The sentence.
     pub message: String,
 }
 
 /// The node that lacks least.
 #[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct NearestFit {
     /// The node.
     pub node: String,
@@ -83,7 +90,9 @@ pub struct NearestFit {
     pub card: Option<u32>,
     /// What is missing there, with its unit.
     pub missing: String,
-    /// Who would have to end.
+    /// The same in bytes, if it is memory of a known size.
+    pub missing_bytes: Option<u64>,
+    /// Who would have to end; none if that alone would not do.
     pub holders: Vec<Holder>,
     /// Whether what is missing is one thing or several.
     #[serde(skip)]
@@ -123,14 +132,15 @@ pub fn explain<'a>(
         already_bound,
         request,
         picture: None,
+        pictured: Vec::new(),
     };
     match standing {
         Standing::Placed(_) => {
             let holding = scheduler.holding(key)?;
             explanation.node = scheduler.ledger().node(holding.node).map(|n| &**n.name());
             explanation.cards = grants(scheduler, holding);
-            let cards: Vec<u32> = explanation.cards.iter().map(|c| c.index).collect();
-            explanation.picture = picture(scheduler, explanation.node, &cards);
+            explanation.pictured = explanation.cards.iter().map(|c| c.index).collect();
+            explanation.picture = explanation.node.and_then(|node| picture(scheduler, node));
         }
         Standing::Waiting(diagnosis) => {
             explanation.state = State::Pending;
@@ -138,16 +148,20 @@ pub fn explain<'a>(
             explanation.reasons = reasons(&diagnosis);
             explanation.next = advice::next_step(scheduler, request, &diagnosis);
             if let Some(nearest) = &diagnosis.nearest {
-                let node = scheduler.ledger().find(&nearest.node);
-                let node = node.and_then(|id| scheduler.ledger().node(id));
-                let cards: Vec<u32> = nearest.card.into_iter().collect();
-                explanation.picture = picture(scheduler, node.map(|n| &**n.name()), &cards);
+                explanation.pictured = nearest.card.into_iter().collect();
+                explanation.picture = picture(scheduler, &nearest.node);
                 explanation.nearest = Some(nearest_fit(scheduler, nearest));
             }
         }
         Standing::Astray => {
             explanation.state = State::UnknownNode;
             explanation.reason = Some(UNKNOWN_NODE.to_owned());
+            explanation.reasons = vec![NodesByReason {
+                reason: "UnknownNode",
+                nodes: 0,
+                node_names: Vec::new(),
+                message: UNKNOWN_NODE.to_owned(),
+            }];
             explanation.next = Some(advice::find_node(key));
         }
     }
@@ -157,22 +171,17 @@ pub fn explain<'a>(
 fn reasons(diagnosis: &Diagnosis) -> Vec<NodesByReason> {
     let groups = diagnosis.groups.iter().map(|group| NodesByReason {
         reason: group.reason.name(),
-        nodes: group.nodes.iter().map(ToString::to_string).collect(),
+        nodes: group.nodes.len(),
+        node_names: group.nodes.iter().map(ToString::to_string).collect(),
         message: group.reason.to_string(),
     });
     groups.collect()
 }
 
-/// The given cards of a node.
-fn picture<'a>(
-    scheduler: &'a Scheduler,
-    node: Option<&str>,
-    cards: &[u32],
-) -> Option<NodeCards<'a>> {
-    let id = scheduler.ledger().find(node?)?;
-    let mut node = NodeCards::of(scheduler, id, &mut ShareSizes::default())?;
-    node.cards.retain(|card| cards.contains(&card.index));
-    (!node.cards.is_empty()).then_some(node)
+/// A node with its cards.
+fn picture<'a>(scheduler: &'a Scheduler, node: &str) -> Option<NodeCards<'a>> {
+    let id = scheduler.ledger().find(node)?;
+    NodeCards::of(scheduler, id, &mut ShareSizes::held(scheduler))
 }
 
 fn nearest_fit(scheduler: &Scheduler, nearest: &Nearest) -> NearestFit {
@@ -181,24 +190,28 @@ fn nearest_fit(scheduler: &Scheduler, nearest: &Nearest) -> NearestFit {
     let card = node.map_or(Bytes(0), Node::card_size);
     let known = node.is_none_or(Node::knows_card_memory);
     let amount = |size| Amount::new(size, card, known);
-    let mut holders = nearest.holders.clone();
-    // The engine names the holders of shares; a card that one pod holds whole is freed by it.
-    if let (true, Some(index), Some(node)) = (holders.is_empty(), nearest.card, node)
-        && let Some(CardState::Whole(pod)) = node.cards().get(index as usize).map(Card::state)
-        && let Some(key) = scheduler.pod_key(*pod)
-    {
-        holders.push((key.clone(), card));
-    }
+    let memory = |size| Amount::new(size, size, true);
+    let (missing, missing_bytes) = match &nearest.missing {
+        Missing::Share(bytes) => (amount(*bytes).rounded_up(), amount(*bytes).bytes()),
+        Missing::Memory(bytes) => {
+            (format!("{} memory", memory(*bytes).rounded_up()), Some(bytes.0))
+        }
+        Missing::Ephemeral(bytes) => {
+            (format!("{} ephemeral storage", memory(*bytes).rounded_up()), Some(bytes.0))
+        }
+        other
+        @ (Missing::Cards(_) | Missing::Cpu(_) | Missing::Extended(..) | Missing::PodSlot) => {
+            (other.to_string(), None)
+        }
+    };
+    let holders = nearest.holders.iter();
     NearestFit {
         node: nearest.node.to_string(),
         card: nearest.card,
-        missing: match &nearest.missing {
-            Missing::Share(bytes) => amount(*bytes).rounded_up(),
-            other => other.to_string(),
-        },
+        missing,
+        missing_bytes,
         holders: holders
-            .into_iter()
-            .map(|(pod, bytes)| Holder { pod: pod.to_string(), bytes: amount(bytes) })
+            .map(|(pod, bytes)| Holder { pod: pod.to_string(), bytes: amount(*bytes) })
             .collect(),
         plural: matches!(nearest.missing, Missing::Cards(n) if n > 1),
     }

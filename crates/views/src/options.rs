@@ -7,6 +7,23 @@ pub struct TextOptions {
     pub wide: bool,
     /// ANSI colours.
     pub colour: bool,
-    /// The terminal's columns; 0 if nothing is to be fitted into any width.
+    /// The terminal's columns; 0 if there is none. Tables are never cut, maps and lists of names
+    /// are then fitted to a page.
     pub width: usize,
+}
+
+/// What is still read as one line where no terminal says how wide it is.
+const READABLE: usize = 120;
+
+impl TextOptions {
+    /// Where the lines of a card map are broken. A map is looked at and not parsed, so it is
+    /// never wider than a page, not even in a file.
+    pub(crate) const fn map_width(self) -> usize {
+        if self.width > 0 { self.width } else { READABLE }
+    }
+
+    /// The columns that lists of names are cut at.
+    pub(crate) const fn list_width(self) -> usize {
+        if self.wide { usize::MAX } else { self.map_width() }
+    }
 }

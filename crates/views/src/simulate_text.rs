@@ -28,21 +28,25 @@ pub fn simulation_text(
     let mut out = String::new();
     write_pods(&mut out, sim, options);
     write_map(&mut out, sim, scheduler, options);
-    if !out.is_empty() {
-        out.push('\n');
-    }
-    out.push_str(&totals(sim, scheduler));
-    out.push('\n');
+    paragraph(&mut out);
+    let _ = writeln!(out, "{}", totals(sim, scheduler));
     if let Some(pod) = sim.pods.iter().find(|p| p.node.is_none()) {
         let next = painter.paint("Next:", Tint::Strong);
         let name = clean(pod.name);
         let _ = writeln!(
             out,
-            "{next} divvy explain pod {}/{name}   (same input; shows the reason of every node)",
+            "{next} divvy explain pod {}/{name}   (with the same -f, --cluster and other options)",
             clean(pod.namespace)
         );
     }
     out
+}
+
+/// An empty line, unless this is where the text begins.
+fn paragraph(out: &mut String) {
+    if !out.is_empty() {
+        out.push('\n');
+    }
 }
 
 fn write_pods(out: &mut String, sim: &Simulation<'_>, options: TextOptions) {
@@ -121,23 +125,24 @@ fn write_map(out: &mut String, sim: &Simulation<'_>, scheduler: &Scheduler, opti
     let (mut used, mut idle, mut idle_cards) = (0, 0, 0);
     for node in &sim.nodes {
         let replicas = replicas_of(scheduler, node.name).filter(|(taken, _)| *taken > 0);
-        if node.in_use().next().is_none() && replicas.is_none() {
+        if !node.is_worth_a_look() && replicas.is_none() {
             idle += 1;
             idle_cards += node.cards.len();
             continue;
         }
         used += 1;
         if used <= most {
-            out.push('\n');
+            paragraph(out);
             out.push_str(&match replicas {
-                Some(replicas) if node.in_use().next().is_none() => map.replicas(node, replicas),
+                Some(replicas) if !node.is_worth_a_look() => map.replicas(node, replicas),
                 _ => map.node(node),
             });
         }
     }
     if used > most {
         let hidden = more(used - most, "node");
-        let _ = writeln!(out, "\n... and {hidden} with cards in use: -o wide or -o json shows all");
+        paragraph(out);
+        let _ = writeln!(out, "... and {hidden} with cards in use: -o wide or -o json shows all");
     }
     if idle > 0 {
         let nodes = if used > 0 { more(idle, "node") } else { count(idle, "node") };
@@ -146,7 +151,8 @@ fn write_map(out: &mut String, sim: &Simulation<'_>, scheduler: &Scheduler, opti
             0 => String::new(),
             n => format!(" ({})", count(n, "free card")),
         };
-        let _ = writeln!(out, "\n{nodes} {have} no card in use{cards}");
+        paragraph(out);
+        let _ = writeln!(out, "{nodes} {have} no card in use{cards}");
     }
 }
 
@@ -181,8 +187,10 @@ pub(crate) fn totals(sim: &Simulation<'_>, scheduler: &Scheduler) -> String {
 
 /// In the unit of what stands beside it, unless it would then be 0.
 fn stranded(bytes: u128) -> String {
-    let bytes = Bytes(u64::try_from(bytes).unwrap_or(u64::MAX));
-    if bytes.0 >= (1 << 30) / 10 { format!("{} GiB", bytes.gib()) } else { bytes.to_string() }
+    match (bytes * 10) >> 30 {
+        0 => Bytes(u64::try_from(bytes).unwrap_or(u64::MAX)).to_string(),
+        tenths => format!("{}.{} GiB", thousands(tenths / 10), tenths % 10),
+    }
 }
 
 #[cfg(test)]

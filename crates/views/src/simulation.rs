@@ -47,7 +47,7 @@ pub struct PodOutcome<'a> {
     /// Which pod it is.
     #[serde(skip)]
     pub key: &'a PodKey,
-    /// What it asks of GPUs, if that is known: not for a pod that is gated or invalid.
+    /// What it asks of GPUs; `None` if that could not be read, or its node is not in the cluster.
     #[serde(skip)]
     pub request: Option<Request>,
 }
@@ -77,7 +77,7 @@ pub struct Summary {
     pub cards_in_use: usize,
     /// Memory held, of all there is; null if no card's memory is known.
     pub allocated_ratio: Option<f64>,
-    /// Memory that no share of the workload could still take, of that of the cards in use.
+    /// Memory that no known share could still take, of that of the cards in use.
     pub fragmentation_ratio: f64,
     /// Memory of all cards.
     #[serde(skip)]
@@ -88,7 +88,7 @@ pub struct Summary {
     /// Memory of the cards in use.
     #[serde(skip)]
     pub in_use_bytes: u128,
-    /// Memory that is free on shared cards and too little for any share of the workload.
+    /// Memory that is free on shared cards and too little for any share that a pod is known to ask.
     #[serde(skip)]
     pub stranded_bytes: u128,
 }
@@ -104,7 +104,7 @@ fn shared_list<S: Serializer>(list: &[ReasonCount], serializer: S) -> Result<S::
 /// The outcome for `pods`, the workload in the order it was given, on the cluster as it is now.
 pub fn simulation<'a>(scheduler: &'a Scheduler, pods: &'a [PodKey]) -> Simulation<'a> {
     let mut refusals = Refusals::default();
-    let mut sizes = ShareSizes::default();
+    let mut sizes = ShareSizes::held(scheduler);
     let outcomes = pods.iter().map(|key| {
         let outcome = outcome(scheduler, key, &mut refusals);
         outcome.request.into_iter().for_each(|request| sizes.add(request));

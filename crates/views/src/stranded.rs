@@ -1,9 +1,10 @@
 //! Memory that is free on a shared card and too little for anything that may come.
 
+use divvy_engine::Scheduler;
 use divvy_ledger::{Bytes, Portion, Request};
 use std::collections::{HashMap, HashSet};
 
-/// The share sizes of a workload, and the smallest of them for each size of card.
+/// The share sizes that pods are known to ask, and the smallest of them for each size of card.
 #[derive(Debug, Default)]
 pub(crate) struct ShareSizes {
     portions: HashSet<Portion>,
@@ -11,14 +12,21 @@ pub(crate) struct ShareSizes {
 }
 
 impl ShareSizes {
-    /// Enters what one pod asks. Before the first [`ShareSizes::fit_into`].
+    /// The sizes of all shares that somebody holds.
+    pub(crate) fn held(scheduler: &Scheduler) -> Self {
+        let mut sizes = Self::default();
+        scheduler.holders().iter().for_each(|(_, holding)| sizes.add(holding.needs.request));
+        sizes
+    }
+
+    /// Enters what one more pod asks. Before the first [`ShareSizes::fit_into`].
     pub(crate) fn add(&mut self, request: Request) {
         if let Request::Share { portion, .. } = request {
             self.portions.insert(portion);
         }
     }
 
-    /// Whether some share of the workload fits into what is free on a card of this capacity.
+    /// Whether a share of some known size fits into what is free on a card of this capacity.
     pub(crate) fn fit_into(&mut self, free: Bytes, card: Bytes, known: bool) -> bool {
         let portions = &self.portions;
         let smallest = *self.smallest.entry((card, known)).or_insert_with(|| {

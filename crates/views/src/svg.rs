@@ -1,6 +1,8 @@
 //! The card map as a picture: self-contained SVG, one row a node, one vessel a card.
 
 mod card;
+mod label;
+mod legend;
 mod palette;
 mod xml;
 
@@ -12,9 +14,10 @@ use crate::simulation::Simulation;
 use crate::wording::{Names, count};
 use card::{HEAD, HEIGHT, Look};
 use divvy_engine::Scheduler;
-use palette::{EDGE, EMPTY, INK, MUTED, PAGE, Palette, WARN};
+use label::Type;
+use palette::{EDGE, EMPTY, INK, LINE, MUTED, NEUTRAL_DARK, PAGE, Palette, WARN};
 use std::fmt::Write;
-use xml::{escape, fit};
+use xml::escape;
 
 const WIDTH: f64 = 1180.0;
 const MARGIN: f64 = 28.0;
@@ -31,7 +34,7 @@ const MOST_PENDING: usize = 6;
 /// The map of all cards in use.
 pub fn card_map_svg(sim: &Simulation<'_>, scheduler: &Scheduler) -> String {
     let used = |node: &&NodeCards<'_>| {
-        node.in_use().next().is_some()
+        node.is_worth_a_look()
             || replicas_of(scheduler, node.name).is_some_and(|(taken, _)| taken > 0)
     };
     let in_use: Vec<&NodeCards<'_>> = sim.nodes.iter().filter(used).collect();
@@ -47,7 +50,8 @@ pub fn card_map_svg(sim: &Simulation<'_>, scheduler: &Scheduler) -> String {
     };
 
     let mut body = String::new();
-    let mut y = header(&mut body, &totals(sim, scheduler));
+    let any_overbooked = shown.iter().flat_map(|node| &node.cards).any(|card| card.overbooked);
+    let mut y = legend::header(&mut body, &totals(sim, scheduler), any_overbooked);
     for node in shown {
         y = match replicas_of(scheduler, node.name) {
             Some(replicas) if node.cards.is_empty() => replica_row(&mut body, node, replicas, y),
@@ -67,53 +71,13 @@ fn page(body: &str, card_width: f64, height: f64) -> String {
          <clipPath id=\"card\"><rect width=\"{card_width:.1}\" height=\"{HEIGHT}\" rx=\"8\"/></clipPath>\n\
          <pattern id=\"hatch\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" \
          patternTransform=\"rotate(45)\"><rect width=\"6\" height=\"6\" fill=\"{EMPTY}\"/>\
-         <rect width=\"2\" height=\"6\" fill=\"#8c959f\"/></pattern>\n\
+         <rect width=\"2\" height=\"6\" fill=\"{LINE}\" fill-opacity=\"0.6\"/></pattern>\n\
          </defs>\n\
          <rect x=\"0.5\" y=\"0.5\" width=\"{:.0}\" height=\"{:.0}\" rx=\"12\" fill=\"{PAGE}\" \
          stroke=\"{EDGE}\"/>\n{body}</svg>\n",
         WIDTH - 1.0,
         height - 1.0
     )
-}
-
-/// Title, totals and legend; returns where the rows begin.
-fn header(out: &mut String, totals: &str) -> f64 {
-    let _ = writeln!(
-        out,
-        "<text x=\"{MARGIN}\" y=\"42\" font-size=\"20\" font-weight=\"700\" fill=\"{INK}\">\
-         Card map</text>\n\
-         <text x=\"{MARGIN}\" y=\"66\" font-size=\"13\" fill=\"{MUTED}\">{}</text>",
-        fit(totals, WIDTH - 2.0 * MARGIN, 13.0)
-    );
-    let (first, second) = Palette::example();
-    let swatch = |fills: [&str; 2], dashes: &str| {
-        format!(
-            "<rect width=\"9\" height=\"14\" fill=\"{}\"/>\
-             <rect x=\"9\" width=\"9\" height=\"14\" fill=\"{}\"/>\
-             <rect width=\"18\" height=\"14\" rx=\"3\" fill=\"none\" stroke=\"#8c959f\"{dashes}/>",
-            fills[0], fills[1]
-        )
-    };
-    let entries = [
-        (swatch([first, first], ""), "held whole", 110.0),
-        (swatch([first, second], ""), "shared by pods", 136.0),
-        (swatch([EMPTY, EMPTY], " stroke-dasharray=\"3 2\""), "free", 70.0),
-        (
-            swatch(["url(#hatch)"; 2], ""),
-            "stranded: too little for any share of this workload",
-            0.0,
-        ),
-    ];
-    let mut x = MARGIN;
-    for (swatch, label, width) in entries {
-        let _ = writeln!(
-            out,
-            "<g transform=\"translate({x} 84)\">{swatch}<text x=\"25\" y=\"11\" \
-             font-size=\"12\" fill=\"{MUTED}\">{label}</text></g>"
-        );
-        x += width;
-    }
-    120.0
 }
 
 fn gutter(out: &mut String, node: &NodeCards<'_>, lines: [&str; 2], y: f64) {
@@ -127,14 +91,14 @@ fn gutter(out: &mut String, node: &NodeCards<'_>, lines: [&str; 2], y: f64) {
         WIDTH - MARGIN,
         escape(node.name),
         y + 38.0,
-        fit(node.name, room, 14.0)
+        Type::bold(14.0).fit(node.name, room)
     );
     for (i, line) in lines.iter().enumerate() {
         let _ = writeln!(
             out,
             "<text x=\"{MARGIN}\" y=\"{:.1}\" font-size=\"12\" fill=\"{MUTED}\">{}</text>",
             y + 56.0 + 16.0 * i as f64,
-            fit(line, room, 12.0)
+            Type::plain(12.0).fit(line, room)
         );
     }
     out.push_str("</g>\n");
@@ -173,7 +137,7 @@ fn replica_row(out: &mut String, node: &NodeCards<'_>, (taken, total): (u64, u64
          fill=\"{}\"/>\
          <text x=\"{:.1}\" y=\"{:.1}\" font-size=\"12\" fill=\"{INK}\">\
          {taken} of {total} replicas taken</text>",
-        Palette::example().0,
+        NEUTRAL_DARK,
         x + 10.0,
         y + 44.0,
         top = y + 28.0,
@@ -187,7 +151,7 @@ fn notes(out: &mut String, sim: &Simulation<'_>, in_use: usize, mut y: f64) -> f
         let _ = writeln!(
             out,
             "<text x=\"{MARGIN}\" y=\"{y:.1}\" font-size=\"13\" fill=\"{colour}\">{}</text>",
-            fit(text, WIDTH - 2.0 * MARGIN, 13.0)
+            Type::plain(13.0).fit(text, WIDTH - 2.0 * MARGIN)
         );
     };
     let more = in_use.saturating_sub(MOST_NODES);

@@ -4,7 +4,7 @@ use divvy_engine::{
     Bound, BoundCards, Config, Effect, Event, NodeFacts, NodeRecord, PodKey, PodRecord, PodSpec,
     Scheduler, Taint,
 };
-use divvy_ledger::{Bytes, Fraction, Gpus, MilliCpu, Portion, Request};
+use divvy_ledger::{Bytes, CardShare, Fraction, Gpus, MilliCpu, Portion, Request};
 
 /// A cluster and the pods that were added to it, in order.
 #[derive(Default)]
@@ -54,6 +54,7 @@ pub(crate) fn pod(key: &str, request: Request) -> PodRecord {
     let (namespace, name) = key.split_once('/').unwrap();
     PodRecord {
         key: PodKey::new(namespace, name),
+        uid: Box::default(),
         priority: 0,
         created: 0,
         spec: PodSpec {
@@ -69,6 +70,13 @@ pub(crate) fn pod(key: &str, request: Request) -> PodRecord {
 
 pub(crate) fn bound(record: PodRecord, node: &str) -> PodRecord {
     let cards = BoundCards::Choose;
+    PodRecord { bound: Some(Bound { node: node.to_owned(), cards }), ..record }
+}
+
+/// A pod that runs on a node with so much of the given card.
+pub(crate) fn recorded(record: PodRecord, node: &str, index: u32, mib: u64) -> PodRecord {
+    let share = CardShare { index, bytes: Bytes::from_mib(mib) };
+    let cards = BoundCards::Recorded(vec![share]);
     PodRecord { bound: Some(Bound { node: node.to_owned(), cards }), ..record }
 }
 
@@ -92,6 +100,14 @@ impl Cluster {
 
     pub(crate) fn ask(self, key: &str, request: Request) -> Self {
         self.add(pod(key, request))
+    }
+
+    /// Two pods claim 60 GiB each of the same card of 80.
+    pub(crate) fn overbooked() -> Self {
+        Self::new()
+            .with(node("a-1", "x", 2, 80))
+            .add(recorded(pod("ml/first", mib(61_440, 1)), "a-1", 0, 61_440))
+            .add(recorded(pod("ml/second", mib(61_440, 1)), "a-1", 0, 61_440))
     }
 
     /// The cluster of the README's first example.

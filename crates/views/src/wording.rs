@@ -3,7 +3,7 @@
 use crate::amount::Amount;
 use crate::cards::CardGrant;
 use divvy_engine::PodKey;
-use divvy_ledger::{Portion, Request};
+use divvy_ledger::{Bytes, Portion, Request};
 use std::borrow::Cow;
 use std::fmt::Display;
 
@@ -54,20 +54,35 @@ pub(crate) fn ranges(indices: impl IntoIterator<Item = u32>) -> String {
     if runs.is_empty() { "-".to_owned() } else { runs.join(",") }
 }
 
-/// What a pod asks, as it wrote it, and what that is on the cards it got. `?` if it is not known:
-/// a pod that is gated or invalid has no request yet.
+/// What a pod asks, as it wrote it, and what that is on the cards it got. `?` if it could not be
+/// read.
 pub(crate) fn asked(request: Option<Request>, cards: &[CardGrant]) -> String {
     match request {
         None => "?".to_owned(),
         Some(Request::None) => "-".to_owned(),
-        Some(request @ Request::Whole(_)) => request.to_string(),
-        Some(request @ Request::Share { portion, .. }) => match (portion, cards.first()) {
-            (Portion::Fraction(_), Some(CardGrant { bytes, .. })) if bytes.bytes().is_some() => {
-                format!("{request} ({bytes})")
-            }
-            _ => request.to_string(),
+        Some(request) => match in_other_words(request, cards) {
+            Some(same) => format!("{request} ({same})"),
+            None => request.to_string(),
         },
     }
+}
+
+/// A share in the units that the pod did not write: `20.0 GiB`, or `1.9 GiB, 0.13` of the card.
+pub(crate) fn in_other_words(request: Request, cards: &[CardGrant]) -> Option<String> {
+    let Request::Share { portion, .. } = request else { return None };
+    let bytes = cards.first()?.bytes;
+    bytes.bytes()?;
+    let mut words = match portion {
+        Portion::Fraction(_) => bytes.to_string(),
+        Portion::Memory(_) => match bytes.gib() {
+            Some(gib) => format!("{gib} GiB, {}", bytes.of_card()),
+            None => bytes.of_card(),
+        },
+    };
+    if cards.len() > 1 {
+        words.push_str(" each");
+    }
+    Some(words)
 }
 
 /// Whether pods are called by name, or by namespace and name because there is more than one.
@@ -92,14 +107,15 @@ impl Names {
     }
 }
 
-/// `79.1/80.0`.
+/// `5/8`.
 pub(crate) fn used_of(used: impl Display, total: impl Display) -> String {
     format!("{used}/{total}")
 }
 
-/// `79.1/80.0` of one card, or of several of the same kind.
-pub(crate) fn amount_of(used: Amount, total: Amount) -> String {
-    used_of(used.number(), total.number())
+/// `79.1/80.0Gi`.
+pub(crate) fn gib_of(used: u64, total: u64) -> String {
+    let amount = |bytes| Amount::new(Bytes(bytes), Bytes(total), true);
+    amount(used).cell_of(amount(total))
 }
 
 #[cfg(test)]

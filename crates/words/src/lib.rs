@@ -34,4 +34,3 @@ pub use manifest::{Content, Kind, Metadata, Object, PodManifest};
 pub use node::node;
 pub use pod::pod;
 pub use priorities::Priorities;
-pub use quantity::{Amount, Quantity, QuantityError, WrittenAmount};

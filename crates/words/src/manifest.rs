@@ -7,7 +7,7 @@ mod object;
 pub use map::{ResourceList, ResourceName, Text, Texts};
 pub use object::{Content, Kind, Object};
 
-use lenient::{boolean, integer, length, list, or_default, text, texts};
+use lenient::{boolean, integer, length, list, or_default, present, text, texts};
 use serde::Deserialize;
 
 /// `metadata` of any object. Absent strings are empty.
@@ -83,9 +83,6 @@ pub struct PodManifest {
     /// Priority class.
     #[serde(deserialize_with = "text")]
     pub priority_class_name: Box<str>,
-    /// Which scheduler places it.
-    #[serde(deserialize_with = "text")]
-    pub scheduler_name: Box<str>,
     /// What the pod takes besides its containers.
     pub overhead: ResourceList,
     /// Resources of the pod as a whole.
@@ -93,6 +90,50 @@ pub struct PodManifest {
     /// How many resource claims it has.
     #[serde(deserialize_with = "length")]
     pub resource_claims: usize,
+    /// Whether it uses the node's network.
+    #[serde(deserialize_with = "boolean")]
+    pub host_network: bool,
+    /// Whether it has topology spread constraints.
+    #[serde(deserialize_with = "present")]
+    pub topology_spread_constraints: bool,
+    /// Its volumes, of which only claims matter.
+    #[serde(deserialize_with = "list")]
+    pub volumes: Vec<Volume>,
+}
+
+impl PodManifest {
+    /// Fields that decide where Kubernetes would put the pod, and that divvy does not look at yet.
+    pub fn not_looked_at(&self) -> impl Iterator<Item = &'static str> {
+        let affinity = self.affinity.as_deref();
+        let ports = self.containers.iter().flat_map(|c| &c.ports);
+        let found = [
+            ("podAffinity", affinity.is_some_and(|a| a.pod_affinity)),
+            ("podAntiAffinity", affinity.is_some_and(|a| a.pod_anti_affinity)),
+            ("topologySpreadConstraints", self.topology_spread_constraints),
+            ("hostPort", ports.into_iter().any(|port| port.host_port)),
+            ("persistentVolumeClaim", self.volumes.iter().any(|v| v.persistent_volume_claim)),
+            ("resourceClaims", self.resource_claims > 0),
+        ];
+        found.into_iter().filter(|(_, is_there)| *is_there).map(|(field, _)| field)
+    }
+}
+
+/// One of `spec.volumes`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+pub struct Volume {
+    /// Whether it is a claim.
+    #[serde(deserialize_with = "present")]
+    pub persistent_volume_claim: bool,
+}
+
+/// One of a container's `ports`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+pub struct Port {
+    /// Whether it is a port of the node.
+    #[serde(deserialize_with = "present")]
+    pub host_port: bool,
 }
 
 /// A container or init container.
@@ -108,6 +149,9 @@ pub struct Container {
     /// `Always` makes a sidecar of an init container.
     #[serde(deserialize_with = "text")]
     pub restart_policy: Box<str>,
+    /// Ports.
+    #[serde(deserialize_with = "list")]
+    pub ports: Vec<Port>,
 }
 
 /// `resources` of a container or a pod.
@@ -135,6 +179,12 @@ pub struct Named {
 pub struct Affinity {
     /// Affinity to nodes.
     pub node_affinity: Option<NodeAffinity>,
+    /// Whether it has affinity to pods.
+    #[serde(deserialize_with = "present")]
+    pub pod_affinity: bool,
+    /// Whether it has affinity against pods.
+    #[serde(deserialize_with = "present")]
+    pub pod_anti_affinity: bool,
 }
 
 /// `spec.affinity.nodeAffinity`.
@@ -257,9 +307,21 @@ pub struct WorkloadManifest {
     /// Whether a Job makes no pods for now.
     #[serde(deserialize_with = "boolean")]
     pub suspend: bool,
+    /// Where a StatefulSet begins to count.
+    #[serde(deserialize_with = "or_default")]
+    pub ordinals: Ordinals,
     /// Its pods.
     #[serde(deserialize_with = "or_default")]
     pub template: Template,
+}
+
+/// `spec.ordinals` of a StatefulSet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, expecting = "an object")]
+pub struct Ordinals {
+    /// The number of the first pod.
+    #[serde(deserialize_with = "integer")]
+    pub start: Option<i32>,
 }
 
 /// `spec.template`.

@@ -32,6 +32,7 @@ pub fn pod(
     let created = created(metadata, owner, &mut problems);
     PodRecord {
         key: key(metadata, owner),
+        uid: Box::default(),
         priority: priorities.of(spec),
         created,
         spec: record,

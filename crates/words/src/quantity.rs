@@ -57,11 +57,6 @@ impl Quantity {
         self.nano < 0
     }
 
-    /// Whether it is 0.
-    pub const fn is_zero(self) -> bool {
-        self.nano == 0
-    }
-
     /// Whether it has no decimals.
     pub const fn is_integer(self) -> bool {
         self.nano % NANO == 0

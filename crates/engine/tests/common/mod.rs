@@ -47,6 +47,7 @@ pub fn cpu(milli: u64) -> PodSpec {
 pub fn pod(name: &str, spec: PodSpec) -> PodRecord {
     PodRecord {
         key: PodKey::new("ml", name),
+        uid: Box::default(),
         priority: 0,
         created: 0,
         spec,

@@ -21,16 +21,16 @@ pub(super) fn next_step(
         Reason::NoNodes => {
             "add the cluster to the input: kubectl get nodes,pods -A -o yaml".to_owned()
         }
-        Reason::OtherNode(name) => format!(
-            "kubectl get node {name}: no such node is in the cluster; correct spec.nodeName or \
-             the pod's node affinity"
-        ),
+        Reason::OtherNode(name) | Reason::NoSuchNode(name) => {
+            format!("kubectl get node {name}, and correct spec.nodeName")
+        }
         Reason::Cordoned => format!("kubectl uncordon {node}"),
         Reason::Taint(taint) => tolerate(taint),
+        Reason::Selector { key, .. } => {
+            format!("compare spec.nodeSelector with kubectl get nodes -L {key}")
+        }
         Reason::Affinity => {
-            "compare spec.nodeSelector and spec.affinity.nodeAffinity with kubectl get nodes \
-             --show-labels"
-                .to_owned()
+            "compare spec.affinity.nodeAffinity with kubectl get nodes --show-labels".to_owned()
         }
         Reason::Lacks { shortage, portion, .. } => {
             return for_shortage(scheduler, request, diagnosis, *shortage, *portion, node);
@@ -83,10 +83,14 @@ fn for_shortage(
             format!("ask at most {free} CPU to start now{or_wait}")
         }
         Shortage::Memory { free, .. } if free.mib() > 0 => {
-            format!("ask at most {}Mi memory to start now, or wait", free.mib())
+            format!("ask at most {}Mi memory to start now{or_wait}", free.mib())
         }
         Shortage::Ephemeral { free, .. } if free.mib() > 0 => {
-            format!("ask at most {}Mi ephemeral-storage to start now, or wait", free.mib())
+            format!("ask at most {}Mi ephemeral-storage to start now{or_wait}", free.mib())
+        }
+        Shortage::NoExtended(resource) => {
+            let name = scheduler.ledger().resource_name(resource);
+            format!("add a node that offers {name}, or check its device plugin")
         }
         Shortage::FreeCards { .. }
         | Shortage::FreeShares { .. }

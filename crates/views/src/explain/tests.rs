@@ -1,7 +1,7 @@
 use super::*;
 use crate::options::TextOptions;
 use crate::testing::{Cluster, bound, cpu_node, fraction, mib, node, pod, tainted, whole};
-use divvy_engine::{NodeFacts, NodeRecord, PodRecord, PodSpec};
+use divvy_engine::{NodeFacts, NodeRecord, PodRecord, PodSpec, Rules};
 use divvy_ledger::{Gpus, MilliCpu};
 
 fn key(text: &str) -> PodKey {
@@ -130,6 +130,56 @@ fn many_node_names_are_cut_at_the_width_and_counted() {
     let explanation = explain(&cluster.scheduler, &key("ml/c"), false).unwrap();
     let wide = TextOptions { wide: true, width: 100, ..TextOptions::default() };
     assert!(explanation_text(&explanation, wide).contains("node-49"));
+    let piped = explanation_text(&explanation, TextOptions::default());
+    assert!(!piped.contains("node-49") && piped.contains(" more"), "{piped}");
+}
+
+#[test]
+fn wide_adds_the_names_of_reasons_and_all_cards_of_the_node() {
+    let wide = |cluster: &Cluster, pod| {
+        let explanation = explain(&cluster.scheduler, &key(pod), false).unwrap();
+        explanation_text(&explanation, TextOptions { wide: true, ..TextOptions::default() })
+    };
+    insta::assert_snapshot!(wide(&Cluster::example(), "ml/llm-xl"), @r#"
+    ml/llm-xl is pending: largest card 80.0 GiB < 96.0 GiB asked
+      2 nodes  CardTooSmall  largest card 80.0 GiB < 96.0 GiB asked   a100-1 a100-2
+      1 node   CardTooSmall  largest card 15.0 GiB < 96.0 GiB asked   t4-1
+      1 node   NoGpu         no GPU                                   cpu-1
+    Next: ask at most 81920 MiB, or set gpu-fraction-num-devices: "2" with gpu-memory: "49152"
+    "#);
+    insta::assert_snapshot!(wide(&Cluster::example(), "ml/triton-0"), @"
+    ml/triton-0 would go to a100-1 card 4 (40000 MiB, 39.0 GiB, 0.48)
+    a100-1  8 x A100-80GB (80.0 GiB each)
+      0-3  ████████████████████  whole   train-7
+      4    aaaaabbbbbccccccccc·   99 %   a notebook-a 20.0   b notebook-b 20.0   c triton-0 39.0   free 0.9
+      5-7  ····················  free
+    ");
+}
+
+#[test]
+fn a_holder_is_named_only_if_its_end_is_enough() {
+    let small = NodeRecord { cpu: MilliCpu(4_000), ..node("a-1", "x", 1, 80) };
+    let mut asked = pod("ml/b", whole(1));
+    asked.spec.cpu = MilliCpu(3_500);
+    let cluster =
+        Cluster::new().with(small).ask("ml/a", whole(1)).ask("ml/web", Request::None).add(asked);
+    insta::assert_snapshot!(text(&cluster, "ml/b", false), @"
+    ml/b is pending: free cards 0 < 1 asked
+      1 node  free cards 0 < 1 asked   a-1
+    Nearest: a-1 lacks 1 card.
+    Next: wait for a pod to end, or add a node
+    ");
+}
+
+#[test]
+fn missing_memory_is_rounded_up_and_exact_in_bytes() {
+    let record = NodeRecord { memory: Bytes(6 << 30), ..cpu_node("c-1") };
+    let mut late = pod("ml/c", Request::None);
+    late.spec.memory = Bytes((4 << 30) + 1);
+    let cluster = Cluster::new().with(record).ask("ml/a", Request::None).add(late);
+    let explanation = explain(&cluster.scheduler, &key("ml/c"), false).unwrap();
+    let nearest = explanation.nearest.unwrap();
+    assert_eq!((&*nearest.missing, nearest.missing_bytes), ("2.1 GiB memory", Some((2 << 30) + 1)));
 }
 
 #[test]
@@ -149,6 +199,22 @@ fn each_reason_has_its_own_next_step() {
     insta::assert_snapshot!(next(tainted(plain(), "gpu", "x"), whole(1)), @r#"if it may run there, add to spec.tolerations: {key: "gpu", operator: Equal, value: "x", effect: NoSchedule}"#);
     let facts = NodeFacts { unschedulable: true, ..NodeFacts::default() };
     insta::assert_snapshot!(next(NodeRecord { facts, ..plain() }, whole(1)), @"kubectl uncordon a-1");
+    let elsewhere = |rules: Rules| {
+        let record = pod("ml/x", whole(1));
+        let spec = PodSpec { rules, ..record.spec.clone() };
+        let cluster = Cluster::new().with(plain()).add(PodRecord { spec, ..record });
+        explain(&cluster.scheduler, &key("ml/x"), false).unwrap().next.unwrap()
+    };
+    let selector = vec![("disk".into(), "ssd".into())];
+    insta::assert_snapshot!(elsewhere(Rules { selector, ..Rules::default() }), @"compare spec.nodeSelector with kubectl get nodes -L disk");
+    let node_name = Some("b-9".into());
+    insta::assert_snapshot!(elsewhere(Rules { node_name, ..Rules::default() }), @"kubectl get node b-9, and correct spec.nodeName");
+    insta::assert_snapshot!(elsewhere(Rules { required: Some(Vec::new()), ..Rules::default() }), @"compare spec.affinity.nodeAffinity with kubectl get nodes --show-labels");
+    let record = pod("ml/x", Request::None);
+    let spec = PodSpec { extended: vec![("amd.com/gpu".to_owned(), 1)], ..record.spec.clone() };
+    let amd = Cluster::new().with(plain()).add(PodRecord { spec, ..record });
+    let amd = explain(&amd.scheduler, &key("ml/x"), false).unwrap();
+    insta::assert_snapshot!(amd.next.unwrap(), @"add a node that offers amd.com/gpu, or check its device plugin");
     let replicas = NodeRecord { gpus: Gpus::Replicas { count: 4 }, ..plain() };
     insta::assert_snapshot!(next(replicas, fraction("0.5", 1)), @"ask nvidia.com/gpu: 1 for a replica, or add a node whose GPUs are not replicated");
     let busy = NodeRecord { cpu: MilliCpu(500), ..plain() };
@@ -201,7 +267,8 @@ fn the_json_names_every_node() {
       "reasons": [
         {
           "reason": "InsufficientFreeShare",
-          "nodes": [
+          "nodes": 1,
+          "nodeNames": [
             "a-1"
           ],
           "message": "largest free share 0.25 < 0.5 asked"
@@ -211,6 +278,7 @@ fn the_json_names_every_node() {
         "node": "a-1",
         "card": 0,
         "missing": "20.0 GiB",
+        "missingBytes": 21474836480,
         "holders": [
           {
             "pod": "ml/a",

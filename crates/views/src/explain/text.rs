@@ -2,10 +2,11 @@
 
 use super::{Explanation, NearestFit, NodesByReason, State};
 use crate::card_map::CardMap;
+use crate::cards::{CardUse, NodeCards};
 use crate::options::TextOptions;
 use crate::paint::{Painter, Tint};
-use crate::wording::{Names, asked, clean, count, ranges};
-use divvy_ledger::{Portion, Request};
+use crate::wording::{Names, asked, clean, count, in_other_words, ranges};
+use divvy_ledger::Request;
 use std::fmt::Write;
 
 /// The explanation as text.
@@ -19,7 +20,7 @@ pub fn explanation_text(explanation: &Explanation<'_>, options: TextOptions) -> 
             format!("{pod} {verb} {}\n", place(explanation))
         }
         State::Pending => {
-            let is_own = explanation.reasons.iter().all(|r| r.nodes.is_empty());
+            let is_own = explanation.reasons.iter().all(|r| r.nodes == 0);
             let tint = if is_own { Tint::Bad } else { Tint::Waiting };
             let pending = painter.paint("pending", tint);
             format!("{pod} is {pending}: {}\n", reason(explanation))
@@ -32,14 +33,25 @@ pub fn explanation_text(explanation: &Explanation<'_>, options: TextOptions) -> 
         let _ = writeln!(out, " {}", clean(&nearest_line(nearest)));
     }
     if let Some(node) = &explanation.picture {
-        let holders = node.cards.iter().flat_map(|card| &card.shares);
-        let map = CardMap { names: Names::among(holders.map(|s| s.pod)), options };
-        out.push_str(&map.cards(&node.cards));
+        write_picture(&mut out, node, &explanation.pictured, options);
     }
     if let Some(next) = &explanation.next {
         let _ = writeln!(out, "{} {}", painter.paint("Next:", Tint::Strong), clean(next));
     }
     out
+}
+
+/// The cards in question; wide shows all cards of the node.
+fn write_picture(out: &mut String, node: &NodeCards<'_>, cards: &[u32], options: TextOptions) {
+    let is_shown = |card: &&CardUse<'_>| options.wide || cards.contains(&card.index);
+    let shown: Vec<CardUse<'_>> = node.cards.iter().filter(is_shown).cloned().collect();
+    let holders = shown.iter().flat_map(|card| &card.shares);
+    let map = CardMap { names: Names::among(holders.map(|s| s.pod)), options };
+    match (options.wide, shown.is_empty()) {
+        (_, true) => {}
+        (true, false) => out.push_str(&map.node(node)),
+        (false, false) => out.push_str(&map.cards(&shown)),
+    }
 }
 
 fn reason(explanation: &Explanation<'_>) -> String {
@@ -50,16 +62,14 @@ fn reason(explanation: &Explanation<'_>) -> String {
 fn place(explanation: &Explanation<'_>) -> String {
     let node = clean(explanation.node.unwrap_or("-"));
     let cards = &explanation.cards;
-    let what = match (explanation.request, cards.first()) {
+    let words = explanation.request.and_then(|request| in_other_words(request, cards));
+    let what = match (explanation.request, words) {
         (None | Some(Request::None), _) => "no GPU".to_owned(),
-        (Some(request @ Request::Share { portion: Portion::Fraction(_), .. }), Some(card))
-            if card.bytes.bytes().is_some() =>
-        {
-            let each = if cards.len() > 1 { " each" } else { "" };
-            format!("{request}, {}{each}", card.bytes)
+        (Some(request), Some(same)) => format!("{request}, {same}"),
+        (Some(request @ Request::Whole(_)), None) if cards.is_empty() => {
+            format!("{request}, the card is not known")
         }
-        (Some(request @ Request::Whole(_)), None) => format!("{request}, the card is not known"),
-        (request, _) => asked(request, cards),
+        (request, None) => asked(request, cards),
     };
     let noun = if cards.len() > 1 { "cards" } else { "card" };
     match cards.is_empty() {
@@ -68,20 +78,23 @@ fn place(explanation: &Explanation<'_>) -> String {
     }
 }
 
+/// How many nodes, why, and which; wide has the stable name of the reason and all nodes.
 fn write_reasons(out: &mut String, reasons: &[NodesByReason], options: TextOptions) {
-    let rows: Vec<(String, String, &[String])> = reasons
+    let rows: Vec<([String; 3], &[String])> = reasons
         .iter()
-        .filter(|r| !r.nodes.is_empty())
-        .map(|r| (count(r.nodes.len(), "node"), clean(&r.message).into_owned(), &r.nodes[..]))
+        .filter(|r| r.nodes > 0)
+        .map(|r| {
+            let name = if options.wide { format!("{}  ", r.reason) } else { String::new() };
+            ([count(r.nodes, "node"), name, clean(&r.message).into_owned()], &r.node_names[..])
+        })
         .collect();
-    let nodes = rows.iter().map(|row| row.0.chars().count()).max().unwrap_or(0);
-    let message = rows.iter().map(|row| row.1.chars().count()).max().unwrap_or(0);
-    for row in &rows {
-        let start = format!("  {:<nodes$}  {:<message$}   ", row.0, row.1);
+    let width = |i: usize| rows.iter().map(|row| row.0[i].chars().count()).max().unwrap_or(0);
+    let (nodes, name, message) = (width(0), width(1), width(2));
+    for (cells, node_names) in &rows {
+        let start = format!("  {:<nodes$}  {:<name$}{:<message$}   ", cells[0], cells[1], cells[2]);
         out.push_str(&start);
-        let room = options.width.saturating_sub(start.chars().count());
-        let fits_all = options.wide || options.width == 0;
-        out.push_str(&names(row.2, if fits_all { usize::MAX } else { room }));
+        let room = options.list_width().saturating_sub(start.chars().count());
+        out.push_str(&names(node_names, room));
         out.push('\n');
     }
 }

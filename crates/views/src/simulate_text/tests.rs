@@ -1,6 +1,6 @@
 use super::*;
 use crate::simulation::simulation;
-use crate::testing::{Cluster, bound, cpu_node, fraction, mib, node, pod, whole};
+use crate::testing::{Cluster, bound, cpu_node, fraction, mib, node, pod, recorded, whole};
 use divvy_engine::{NodeRecord, PodRecord};
 use divvy_ledger::{Gpus, Request};
 
@@ -12,13 +12,13 @@ fn text(cluster: &Cluster, options: TextOptions) -> String {
 #[test]
 fn a_simulation_shows_pods_then_cards_then_totals_then_a_next_step() {
     insta::assert_snapshot!(text(&Cluster::example(), TextOptions::default()), @"
-    POD            NODE    CARD  ASKED            STATUS
-    ml/train-7     a100-1  0-3   4 GPUs           placed
-    ml/notebook-a  a100-1  4     0.25 (20.0 GiB)  placed
-    ml/notebook-b  a100-1  4     0.25 (20.0 GiB)  placed
-    ml/triton-0    a100-1  4     40000 MiB        placed
-    ml/web         cpu-1   -     -                placed
-    ml/llm-xl      -       -     98304 MiB        pending: largest card 80.0 GiB < 96.0 GiB asked
+    POD            NODE    CARD  ASKED                       STATUS
+    ml/train-7     a100-1  0-3   4 GPUs                      placed
+    ml/notebook-a  a100-1  4     0.25 (20.0 GiB)             placed
+    ml/notebook-b  a100-1  4     0.25 (20.0 GiB)             placed
+    ml/triton-0    a100-1  4     40000 MiB (39.0 GiB, 0.48)  placed
+    ml/web         cpu-1   -     -                           placed
+    ml/llm-xl      -       -     98304 MiB                   pending: largest card 80.0 GiB < 96.0 GiB asked
 
     a100-1  8 x A100-80GB (80.0 GiB each)
       0-3  ████████████████████  whole   train-7
@@ -28,7 +28,7 @@ fn a_simulation_shows_pods_then_cards_then_totals_then_a_next_step() {
     3 more nodes have no card in use (10 free cards)
 
     5 of 6 pods placed, 1 pending. 5 of 18 cards in use, 399 of 1,310 GiB allocated, 0.9 GiB stranded on shared cards.
-    Next: divvy explain pod ml/llm-xl   (same input; shows the reason of every node)
+    Next: divvy explain pod ml/llm-xl   (with the same -f, --cluster and other options)
     ");
 }
 
@@ -36,13 +36,13 @@ fn a_simulation_shows_pods_then_cards_then_totals_then_a_next_step() {
 fn wide_adds_bytes_and_every_reason() {
     let options = TextOptions { wide: true, ..TextOptions::default() };
     insta::assert_snapshot!(text(&Cluster::example(), options), @"
-    POD            NODE    CARD  ASKED            BYTES        STATUS                                           REASONS
-    ml/train-7     a100-1  0-3   4 GPUs           85899345920  placed                                           -
-    ml/notebook-a  a100-1  4     0.25 (20.0 GiB)  21474836480  placed                                           -
-    ml/notebook-b  a100-1  4     0.25 (20.0 GiB)  21474836480  placed                                           -
-    ml/triton-0    a100-1  4     40000 MiB        41943040000  placed                                           -
-    ml/web         cpu-1   -     -                -            placed                                           -
-    ml/llm-xl      -       -     98304 MiB        -            pending: largest card 80.0 GiB < 96.0 GiB asked  2 nodes: largest card 80.0 GiB < 96.0 GiB asked; 1 node: largest card 15.0 GiB < 96.0 GiB asked; 1 node: no GPU
+    POD            NODE    CARD  ASKED                       BYTES        STATUS                                           REASONS
+    ml/train-7     a100-1  0-3   4 GPUs                      85899345920  placed                                           -
+    ml/notebook-a  a100-1  4     0.25 (20.0 GiB)             21474836480  placed                                           -
+    ml/notebook-b  a100-1  4     0.25 (20.0 GiB)             21474836480  placed                                           -
+    ml/triton-0    a100-1  4     40000 MiB (39.0 GiB, 0.48)  41943040000  placed                                           -
+    ml/web         cpu-1   -     -                           -            placed                                           -
+    ml/llm-xl      -       -     98304 MiB                   -            pending: largest card 80.0 GiB < 96.0 GiB asked  2 nodes: largest card 80.0 GiB < 96.0 GiB asked; 1 node: largest card 15.0 GiB < 96.0 GiB asked; 1 node: no GPU
 
     a100-1  8 x A100-80GB (80.0 GiB each)
       0-3  ████████████████████  whole   train-7
@@ -52,7 +52,7 @@ fn wide_adds_bytes_and_every_reason() {
     3 more nodes have no card in use (10 free cards)
 
     5 of 6 pods placed, 1 pending. 5 of 18 cards in use, 399 of 1,310 GiB allocated, 0.9 GiB stranded on shared cards.
-    Next: divvy explain pod ml/llm-xl   (same input; shows the reason of every node)
+    Next: divvy explain pod ml/llm-xl   (with the same -f, --cluster and other options)
     ");
 }
 
@@ -128,7 +128,7 @@ fn a_gated_and_an_invalid_pod_say_why() {
     1 node has no card in use
 
     0 of 2 pods placed, 2 pending. 0 of 0 cards in use.
-    Next: divvy explain pod ml/gated   (same input; shows the reason of every node)
+    Next: divvy explain pod ml/gated   (with the same -f, --cluster and other options)
     "#);
 }
 
@@ -144,13 +144,13 @@ fn a_long_legend_is_broken_between_entries_at_the_width() {
     assert!(map.iter().all(|l| l.chars().count() <= 100), "{text}");
     insta::assert_snapshot!(map.join("\n"), @"
     a-1  1 x L40S (45.0 GiB each)
-      0  abcdefghijklmnopqr+·   54 %   a notebook-0 0.9   b notebook-1 0.9   c notebook-2 0.9
-                                       d notebook-3 0.9   e notebook-4 0.9   f notebook-5 0.9
-                                       g notebook-6 0.9   h notebook-7 0.9   i notebook-8 0.9
-                                       j notebook-9 0.9   k notebook-10 0.9   l notebook-11 0.9
-                                       m notebook-12 0.9   n notebook-13 0.9   o notebook-14 0.9
-                                       p notebook-15 0.9   q notebook-16 0.9   r notebook-17 0.9
-                                       + 7 more 6.8   free 20.5
+      0  +++++++++++·········   54 %   + notebook-0 0.9   + notebook-1 0.9   + notebook-2 0.9
+                                       + notebook-3 0.9   + notebook-4 0.9   + notebook-5 0.9
+                                       + notebook-6 0.9   + notebook-7 0.9   + notebook-8 0.9
+                                       + notebook-9 0.9   + notebook-10 0.9   + notebook-11 0.9
+                                       + notebook-12 0.9   + notebook-13 0.9   + notebook-14 0.9
+                                       + notebook-15 0.9   + notebook-16 0.9   + notebook-17 0.9
+                                       and 7 more 6.8   free 20.5
 
     25 of 25 pods placed. 1 of 1 card in use, 24 of 45 GiB allocated.
     ");
@@ -180,4 +180,83 @@ fn a_large_simulation_is_cut_short_and_says_so_but_shows_pods_that_wait() {
 #[test]
 fn an_empty_simulation_is_one_line() {
     insta::assert_snapshot!(text(&Cluster::new(), TextOptions::default()), @"0 of 0 pods placed. 0 of 0 cards in use.");
+}
+
+#[test]
+fn without_pods_there_is_no_empty_line_at_the_start() {
+    let cluster = Cluster::new().with(node("a-1", "x", 2, 80));
+    insta::assert_snapshot!(text(&cluster, TextOptions::default()), @"
+    1 node has no card in use (2 free cards)
+
+    0 of 0 pods placed. 0 of 2 cards in use, 0 of 160 GiB allocated.
+    ");
+    let mut cluster = cluster.add(bound(pod("ml/a", whole(1)), "a-1"));
+    cluster.pods.clear();
+    assert!(text(&cluster, TextOptions::default()).starts_with("a-1  2 x x"));
+}
+
+#[test]
+fn memory_is_shown_in_gib_and_as_a_part_of_the_card_too() {
+    let cluster = Cluster::new()
+        .with(node("t4-1", "Tesla-T4", 2, 15))
+        .ask("ml/a", mib(2_000, 1))
+        .ask("ml/b", mib(500, 2))
+        .ask("ml/c", mib(10, 1))
+        .ask("ml/d", fraction("0.25", 2));
+    let text = text(&cluster, TextOptions::default());
+    let table: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
+    insta::assert_snapshot!(table.join("\n"), @"
+    POD   NODE  CARD  ASKED                              STATUS
+    ml/a  t4-1  0     2000 MiB (1.9 GiB, 0.13)           placed
+    ml/b  t4-1  0,1   2 x 500 MiB (0.4 GiB, 0.032 each)  placed
+    ml/c  t4-1  0     10 MiB (0.00065)                   placed
+    ml/d  t4-1  0,1   2 x 0.25 (3.7 GiB each)            placed
+    ");
+}
+
+#[test]
+fn a_card_that_is_claimed_twice_says_that_it_takes_nobody_new() {
+    insta::assert_snapshot!(text(&Cluster::overbooked(), TextOptions::default()), @"
+    POD        NODE  CARD  ASKED                       STATUS
+    ml/first   a-1   0     61440 MiB (60.0 GiB, 0.75)  placed
+    ml/second  a-1   -     61440 MiB                   placed
+
+    a-1  2 x x (80.0 GiB each)
+      0  aaaaaaaaaaaaaaa·····   75 %   a first 60.0   free 20.0   overbooked: takes nobody new
+      1  ····················  free
+
+    2 of 2 pods placed. 1 of 2 cards in use, 60 of 160 GiB allocated, 20.0 GiB stranded on shared cards.
+    ");
+    let nobody = Cluster::new().with(node("a-1", "x", 2, 80)).add(recorded(
+        pod("ml/big", mib(98_304, 1)),
+        "a-1",
+        1,
+        98_304,
+    ));
+    let text = text(&nobody, TextOptions::default());
+    assert!(
+        text.contains("  1  ····················  free    overbooked: takes nobody new"),
+        "{text}"
+    );
+}
+
+#[test]
+fn shares_of_less_than_a_cell_are_one_part_of_the_bar_in_proportion() {
+    let mut cluster = Cluster::new().with(node("a-1", "x", 1, 80)).ask("ml/big", mib(40_960, 1));
+    for i in 0..24 {
+        cluster = cluster.ask(&format!("ml/s-{i}"), mib(800, 1));
+    }
+    let options = TextOptions { width: 90, ..TextOptions::default() };
+    let map = text(&cluster, options);
+    let map: Vec<&str> = map.lines().skip_while(|l| !l.starts_with("a-1")).take(8).collect();
+    insta::assert_snapshot!(map.join("\n"), @"
+    a-1  1 x x (80.0 GiB each)
+      0  aaaaaaaaaa+++++·····   73 %   a big 40.0   + s-0 0.7   + s-1 0.7   + s-2 0.7
+                                       + s-3 0.7   + s-4 0.7   + s-5 0.7   + s-6 0.7
+                                       + s-7 0.7   + s-8 0.7   + s-9 0.7   + s-10 0.7
+                                       + s-11 0.7   + s-12 0.7   + s-13 0.7   + s-14 0.7
+                                       + s-15 0.7   + s-16 0.7   and 7 more 5.4   free 21.2
+
+    25 of 25 pods placed. 1 of 1 card in use, 58 of 80 GiB allocated.
+    ");
 }

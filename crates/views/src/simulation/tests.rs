@@ -122,7 +122,7 @@ fn unknown_card_memory_is_null_and_counts_in_no_ratio() {
 }
 
 #[test]
-fn free_memory_is_stranded_only_if_no_share_of_the_workload_fits_it() {
+fn free_memory_is_stranded_only_if_no_known_share_fits_it() {
     let base = || Cluster::new().with(node("a-1", "x", 1, 80)).ask("ml/a", mib(61_440, 1));
     let small = base().ask("ml/b", whole(1)).ask("ml/c", fraction("0.25", 1));
     assert_eq!(json(&small)["summary"]["fragmentationRatio"], 0.0, "c has filled it");
@@ -142,7 +142,18 @@ fn running_pods_outside_the_workload_hold_cards_but_are_not_listed() {
     let json = json(&cluster);
     assert_eq!(json["pods"], serde_json::json!([]));
     assert_eq!(json["nodes"][0]["cards"][0]["shares"][0]["pod"], "ml/old");
-    assert_eq!(json["summary"]["fragmentationRatio"], 0.5, "no share pod is in the workload");
+    assert_eq!(json["summary"]["fragmentationRatio"], 0.0, "another like it would still fit");
+}
+
+#[test]
+fn a_workload_without_shares_strands_nothing_that_running_pods_could_use() {
+    let mut cluster = Cluster::new()
+        .with(node("a-1", "x", 2, 80))
+        .add(bound(pod("ml/old", fraction("0.75", 1)), "a-1"))
+        .add(bound(pod("ml/small", fraction("0.1", 1)), "a-1"));
+    cluster.pods.clear();
+    let cluster = cluster.ask("ml/train", whole(1));
+    assert_eq!(json(&cluster)["summary"]["fragmentationRatio"], 0.0);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! One card: a vessel that its shares fill from the bottom.
 
-use super::palette::{EDGE, EMPTY, INK, MUTED, Palette};
-use super::xml::{escape, fit};
-use crate::bar::degree;
+use super::label::Type;
+use super::palette::{EDGE, EMPTY, INK, LINE as DARK, MUTED, Palette, WARN};
+use super::xml::escape;
+use crate::bar::{OVERBOOKED, degree};
 use crate::cards::{CardUse, CardUseState, ShareUse};
 use crate::wording::Names;
 use divvy_ledger::Bytes;
@@ -15,8 +16,9 @@ pub(super) const HEAD: f64 = 18.0;
 const LINE: f64 = 14.0;
 const FONT: f64 = 11.0;
 /// A band less high than this has no text in it, only a tooltip.
-const THINNEST: f64 = 9.5;
-const BOLD: &str = " font-weight=\"600\"";
+const THINNEST: f64 = 13.0;
+/// The second outline of a card that is held whole.
+const INSET: f64 = 4.5;
 
 /// What all cards of a picture have in common.
 pub(super) struct Look<'s> {
@@ -30,14 +32,18 @@ impl Look<'_> {
     pub(super) fn card(&self, out: &mut String, card: &CardUse<'_>, x: f64, y: f64) {
         let width = self.width;
         let _ = writeln!(out, "<g transform=\"translate({x:.1} {:.1})\">", y + HEAD);
+        let degree = degree(card);
+        let (colour, degree) = match card.overbooked {
+            true => (WARN, "overbooked"),
+            false => (MUTED, degree.trim()),
+        };
         let _ = writeln!(
             out,
             "<text x=\"2\" y=\"-6\" font-size=\"{FONT}\" fill=\"{MUTED}\">{}</text>\
-             <text x=\"{:.1}\" y=\"-6\" font-size=\"{FONT}\" fill=\"{MUTED}\" \
-             text-anchor=\"end\">{}</text>",
+             <text x=\"{:.1}\" y=\"-6\" font-size=\"{FONT}\" fill=\"{colour}\" \
+             text-anchor=\"end\">{degree}</text>",
             card.index,
             width - 2.0,
-            degree(card).trim()
         );
         out.push_str("<g clip-path=\"url(#card)\">\n");
         let _ = writeln!(out, "<rect width=\"{width:.1}\" height=\"{HEIGHT}\" fill=\"{EMPTY}\"/>");
@@ -49,17 +55,32 @@ impl Look<'_> {
         }
         self.free(out, card, top.max(0.0));
         out.push_str("</g>\n");
-        let dashes = match card.state {
-            CardUseState::Free => " stroke-dasharray=\"4 3\"",
-            CardUseState::Whole | CardUseState::Shared => "",
+        self.outline(out, card);
+        out.push_str("</g>\n");
+    }
+
+    /// Dashed if it is free, double if it is held whole, strong if it takes nobody new.
+    fn outline(&self, out: &mut String, card: &CardUse<'_>) {
+        let mut line = |inset: f64, radius: u32, colour: &str, style: &str| {
+            let _ = writeln!(
+                out,
+                "<rect x=\"{inset}\" y=\"{inset}\" width=\"{:.1}\" height=\"{:.1}\" \
+                 rx=\"{radius}\" fill=\"none\" stroke=\"{colour}\"{style}/>",
+                self.width - 2.0 * inset,
+                HEIGHT - 2.0 * inset
+            );
         };
-        let _ = writeln!(
-            out,
-            "<rect x=\"0.5\" y=\"0.5\" width=\"{:.1}\" height=\"{:.1}\" rx=\"8\" fill=\"none\" \
-             stroke=\"{EDGE}\"{dashes}/></g>",
-            width - 1.0,
-            HEIGHT - 1.0
-        );
+        match card.state {
+            CardUseState::Free => line(0.5, 8, EDGE, " stroke-dasharray=\"4 3\""),
+            CardUseState::Shared => line(0.5, 8, EDGE, ""),
+            CardUseState::Whole => {
+                line(0.5, 8, DARK, "");
+                line(INSET, 5, DARK, "");
+            }
+        }
+        if card.overbooked {
+            line(1.0, 8, WARN, " stroke-width=\"2\"");
+        }
     }
 
     fn height(&self, card: &CardUse<'_>, bytes: u64) -> f64 {
@@ -89,27 +110,33 @@ impl Look<'_> {
             card.index,
             self.width
         );
-        let name = self.names.of(share.pod);
+        // Where the name that tells namespaces apart has no place, the tooltip still has it.
+        let (name, short) = (self.names.of(share.pod), Names::Short.of(share.pod));
+        let names = [&*name, &*short];
         let middle = top + height / 2.0;
         if height >= 2.0 * LINE + 2.0 {
-            self.text(out, &name, FONT, middle - 3.0, INK, BOLD);
-            self.text(out, &amount, FONT, middle + 11.0, INK, "");
+            self.text(out, &names, Type::bold(FONT), middle - 3.0, INK);
+            self.text(out, &[&amount], Type::plain(FONT), middle + 11.0, INK);
         } else if height >= THINNEST {
-            let font = (height - 2.0).min(FONT);
-            self.text(out, &name, font, middle + font * 0.36, INK, BOLD);
+            // With room for what hangs below the line: the lowest band ends where the card does.
+            let size = (height - 3.5).min(FONT);
+            self.text(out, &names, Type::bold(size), middle + size * 0.36, INK);
         }
         out.push_str("</g>\n");
     }
 
-    /// What is left on top. Hatched if it is of no use to this workload.
+    /// What is left on top. Hatched if it is of no use to anybody.
     fn free(&self, out: &mut String, card: &CardUse<'_>, height: f64) {
         let free = card.free();
         if free.raw() == 0 {
             return;
         }
         let stranded = card.stranded.raw() > 0;
-        let what =
-            if stranded { "free, too little for any share of this workload" } else { "free" };
+        let what = match (card.overbooked, stranded) {
+            (true, _) => format!("free, {OVERBOOKED}"),
+            (false, true) => "free, too little for any known share".to_owned(),
+            (false, false) => "free".to_owned(),
+        };
         let fill = if stranded { "url(#hatch)" } else { EMPTY };
         let _ = writeln!(
             out,
@@ -122,19 +149,24 @@ impl Look<'_> {
                 CardUseState::Free => "free".to_owned(),
                 CardUseState::Whole | CardUseState::Shared => format!("{free} free"),
             };
-            self.text(out, &text, FONT, height / 2.0 + 4.0, MUTED, "");
+            self.text(out, &[&text], Type::plain(FONT), height / 2.0 + 4.0, MUTED);
         }
         out.push_str("</g>\n");
     }
 
-    fn text(&self, out: &mut String, text: &str, font: f64, y: f64, colour: &str, style: &str) {
+    /// The first of the texts that fits on the card, in the middle; nothing if none does.
+    fn text(&self, out: &mut String, texts: &[&str], font: Type, y: f64, colour: &str) {
+        let text = font.first_that_fits(texts, self.width - 2.0 * INSET - 4.0);
+        if text.is_empty() {
+            return;
+        }
+        let weight = if font.bold { " font-weight=\"600\"" } else { "" };
         let _ = writeln!(
             out,
-            "<text x=\"{:.1}\" y=\"{y:.1}\" font-size=\"{font:.1}\" fill=\"{colour}\" \
-             text-anchor=\"middle\"{style}>{}</text>",
+            "<text x=\"{:.1}\" y=\"{y:.1}\" font-size=\"{:.1}\" fill=\"{colour}\" \
+             text-anchor=\"middle\"{weight}>{text}</text>",
             self.width / 2.0,
-            // Bold letters are a tenth wider.
-            fit(text, self.width - 8.0, if style == BOLD { font * 1.1 } else { font })
+            font.size
         );
     }
 }

@@ -105,3 +105,32 @@ fn many_nodes_are_cut_short_with_a_note() {
 fn the_same_input_gives_the_same_picture() {
     assert_eq!(svg(&zoo()), svg(&zoo()));
 }
+
+#[test]
+fn neighbours_on_a_node_never_have_the_same_colour() {
+    let mut cluster = Cluster::new().with(node("a-1", "x", 8, 80)).with(node("a-2", "x", 8, 80));
+    for i in 0..40 {
+        let on = ["a-1", "a-2"][i % 2];
+        cluster = cluster.add(bound(pod(&format!("ml/p-{i}"), fraction("0.3", 1)), on));
+    }
+    let sim = simulation(&cluster.scheduler, &cluster.pods);
+    let palette = Palette::of(&sim);
+    for node in &sim.nodes {
+        for pair in node.cards.windows(2) {
+            let shares = pair.iter().flat_map(|card| &card.shares);
+            let mut colours: Vec<_> = shares.map(|share| palette.colour(share.pod)).collect();
+            let all = colours.len();
+            colours.sort_unstable();
+            colours.dedup();
+            assert_eq!(colours.len(), all, "cards {} and {}", pair[0].index, pair[1].index);
+        }
+    }
+}
+
+#[test]
+fn a_card_that_is_claimed_twice_is_marked_and_in_the_legend() {
+    let marked = svg(&Cluster::overbooked());
+    assert_balanced(&marked);
+    assert_eq!(marked.matches(">overbooked</text>").count(), 2);
+    assert!(!svg(&Cluster::example()).contains("overbooked"));
+}

@@ -18,21 +18,6 @@ pub(super) fn escape(text: &str) -> String {
     out
 }
 
-/// As much of a text as fits into so many pixels, escaped. Fonts differ, so this is careful.
-pub(super) fn fit(text: &str, pixels: f64, font_size: f64) -> String {
-    let room = (pixels / (font_size * 0.57)).floor().max(0.0) as usize;
-    if text.chars().count() <= room {
-        return escape(text);
-    }
-    match room {
-        0 | 1 => String::new(),
-        room => {
-            let start: String = text.chars().take(room - 1).collect();
-            format!("{}…", escape(start.trim_end_matches(['-', '.', ' '])))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,13 +28,5 @@ mod tests {
             escape("<a b='1' c=\"2\">&\x1b\u{0}"),
             "&lt;a b=&#39;1&#39; c=&quot;2&quot;&gt;&amp;\u{fffd}\u{fffd}"
         );
-    }
-
-    #[test]
-    fn text_that_does_not_fit_is_cut() {
-        assert_eq!(fit("notebook-a", 100.0, 11.0), "notebook-a");
-        assert_eq!(fit("notebook-a", 40.0, 11.0), "noteb…");
-        assert_eq!(fit("<<<<<<<<", 26.0, 11.0), "&lt;&lt;&lt;…");
-        assert_eq!(fit("notebook-a", 5.0, 11.0), "");
     }
 }

@@ -7,9 +7,12 @@ use crate::options::TextOptions;
 use crate::paint::{Painter, Tint};
 use crate::stranded::ShareSizes;
 use crate::table::{Cell, Table};
-use crate::wording::amount_of;
 use divvy_engine::Scheduler;
 use serde::Serialize;
+use std::fmt::Write;
+
+/// For names of pods in one row.
+const ROOM_FOR_PODS: usize = 60;
 
 /// Who holds every card.
 #[derive(Clone, Debug, Serialize)]
@@ -33,50 +36,78 @@ pub struct TopCard<'a> {
     /// The card.
     #[serde(flatten)]
     pub card: CardUse<'a>,
+    /// Whether a bound pod claims more of it than there is: then it takes nobody new.
+    pub overbooked: bool,
 }
 
 /// Who holds every card.
 pub fn top_cards(scheduler: &Scheduler) -> TopCards<'_> {
-    let mut sizes = ShareSizes::default();
+    let mut sizes = ShareSizes::held(scheduler);
     let nodes = scheduler.nodes().filter_map(|(_, id)| NodeCards::of(scheduler, id, &mut sizes));
     let items = nodes.flat_map(|NodeCards { name, model, cards }| {
-        cards.into_iter().map(move |card| TopCard { node: name, model, card })
+        cards.into_iter().map(move |card| {
+            let overbooked = card.overbooked;
+            TopCard { node: name, model, card, overbooked }
+        })
     });
     TopCards { api_version: API_VERSION, kind: "TopCards", items: items.collect() }
 }
 
-/// The cards as a table; wide names the pods.
+/// The cards as a table; wide has exact bytes and cuts no list of pods.
 pub fn top_cards_text(cards: &TopCards<'_>, options: TextOptions) -> String {
     let mut header = vec!["NODE", "CARD", "MODEL", "STATE", "SHARES", "USED", "FREE"];
-    header.extend(options.wide.then_some("PODS"));
+    header.extend(options.wide.then_some("USED-BYTES"));
+    header.push("PODS");
     let mut table = Table::new(&header);
-    for TopCard { node, model, card } in &cards.items {
+    for TopCard { node, model, card, .. } in &cards.items {
         let shares = match card.state {
             CardUseState::Shared => card.shares.len().to_string(),
             CardUseState::Free | CardUseState::Whole => "-".to_owned(),
-        };
-        let tint = match card.state {
-            CardUseState::Free => Tint::Faint,
-            CardUseState::Whole => Tint::Share(0),
-            CardUseState::Shared => Tint::Share(1),
         };
         let mut row = vec![
             (*node).into(),
             card.index.to_string().into(),
             model.map_or_else(|| "-".to_owned(), short_model).into(),
-            Cell::tinted(card.state.as_str(), tint),
+            state(card),
             shares.into(),
-            amount_of(card.used, card.capacity).into(),
-            card.free().number().into(),
+            card.used.cell_of(card.capacity).into(),
+            card.free().cell().into(),
         ];
         if options.wide {
-            let pods: Vec<String> = card.shares.iter().map(|s| s.pod.to_string()).collect();
-            row.push(if pods.is_empty() { "-".into() } else { pods.join(",").into() });
+            let bytes = card.used.bytes().map(|bytes| bytes.to_string());
+            row.push(bytes.unwrap_or_else(|| "-".to_owned()).into());
         }
+        row.push(pods(card, if options.wide { usize::MAX } else { ROOM_FOR_PODS }).into());
         table.push(row);
     }
     if table.is_empty() {
         return "The cluster has no cards.\n".to_owned();
     }
     table.render(Painter::new(options.colour))
+}
+
+fn state(card: &CardUse<'_>) -> Cell {
+    match card.state {
+        _ if card.overbooked => Cell::tinted("overbooked", Tint::Bad),
+        state @ CardUseState::Free => Cell::tinted(state.as_str(), Tint::Faint),
+        state @ CardUseState::Whole => Cell::tinted(state.as_str(), Tint::Share(0)),
+        state @ CardUseState::Shared => Cell::tinted(state.as_str(), Tint::Share(1)),
+    }
+}
+
+/// `ml/a,ml/b,+3`: as many names as there is room for, at least one, and how many are left out.
+fn pods(card: &CardUse<'_>, room: usize) -> String {
+    let mut out = String::new();
+    for (i, share) in card.shares.iter().enumerate() {
+        let name = share.pod.to_string();
+        if i > 0 && out.len() + 1 + name.len() > room {
+            let _ = write!(out, ",+{}", card.shares.len() - i);
+            break;
+        }
+        if i > 0 {
+            out.push(',');
+        }
+        out.push_str(&name);
+    }
+    if out.is_empty() { "-".to_owned() } else { out }
 }

@@ -5,12 +5,12 @@ use crate::amount::Amount;
 use crate::cards::{CardUseState, NodeCards, replicas};
 use crate::model::short_model;
 use crate::options::TextOptions;
-use crate::paint::Painter;
+use crate::paint::{Painter, Tint};
 use crate::stranded::ShareSizes;
-use crate::table::Table;
-use crate::wording::used_of;
-use divvy_engine::Scheduler;
-use divvy_ledger::{Bytes, MilliCpu, NodeId};
+use crate::table::{Cell, Table};
+use crate::wording::{gib_of, used_of};
+use divvy_engine::{Scheduler, Taint};
+use divvy_ledger::{MilliCpu, NodeId};
 use serde::Serialize;
 
 /// What is in use on every node.
@@ -63,6 +63,10 @@ pub struct TopNode<'a> {
     pub pods: u32,
     /// Pod slots.
     pub pod_slots: u32,
+    /// Whether it is cordoned.
+    pub unschedulable: bool,
+    /// Its taints, `key=value:Effect`.
+    pub taints: Vec<String>,
 }
 
 /// GPUs that are only counted.
@@ -76,13 +80,20 @@ pub struct Replicas {
 
 /// What is in use on every node.
 pub fn top_nodes(scheduler: &Scheduler) -> TopNodes<'_> {
-    let items = scheduler.nodes().filter_map(|(_, id)| top_node(scheduler, id)).collect();
+    let mut sizes = ShareSizes::held(scheduler);
+    let items = scheduler.nodes().filter_map(|(_, id)| top_node(scheduler, id, &mut sizes));
+    let items = items.collect();
     TopNodes { api_version: API_VERSION, kind: "TopNodes", items }
 }
 
-fn top_node(scheduler: &Scheduler, id: NodeId) -> Option<TopNode<'_>> {
+fn top_node<'a>(
+    scheduler: &'a Scheduler,
+    id: NodeId,
+    sizes: &mut ShareSizes,
+) -> Option<TopNode<'a>> {
     let node = scheduler.ledger().node(id)?;
-    let view = NodeCards::of(scheduler, id, &mut ShareSizes::default())?;
+    let facts = scheduler.facts(id)?;
+    let view = NodeCards::of(scheduler, id, sizes)?;
     let in_state = |state| view.cards.iter().filter(|c| c.state == state).count();
     let shared = view.cards.iter().filter(|c| c.state == CardUseState::Shared);
     let (size, known) = (node.card_size(), node.knows_card_memory());
@@ -108,41 +119,66 @@ fn top_node(scheduler: &Scheduler, id: NodeId) -> Option<TopNode<'_>> {
         memory_used_bytes: memory.0,
         pods,
         pod_slots: node.capacity().pods,
+        unschedulable: facts.unschedulable,
+        taints: facts.taints.iter().map(taint).collect(),
     })
 }
 
-/// The nodes as a table. Replicas have a column if there are any.
+/// The nodes as a table. Replicas have a column if there are any; wide has what keeps pods off.
 pub fn top_nodes_text(nodes: &TopNodes<'_>, options: TextOptions) -> String {
     let replicas = nodes.items.iter().any(|node| node.replicas.is_some());
     let mut header = vec!["NODE", "MODEL", "CARDS", "WHOLE", "SHARED", "SHARES"];
     header.extend(replicas.then_some("REPLICAS"));
     header.extend(["GPU-MEM", "FREE-SHARE", "CPU", "MEMORY", "PODS"]);
+    if options.wide {
+        header.extend(["STATUS", "TAINTS"]);
+    }
     let mut table = Table::new(&header);
-    let dash = || "-".to_owned();
     for node in &nodes.items {
-        let on_cards = |text: String| if node.cards > 0 { text } else { dash() };
-        let gib = |bytes| Bytes(bytes).gib();
-        let mut row = vec![
-            node.name.into(),
-            node.model.map_or_else(dash, short_model).into(),
-            on_cards(used_of(node.cards_in_use, node.cards)).into(),
-            on_cards(node.whole.to_string()).into(),
-            on_cards(node.shared.to_string()).into(),
-            on_cards(node.shares.to_string()).into(),
-        ];
+        let mut row = on_cards(node);
         if replicas {
             row.push(node.replicas.map_or_else(dash, |r| used_of(r.taken, r.total)).into());
         }
         let memory = node.gpu_memory_used_bytes.zip(node.gpu_memory_bytes);
-        row.push(memory.map_or_else(dash, |(used, all)| used_of(gib(used), gib(all))).into());
-        row.push(node.largest_free_share_bytes.map_or_else(dash, Amount::number).into());
+        row.push(memory.map_or_else(dash, |(used, all)| gib_of(used, all)).into());
+        row.push(node.largest_free_share_bytes.map_or_else(dash, Amount::cell).into());
         row.push(used_of(MilliCpu(node.cpu_used_milli), MilliCpu(node.cpu_milli)).into());
-        row.push(used_of(gib(node.memory_used_bytes), gib(node.memory_bytes)).into());
+        row.push(gib_of(node.memory_used_bytes, node.memory_bytes).into());
         row.push(used_of(node.pods, node.pod_slots).into());
+        if options.wide {
+            row.push(match node.unschedulable {
+                true => Cell::tinted("cordoned", Tint::Waiting),
+                false => "schedulable".into(),
+            });
+            let taints = node.taints.join(",");
+            row.push(if taints.is_empty() { dash() } else { taints }.into());
+        }
         table.push(row);
     }
     if table.is_empty() {
         return "The cluster has no nodes.\n".to_owned();
     }
     table.render(Painter::new(options.colour))
+}
+
+fn on_cards(node: &TopNode<'_>) -> Vec<Cell> {
+    let on_cards = |text: String| if node.cards > 0 { text } else { dash() };
+    vec![
+        node.name.into(),
+        node.model.map_or_else(dash, short_model).into(),
+        on_cards(used_of(node.cards_in_use, node.cards)).into(),
+        on_cards(node.whole.to_string()).into(),
+        on_cards(node.shared.to_string()).into(),
+        on_cards(node.shares.to_string()).into(),
+    ]
+}
+
+fn dash() -> String {
+    "-".to_owned()
+}
+
+/// `key=value:Effect`, as kubectl writes it.
+fn taint(Taint { key, value, effect }: &Taint) -> String {
+    let equals = if value.is_empty() { "" } else { "=" };
+    format!("{key}{equals}{value}:{}", effect.as_str())
 }

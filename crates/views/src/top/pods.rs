@@ -6,7 +6,7 @@ use crate::cards::{CardGrant, grants};
 use crate::options::TextOptions;
 use crate::paint::Painter;
 use crate::table::Table;
-use crate::wording::{asked, ranges};
+use crate::wording::ranges;
 use divvy_engine::{PodKey, Scheduler};
 use divvy_ledger::{Bytes, Holding, MilliCpu, Request};
 use serde::Serialize;
@@ -75,22 +75,31 @@ fn top_pod<'a>(scheduler: &'a Scheduler, key: &'a PodKey, holding: &Holding) -> 
     }
 }
 
-/// The pods that hold GPUs as a table; wide shows all pods.
+/// The pods that hold GPUs as a table; wide shows all pods, and what part of a card each has.
 pub fn top_pods_text(pods: &TopPods<'_>, options: TextOptions) -> String {
-    let mut table =
-        Table::new(&["NAMESPACE", "NAME", "NODE", "CARD", "ASKED", "GPU-MEM", "CPU", "MEMORY"]);
+    let mut header = vec!["NAMESPACE", "NAME", "NODE", "CARD", "ASKED", "GPU-MEM", "CPU", "MEMORY"];
+    if options.wide {
+        header.extend(["OF-CARD", "GPU-BYTES"]);
+    }
+    let mut table = Table::new(&header);
     let shown = pods.items.iter().filter(|pod| options.wide || pod.request != Request::None);
     for pod in shown {
-        table.push(vec![
+        let mut row = vec![
             pod.namespace.into(),
             pod.name.into(),
             pod.node.unwrap_or("-").into(),
             ranges(pod.cards.iter().map(|c| c.index)).into(),
-            asked(Some(pod.request), &pod.cards).into(),
+            asked(pod.request).into(),
             gpu_memory(pod).into(),
             MilliCpu(pod.cpu_milli).to_string().into(),
-            Bytes(pod.memory_bytes).gib().into(),
-        ]);
+            memory(pod.memory_bytes).into(),
+        ];
+        if options.wide {
+            let part = pod.cards.first().map(|card| card.bytes.of_card());
+            let bytes = pod.gpu_memory_bytes.map(|bytes| bytes.to_string());
+            row.extend([part, bytes].map(|text| text.unwrap_or_else(|| "-".to_owned()).into()));
+        }
+        table.push(row);
     }
     if table.is_empty() {
         let what = if options.wide { "anything" } else { "a GPU" };
@@ -99,9 +108,21 @@ pub fn top_pods_text(pods: &TopPods<'_>, options: TextOptions) -> String {
     table.render(Painter::new(options.colour))
 }
 
-/// In GiB, or in parts of a card where that is all that is known.
+/// As the pod wrote it, without spaces: `4GPUs`, `0.25`, `2x60000MiB`.
+fn asked(request: Request) -> String {
+    match request {
+        Request::None => "-".to_owned(),
+        request => request.to_string().replace(' ', ""),
+    }
+}
+
+/// On all its cards together; in parts of a card where that is all that is known.
 fn gpu_memory(pod: &TopPod<'_>) -> String {
     let Some(first) = pod.cards.first() else { return "-".to_owned() };
     let sum = pod.cards.iter().fold(0u64, |sum, card| sum.saturating_add(card.bytes.raw()));
-    Amount::number(first.bytes.with(Bytes(sum)))
+    first.bytes.with(Bytes(sum)).cell()
+}
+
+fn memory(bytes: u64) -> String {
+    Amount::new(Bytes(bytes), Bytes(bytes), true).cell()
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::options::TextOptions;
-use crate::testing::{Cluster, bound, node, pod, whole};
+use crate::testing::{Cluster, bound, fraction, mib, node, pod, tainted, whole};
 use divvy_engine::NodeRecord;
 use divvy_ledger::Gpus;
 
@@ -18,12 +18,12 @@ fn cluster() -> Cluster {
 #[test]
 fn nodes_show_cards_memory_and_the_largest_free_share() {
     insta::assert_snapshot!(top_nodes_text(&top_nodes(&cluster().scheduler), PLAIN), @"
-    NODE    MODEL      CARDS  WHOLE  SHARED  SHARES  GPU-MEM      FREE-SHARE  CPU     MEMORY      PODS
-    a100-1  A100-80GB  5/8    4      1       3       399.0/640.0  80.0        6/64    16.0/256.0  4/110
-    a100-2  A100-80GB  0/8    0      0       0       0.0/640.0    80.0        0/64    0.0/256.0   0/110
-    cpu-1   -          -      -      -       -       -            -           1.5/64  4.0/256.0   1/110
-    t4-1    T4         0/2    0      0       0       0.0/30.0     15.0        0/64    0.0/256.0   0/110
-    t4-2    T4         0/1    0      0       0       -            1           0/64    0.0/256.0   0/110
+    NODE    MODEL      CARDS  WHOLE  SHARED  SHARES  GPU-MEM        FREE-SHARE  CPU     MEMORY        PODS
+    a100-1  A100-80GB  5/8    4      1       3       399.0/640.0Gi  80.0Gi      6/64    16.0/256.0Gi  4/110
+    a100-2  A100-80GB  0/8    0      0       0       0.0/640.0Gi    80.0Gi      0/64    0.0/256.0Gi   0/110
+    cpu-1   -          -      -      -       -       -              -           1.5/64  4.0/256.0Gi   1/110
+    t4-1    T4         0/2    0      0       0       0.0/30.0Gi     15.0Gi      0/64    0.0/256.0Gi   0/110
+    t4-2    T4         0/1    0      0       0       -              1card       0/64    0.0/256.0Gi   0/110
     ");
 }
 
@@ -33,36 +33,96 @@ fn replicas_have_a_column_where_there_are_any() {
         NodeRecord { gpus: Gpus::Replicas { count: 32 }, ..node("r-1", "Tesla-T4", 2, 15) };
     let cluster = Cluster::new().with(replicas).add(bound(pod("ml/many", whole(12)), "r-1"));
     insta::assert_snapshot!(top_nodes_text(&top_nodes(&cluster.scheduler), PLAIN), @"
-    NODE  MODEL  CARDS  WHOLE  SHARED  SHARES  REPLICAS  GPU-MEM  FREE-SHARE  CPU     MEMORY     PODS
-    r-1   T4     -      -      -       -       12/32     -        -           1.5/64  4.0/256.0  1/110
+    NODE  MODEL  CARDS  WHOLE  SHARED  SHARES  REPLICAS  GPU-MEM  FREE-SHARE  CPU     MEMORY       PODS
+    r-1   T4     -      -      -       -       12/32     -        -           1.5/64  4.0/256.0Gi  1/110
     ");
     insta::assert_snapshot!(top_pods_text(&top_pods(&cluster.scheduler), PLAIN), @"
-    NAMESPACE  NAME  NODE  CARD  ASKED    GPU-MEM  CPU  MEMORY
-    ml         many  r-1   -     12 GPUs  -        1.5  4.0
+    NAMESPACE  NAME  NODE  CARD  ASKED   GPU-MEM  CPU  MEMORY
+    ml         many  r-1   -     12GPUs  -        1.5  4.0Gi
     ");
 }
 
 #[test]
-fn cards_show_their_state_and_wide_their_pods() {
+fn cards_show_their_state_and_their_pods() {
     let cluster = cluster();
     let cards = top_cards(&cluster.scheduler);
-    let text = top_cards_text(&cards, WIDE);
+    let text = top_cards_text(&cards, PLAIN);
     let lines = text.lines().filter(|l| !l.starts_with("a100-2"));
     insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @"
-    NODE    CARD  MODEL      STATE   SHARES  USED       FREE  PODS
-    a100-1  0     A100-80GB  whole   -       80.0/80.0  0.0   ml/train-7
-    a100-1  1     A100-80GB  whole   -       80.0/80.0  0.0   ml/train-7
-    a100-1  2     A100-80GB  whole   -       80.0/80.0  0.0   ml/train-7
-    a100-1  3     A100-80GB  whole   -       80.0/80.0  0.0   ml/train-7
-    a100-1  4     A100-80GB  shared  3       79.0/80.0  0.9   ml/notebook-a,ml/notebook-b,ml/triton-0
-    a100-1  5     A100-80GB  free    -       0.0/80.0   80.0  -
-    a100-1  6     A100-80GB  free    -       0.0/80.0   80.0  -
-    a100-1  7     A100-80GB  free    -       0.0/80.0   80.0  -
-    t4-1    0     T4         free    -       0.0/15.0   15.0  -
-    t4-1    1     T4         free    -       0.0/15.0   15.0  -
-    t4-2    0     T4         free    -       0/1        1     -
+    NODE    CARD  MODEL      STATE   SHARES  USED         FREE    PODS
+    a100-1  0     A100-80GB  whole   -       80.0/80.0Gi  0       ml/train-7
+    a100-1  1     A100-80GB  whole   -       80.0/80.0Gi  0       ml/train-7
+    a100-1  2     A100-80GB  whole   -       80.0/80.0Gi  0       ml/train-7
+    a100-1  3     A100-80GB  whole   -       80.0/80.0Gi  0       ml/train-7
+    a100-1  4     A100-80GB  shared  3       79.0/80.0Gi  0.9Gi   ml/notebook-a,ml/notebook-b,ml/triton-0
+    a100-1  5     A100-80GB  free    -       0.0/80.0Gi   80.0Gi  -
+    a100-1  6     A100-80GB  free    -       0.0/80.0Gi   80.0Gi  -
+    a100-1  7     A100-80GB  free    -       0.0/80.0Gi   80.0Gi  -
+    t4-1    0     T4         free    -       0.0/15.0Gi   15.0Gi  -
+    t4-1    1     T4         free    -       0.0/15.0Gi   15.0Gi  -
+    t4-2    0     T4         free    -       0/1card      1card   -
     ");
-    assert!(!top_cards_text(&cards, PLAIN).contains("PODS"));
+    let wide = top_cards_text(&cards, WIDE);
+    assert!(
+        wide.starts_with("NODE") && wide.contains("USED-BYTES") && wide.contains("84892712960")
+    );
+}
+
+#[test]
+fn a_long_list_of_pods_is_cut_and_counted_unless_wide() {
+    let mut cluster = Cluster::new().with(node("a-1", "x", 1, 80));
+    for i in 0..9 {
+        cluster = cluster.ask(&format!("ml/notebook-{i}"), fraction("0.1", 1));
+    }
+    let cards = top_cards(&cluster.scheduler);
+    insta::assert_snapshot!(top_cards_text(&cards, PLAIN), @"
+    NODE  CARD  MODEL  STATE   SHARES  USED         FREE   PODS
+    a-1   0     x      shared  9       72.0/80.0Gi  8.0Gi  ml/notebook-0,ml/notebook-1,ml/notebook-2,ml/notebook-3,+5
+    ");
+    assert!(top_cards_text(&cards, WIDE).contains("ml/notebook-7,ml/notebook-8"));
+}
+
+#[test]
+fn a_card_that_is_claimed_twice_is_overbooked_and_its_json_state_stays() {
+    let cluster = Cluster::overbooked();
+    let cards = top_cards(&cluster.scheduler);
+    insta::assert_snapshot!(top_cards_text(&cards, PLAIN), @"
+    NODE  CARD  MODEL  STATE       SHARES  USED         FREE    PODS
+    a-1   0     x      overbooked  1       60.0/80.0Gi  20.0Gi  ml/first
+    a-1   1     x      free        -       0.0/80.0Gi   80.0Gi  -
+    ");
+    let json = serde_json::to_value(&cards.items[0]).unwrap();
+    assert_eq!((&json["state"], &json["overbooked"]), (&"shared".into(), &true.into()));
+}
+
+#[test]
+fn wide_shows_what_keeps_pods_off_a_node() {
+    let mut closed = tainted(node("a-1", "x", 1, 80), "gpu", "maintenance");
+    closed.facts.unschedulable = true;
+    let cluster = Cluster::new().with(closed).with(tainted(node("a-2", "x", 1, 80), "spot", ""));
+    insta::assert_snapshot!(top_nodes_text(&top_nodes(&cluster.scheduler), WIDE), @"
+    NODE  MODEL  CARDS  WHOLE  SHARED  SHARES  GPU-MEM     FREE-SHARE  CPU   MEMORY       PODS   STATUS       TAINTS
+    a-1   x      0/1    0      0       0       0.0/80.0Gi  80.0Gi      0/64  0.0/256.0Gi  0/110  cordoned     gpu=maintenance:NoSchedule
+    a-2   x      0/1    0      0       0       0.0/80.0Gi  80.0Gi      0/64  0.0/256.0Gi  0/110  schedulable  spot:NoSchedule
+    ");
+}
+
+#[test]
+fn no_cell_has_a_space_in_it() {
+    let cluster = cluster().ask("ml/two", mib(60, 2)).ask("ml/t4", fraction("0.5", 1));
+    let scheduler = &cluster.scheduler;
+    for options in [PLAIN, WIDE] {
+        for text in [
+            top_nodes_text(&top_nodes(scheduler), options),
+            top_cards_text(&top_cards(scheduler), options),
+            top_pods_text(&top_pods(scheduler), options),
+        ] {
+            let columns = text.lines().next().unwrap().split_whitespace().count();
+            for line in text.lines() {
+                assert_eq!(line.split_whitespace().count(), columns, "{line}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -70,13 +130,20 @@ fn pods_without_gpus_are_only_shown_wide() {
     let cluster = cluster();
     let pods = top_pods(&cluster.scheduler);
     insta::assert_snapshot!(top_pods_text(&pods, PLAIN), @"
-    NAMESPACE  NAME        NODE    CARD  ASKED            GPU-MEM  CPU  MEMORY
-    ml         notebook-a  a100-1  4     0.25 (20.0 GiB)  20.0     1.5  4.0
-    ml         notebook-b  a100-1  4     0.25 (20.0 GiB)  20.0     1.5  4.0
-    ml         train-7     a100-1  0-3   4 GPUs           320.0    1.5  4.0
-    ml         triton-0    a100-1  4     40000 MiB        39.0     1.5  4.0
+    NAMESPACE  NAME        NODE    CARD  ASKED     GPU-MEM  CPU  MEMORY
+    ml         notebook-a  a100-1  4     0.25      20.0Gi   1.5  4.0Gi
+    ml         notebook-b  a100-1  4     0.25      20.0Gi   1.5  4.0Gi
+    ml         train-7     a100-1  0-3   4GPUs     320.0Gi  1.5  4.0Gi
+    ml         triton-0    a100-1  4     40000MiB  39.0Gi   1.5  4.0Gi
     ");
-    assert!(top_pods_text(&pods, WIDE).contains("web"));
+    insta::assert_snapshot!(top_pods_text(&pods, WIDE), @"
+    NAMESPACE  NAME        NODE    CARD  ASKED     GPU-MEM  CPU  MEMORY  OF-CARD  GPU-BYTES
+    ml         notebook-a  a100-1  4     0.25      20.0Gi   1.5  4.0Gi   0.25     21474836480
+    ml         notebook-b  a100-1  4     0.25      20.0Gi   1.5  4.0Gi   0.25     21474836480
+    ml         train-7     a100-1  0-3   4GPUs     320.0Gi  1.5  4.0Gi   1        343597383680
+    ml         triton-0    a100-1  4     40000MiB  39.0Gi   1.5  4.0Gi   0.48     41943040000
+    ml         web         cpu-1   -     -         -        1.5  4.0Gi   -        -
+    ");
 }
 
 #[test]
@@ -91,9 +158,9 @@ fn nothing_is_said_in_words() {
 fn the_json_keeps_the_full_model_and_exact_numbers() {
     let cluster = Cluster::example();
     let nodes = serde_json::to_string(&top_nodes(&cluster.scheduler).items[0]).unwrap();
-    insta::assert_snapshot!(nodes, @r#"{"name":"a100-1","model":"NVIDIA-A100-SXM4-80GB","cards":8,"cardsInUse":5,"whole":4,"shared":1,"shares":3,"gpuMemoryBytes":687194767360,"gpuMemoryUsedBytes":428490096640,"largestFreeShareBytes":85899345920,"replicas":null,"cpuMilli":64000,"cpuUsedMilli":6000,"memoryBytes":274877906944,"memoryUsedBytes":17179869184,"pods":4,"podSlots":110}"#);
+    insta::assert_snapshot!(nodes, @r#"{"name":"a100-1","model":"NVIDIA-A100-SXM4-80GB","cards":8,"cardsInUse":5,"whole":4,"shared":1,"shares":3,"gpuMemoryBytes":687194767360,"gpuMemoryUsedBytes":428490096640,"largestFreeShareBytes":85899345920,"replicas":null,"cpuMilli":64000,"cpuUsedMilli":6000,"memoryBytes":274877906944,"memoryUsedBytes":17179869184,"pods":4,"podSlots":110,"unschedulable":false,"taints":[]}"#);
     let cards = serde_json::to_string(&top_cards(&cluster.scheduler).items[4]).unwrap();
-    insta::assert_snapshot!(cards, @r#"{"node":"a100-1","model":"NVIDIA-A100-SXM4-80GB","index":4,"state":"shared","capacityBytes":85899345920,"usedBytes":84892712960,"shares":[{"pod":"ml/notebook-a","bytes":21474836480},{"pod":"ml/notebook-b","bytes":21474836480},{"pod":"ml/triton-0","bytes":41943040000}]}"#);
+    insta::assert_snapshot!(cards, @r#"{"node":"a100-1","model":"NVIDIA-A100-SXM4-80GB","index":4,"state":"shared","capacityBytes":85899345920,"usedBytes":84892712960,"shares":[{"pod":"ml/notebook-a","bytes":21474836480},{"pod":"ml/notebook-b","bytes":21474836480},{"pod":"ml/triton-0","bytes":41943040000}],"overbooked":false}"#);
     let pods = serde_json::to_string(&top_pods(&cluster.scheduler).items[0]).unwrap();
     insta::assert_snapshot!(pods, @r#"{"namespace":"ml","name":"notebook-a","node":"a100-1","cards":[{"index":4,"bytes":21474836480}],"replicas":0,"asked":"0.25","gpuMemoryBytes":21474836480,"cpuMilli":1500,"memoryBytes":4294967296}"#);
 }

@@ -2,7 +2,7 @@
 //! first; where it stands behind the fields, these wait for it as untyped values.
 
 use super::lenient::{Key, integer, list};
-use super::{Metadata, NodeManifest, PodManifest, Status, Texts, WorkloadManifest};
+use super::{Metadata, NodeManifest, PodManifest, Status, WorkloadManifest};
 use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 use std::fmt;
@@ -36,8 +36,6 @@ pub enum Content {
         /// Whether it is that of pods that name no class.
         global_default: bool,
     },
-    /// The data of a ConfigMap.
-    ConfigMap(Texts),
     /// Objects.
     List(Vec<Object>),
     /// A kind that divvy does not read.
@@ -56,8 +54,6 @@ pub enum Kind {
     Workload,
     /// PriorityClass.
     PriorityClass,
-    /// ConfigMap.
-    ConfigMap,
     /// Any kind that ends in `List`.
     List,
 }
@@ -69,7 +65,6 @@ impl Kind {
         let (found, group) = match kind {
             "Pod" => (Self::Pod, ""),
             "Node" => (Self::Node, ""),
-            "ConfigMap" => (Self::ConfigMap, ""),
             "ReplicationController" => (Self::Workload, ""),
             "Deployment" | "StatefulSet" | "ReplicaSet" | "DaemonSet" => (Self::Workload, "apps"),
             "Job" => (Self::Workload, "batch"),
@@ -83,7 +78,7 @@ impl Kind {
 }
 
 /// The fields that mean something else in every kind.
-const FIELDS: [&str; 6] = ["spec", "status", "value", "globalDefault", "items", "data"];
+const FIELDS: [&str; 5] = ["spec", "status", "value", "globalDefault", "items"];
 
 /// Those fields, as far as they were read.
 #[derive(Default)]
@@ -94,7 +89,6 @@ struct Fields {
     status: Option<Status>,
     value: Option<i32>,
     global_default: bool,
-    data: Texts,
     items: Vec<Object>,
 }
 
@@ -113,7 +107,6 @@ impl Fields {
             (Some(Kind::PriorityClass), "globalDefault") => {
                 self.global_default = super::lenient::boolean(value)?;
             }
-            (Some(Kind::ConfigMap), "data") => self.data = Texts::deserialize(value)?,
             (Some(Kind::List), "items") => self.items = list(value)?,
             _ => {
                 IgnoredAny::deserialize(value)?;
@@ -136,7 +129,6 @@ impl Fields {
                 value: self.value.unwrap_or_default(),
                 global_default: self.global_default,
             },
-            Some(Kind::ConfigMap) => Content::ConfigMap(self.data),
             Some(Kind::List) => Content::List(self.items),
             None => Content::Other,
         }

@@ -1,0 +1,96 @@
+//! What goes into the scheduler and what comes out of it.
+
+use crate::record::{NodeRecord, PodKey, PodRecord};
+use divvy_ledger::{CardShares, HoldError, Request};
+use std::sync::Arc;
+
+/// Something that happened in the cluster.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A node is new or has changed.
+    Node(Box<NodeRecord>),
+    /// A node is gone; what pods hold there stays theirs until they are gone too.
+    NodeGone(String),
+    /// A pod is new or has changed.
+    Pod(Box<PodRecord>),
+    /// A pod is gone, or has ended.
+    PodGone(PodKey),
+}
+
+/// Something in an event that could not be entered as it was given. The rest of it was.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// A pod is bound to a node that is not known.
+    #[error("pod {pod} is bound to node {node}, which is not in the cluster: it holds nothing")]
+    UnknownNode {
+        /// The pod.
+        pod: PodKey,
+        /// The node it names.
+        node: String,
+    },
+    /// A bound pod's cards contradict what is known.
+    #[error("pod {pod} on {node}: {why}; it is counted without a card")]
+    Cards {
+        /// The pod.
+        pod: PodKey,
+        /// Its node.
+        node: String,
+        /// What is wrong.
+        why: HoldError,
+    },
+    /// A bound pod holds cards, but there is no room for them.
+    #[error(
+        "pod {pod} on {node} asks {request}, but no such cards are free; it is counted without"
+    )]
+    NoRoom {
+        /// The pod.
+        pod: PodKey,
+        /// Its node.
+        node: String,
+        /// What it asks.
+        request: Request,
+    },
+    /// A bound pod's request is wrong.
+    #[error("pod {pod} on {node}: {why}")]
+    Invalid {
+        /// The pod.
+        pod: PodKey,
+        /// Its node.
+        node: String,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// What one pass decided, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// The effects, in the order they were decided.
+    pub effects: Vec<PlanEffect>,
+}
+
+/// One decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PlanEffect {
+    /// Bind a pod. The ledger holds it already.
+    Bind {
+        /// The pod.
+        pod: PodKey,
+        /// Where it goes.
+        placement: Placement,
+    },
+    /// Say that a pod waits; [`Scheduler::standing`] says why.
+    Report {
+        /// The pod.
+        pod: PodKey,
+    },
+}
+
+/// Node and cards of one pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// The node's name.
+    pub node: Arc<str>,
+    /// The cards; empty for pods without GPUs and on nodes with replicas.
+    pub cards: CardShares,
+}

@@ -1,0 +1,189 @@
+//! Pods that are bound already: they hold what they hold, in whatever order the events come.
+//!
+//! A pod whose record names its cards holds those. A pod that holds cards that nobody named (a
+//! whole-GPU pod, or a share without a record) is loose: it is given cards by the usual rules, and
+//! moves aside when a record claims one of them. What cannot be entered yet, because the node is
+//! not known or does not show its cards, is kept and entered when the node changes or something
+//! there is freed.
+
+use super::{Scheduler, share_on};
+use crate::cards;
+use crate::config::Strategy;
+use crate::event::Problem;
+use crate::pods::State;
+use crate::record::{Bound, BoundCards, PodRecord, PodSpec};
+use crate::score::Strategies;
+use divvy_ledger::{
+    Card, CardShare, CardShares, CardState, Gpus, Holding, Node, NodeId, PodId, Portion, Request,
+};
+use std::sync::Arc;
+
+impl Scheduler {
+    /// Enters a bound pod that is in `pods` but holds nothing.
+    pub(super) fn hold_bound(&mut self, id: PodId, record: PodRecord) -> Result<(), Problem> {
+        let Some(bound) = record.bound.clone() else { return Ok(()) };
+        let invalid = record.invalid.clone();
+        let key = record.key.clone();
+        self.try_hold(id, record, &bound);
+        if self.unsettled.contains_key(&key)
+            && let Some(node) = self.world.ledger.find(&bound.node)
+        {
+            self.settle(node);
+        }
+        if let Some((_, problem)) = self.unsettled.get(&key) {
+            return Err(problem.clone());
+        }
+        invalid.map_or(Ok(()), |why| Err(Problem::Invalid { pod: key, node: bound.node, why }))
+    }
+
+    /// Enters a bound pod if that is possible now, else keeps its record. Its CPU and the rest
+    /// are entered in any case.
+    fn try_hold(&mut self, id: PodId, record: PodRecord, bound: &Bound) {
+        let (pod, node) = (record.key.clone(), bound.node.clone());
+        let Some(target) = self.world.ledger.find(&node) else {
+            self.unsettled.insert(pod.clone(), (record, Problem::UnknownNode { pod, node }));
+            return;
+        };
+        let needs = Arc::new(self.needs(&record.spec));
+        let by = Strategies::new(&self.world.config, record.spec.strategy).card;
+        let cards = match &bound.cards {
+            BoundCards::Recorded(cards) => {
+                Some(self.as_recorded(target, record.spec.request, cards))
+            }
+            BoundCards::Nothing => Some(CardShares::new()),
+            BoundCards::Choose => self.choose_for_bound(target, record.spec.request, by),
+        };
+        let held = match &cards {
+            Some(cards) => self
+                .world
+                .ledger
+                .hold(id, target, &needs, cards)
+                .map_err(|why| Problem::Cards { pod: pod.clone(), node: node.clone(), why }),
+            None => {
+                let request = record.spec.request;
+                Err(Problem::NoRoom { pod: pod.clone(), node: node.clone(), request })
+            }
+        };
+        if let Some(pod) = self.pods.get_mut(id) {
+            pod.state = State::Held;
+            pod.loose = bound.cards == BoundCards::Choose;
+        }
+        if let Err(problem) = held {
+            let plain = self.world.ledger.hold(id, target, &needs, &[]);
+            debug_assert!(plain.is_ok(), "a node always takes a pod without cards");
+            if let BoundCards::Recorded(cards) = &bound.cards {
+                self.world.ledger.dispute(target, cards.iter().map(|c| c.index));
+            }
+            self.unsettled.insert(pod, (record, problem));
+        }
+    }
+
+    /// Enters what waits for this node: recorded cards first, with loose pods moved aside.
+    pub(super) fn settle(&mut self, node: NodeId) {
+        let Some(name) = self.world.ledger.node(node).map(|n| n.name().clone()) else { return };
+        self.world.ledger.end_disputes(node);
+        let here = |record: &PodRecord| record.bound.as_ref().is_some_and(|b| *b.node == *name);
+        let mut waiting: Vec<PodRecord> =
+            self.unsettled.values().map(|(r, _)| r).filter(|r| here(r)).cloned().collect();
+        waiting.sort_by_key(|r| {
+            let is_loose = r.bound.as_ref().is_some_and(|b| b.cards == BoundCards::Choose);
+            (is_loose, r.created, r.key.clone())
+        });
+        for record in waiting {
+            let Some(id) = self.pods.find(&record.key) else { continue };
+            let Some(bound) = record.bound.clone() else { continue };
+            self.unsettled.remove(&record.key);
+            self.world.ledger.release(id);
+            let moved = match &bound.cards {
+                BoundCards::Recorded(cards) => self.move_aside(node, cards),
+                BoundCards::Choose | BoundCards::Nothing => Vec::new(),
+            };
+            self.try_hold(id, record, &bound);
+            for (pod, held) in moved {
+                self.hold_again(pod, &held);
+            }
+        }
+    }
+
+    /// Takes loose pods off cards that a record claims.
+    fn move_aside(&mut self, node: NodeId, claimed: &[CardShare]) -> Vec<(PodId, Holding)> {
+        let cards = self.world.ledger.node(node).map_or(&[][..], Node::cards);
+        let mut holders: Vec<PodId> = Vec::new();
+        for card in claimed.iter().filter_map(|c| cards.get(c.index as usize)) {
+            match card.state() {
+                CardState::Free => {}
+                CardState::Whole(pod) => holders.push(*pod),
+                CardState::Shared(shares) => holders.extend(shares.iter().map(|s| s.pod)),
+            }
+        }
+        holders.retain(|pod| self.pods.get(*pod).is_some_and(|p| p.loose));
+        holders.sort_unstable();
+        holders.dedup();
+        let release = |pod: PodId| Some((pod, self.world.ledger.release(pod)?));
+        holders.into_iter().filter_map(release).collect()
+    }
+
+    /// Enters a loose pod that was moved aside: where it was, or elsewhere on its node.
+    fn hold_again(&mut self, id: PodId, held: &Holding) {
+        let Holding { node, needs, cards, .. } = held;
+        if self.world.ledger.hold(id, *node, needs, cards).is_ok() {
+            return;
+        }
+        let (Some(pod), Some(target)) = (self.pods.get(id), self.world.ledger.node(*node)) else {
+            return;
+        };
+        let names = needs.extended.iter();
+        let record = PodRecord {
+            key: pod.key.clone(),
+            uid: pod.uid.clone(),
+            priority: pod.priority,
+            created: pod.created,
+            spec: PodSpec {
+                cpu: needs.cpu,
+                memory: needs.memory,
+                ephemeral: needs.ephemeral,
+                extended: names
+                    .map(|(r, n)| (self.world.ledger.resource_name(*r).to_owned(), *n))
+                    .collect(),
+                request: needs.request,
+                ..PodSpec::default()
+            },
+            invalid: None,
+            bound: Some(Bound { node: target.name().to_string(), cards: BoundCards::Choose }),
+        };
+        if let Some(bound) = record.bound.clone() {
+            self.try_hold(id, record, &bound);
+        }
+    }
+
+    /// The recorded cards. A fraction is what it is of the card as it is now: its bytes may have
+    /// been written when the card's memory was not known, or known differently.
+    fn as_recorded(&self, node: NodeId, request: Request, cards: &[CardShare]) -> CardShares {
+        let held = self.world.ledger.node(node).map_or(&[][..], Node::cards);
+        let now = |card: &CardShare| match request {
+            Request::Share { portion: portion @ Portion::Fraction(_), .. } => {
+                let capacity = held.get(card.index as usize).map(Card::capacity);
+                CardShare { bytes: capacity.map_or(card.bytes, |c| portion.of(c)), ..*card }
+            }
+            _ => *card,
+        };
+        cards.iter().map(now).collect()
+    }
+
+    /// Cards for a pod that is bound already. CPU and the rest are not asked: it runs.
+    fn choose_for_bound(&self, node: NodeId, request: Request, by: Strategy) -> Option<CardShares> {
+        let node = self.world.ledger.node(node)?;
+        let needs_bytes = matches!(request, Request::Share { portion: Portion::Memory(_), .. });
+        if needs_bytes && !node.knows_card_memory() {
+            return None;
+        }
+        let wanted = match request {
+            Request::None => 0,
+            Request::Whole(_) if matches!(node.capacity().gpus, Gpus::Replicas { .. }) => 0,
+            Request::Whole(n) => n,
+            Request::Share { cards, .. } => cards,
+        };
+        let cards = cards::choose(node, request, share_on(node, request), by);
+        (cards.len() == wanted as usize).then_some(cards)
+    }
+}

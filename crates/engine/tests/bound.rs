@@ -1,0 +1,229 @@
+//! Pods that are bound already: nothing is booked twice, in whatever order the news comes.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+use common::*;
+use divvy_engine::*;
+use divvy_ledger::*;
+use proptest::prelude::{ProptestConfig, prop, prop_assert_eq, proptest};
+use proptest::strategy::Strategy as _;
+
+fn send(s: &mut Scheduler, record: PodRecord) -> Result<(), Problem> {
+    s.apply(Event::Pod(Box::new(record)))
+}
+
+fn bound(name: &str, spec: PodSpec, node: &str, cards: BoundCards) -> PodRecord {
+    PodRecord { bound: Some(Bound { node: node.into(), cards }), ..pod(name, spec) }
+}
+
+fn recorded(cards: &[(u32, u64)]) -> BoundCards {
+    let share = |(index, bytes): &(u32, u64)| CardShare { index: *index, bytes: Bytes(*bytes) };
+    BoundCards::Recorded(cards.iter().map(share).collect())
+}
+
+fn set(s: &mut Scheduler, record: NodeRecord) {
+    s.apply(Event::Node(Box::new(record))).unwrap();
+}
+
+#[test]
+fn a_late_word_of_an_unbound_pod_does_not_undo_its_placement() {
+    let mut s = cluster(Config::default(), [node("a", cards(1, 80))]);
+    assert_eq!(place(&mut s, "p", whole(1)), "p a 0");
+    send(&mut s, pod("p", whole(1))).unwrap();
+    send(&mut s, PodRecord { priority: 9, ..pod("q", whole(1)) }).unwrap();
+    assert_eq!(pass(&mut s), ["q waits"]);
+    let again = PodRecord { uid: "another".into(), ..pod("p", whole(1)) };
+    send(&mut s, again).unwrap();
+    assert_eq!(pass(&mut s), ["q a 0", "p waits"], "a pod of the same name is another pod");
+}
+
+#[test]
+fn an_echo_of_a_waiting_pod_is_not_reported_again() {
+    let mut s = cluster(Config::default(), [node("a", Gpus::None)]);
+    assert_eq!(place(&mut s, "p", whole(1)), "p waits");
+    send(&mut s, pod("p", whole(1))).unwrap();
+    assert_eq!(pass(&mut s), [""; 0]);
+}
+
+#[test]
+fn a_pod_that_is_known_before_its_node_holds_its_card_once_the_node_comes() {
+    let mut s = Scheduler::new(Config::default());
+    let record = bound("p", fraction("0.9"), "n", recorded(&[(0, 72 * GIB)]));
+    assert!(matches!(send(&mut s, record), Err(Problem::UnknownNode { .. })));
+    set(&mut s, node("n", cards(1, 80)));
+    assert_eq!(place(&mut s, "q", fraction("0.9")), "q waits");
+    gone(&mut s, "p");
+    assert_eq!(pass(&mut s), ["q n 0"]);
+}
+
+#[test]
+fn a_record_is_entered_when_the_node_shows_its_cards_again() {
+    let off = Gpus::Cards { count: 2, usable: 0, memory: Some(Bytes(80 * GIB)) };
+    for (before, spec, held) in [
+        (Gpus::None, fraction("0.9"), recorded(&[(0, 72 * GIB)])),
+        (off, whole(2), BoundCards::Choose),
+    ] {
+        let mut s = cluster(Config::default(), [node("n", before)]);
+        assert!(send(&mut s, bound("p", spec, "n", held)).is_err());
+        set(&mut s, node("n", cards(2, 80)));
+        assert_eq!(place(&mut s, "x", whole(2)), "x waits");
+    }
+}
+
+#[test]
+fn a_pod_without_a_record_moves_aside_for_one_that_has() {
+    let mut s = cluster(Config::default(), [node("n", cards(2, 80))]);
+    send(&mut s, bound("w", whole(1), "n", BoundCards::Choose)).unwrap();
+    send(&mut s, bound("p", fraction("0.5"), "n", recorded(&[(0, 40 * GIB)]))).unwrap();
+    let card = |name: &str| s.holding(&PodKey::new("ml", name)).unwrap().cards[0].index;
+    assert_eq!((card("p"), card("w")), (0, 1));
+}
+
+#[test]
+fn a_card_that_is_claimed_twice_takes_nobody_new_until_that_is_settled() {
+    let mut s = cluster(Config::default(), [node("n", cards(1, 80))]);
+    send(&mut s, bound("a", fraction("0.5"), "n", recorded(&[(0, 0)]))).unwrap();
+    assert!(send(&mut s, bound("b", fraction("0.6"), "n", recorded(&[(0, 0)]))).is_err());
+    assert_eq!(place(&mut s, "c", fraction("0.1")), "c waits");
+    gone(&mut s, "a");
+    assert_eq!(pass(&mut s), ["c n 0"], "b holds its 0.6 now, and 0.1 fits beside it");
+    assert_eq!(place(&mut s, "d", fraction("0.4")), "d waits");
+}
+
+#[test]
+fn what_is_held_counts_when_cards_become_replicas_and_back() {
+    let mut s = cluster(Config::default(), [node("n", Gpus::Replicas { count: 4 })]);
+    place(&mut s, "w", whole(4));
+    set(&mut s, node("n", cards(4, 80)));
+    assert_eq!(place(&mut s, "x", whole(4)), "x waits");
+    let mut s = cluster(Config::default(), [node("n", cards(4, 80))]);
+    place(&mut s, "w", whole(4));
+    set(&mut s, node("n", Gpus::Replicas { count: 4 }));
+    assert_eq!(place(&mut s, "x", whole(4)), "x waits");
+}
+
+#[test]
+fn cards_that_are_gone_are_forgotten_once_nobody_holds_them() {
+    let mut s = cluster(Config::default(), [node("a", cards(8, 80)), node("b", cards(3, 80))]);
+    place(&mut s, "w", whole(8));
+    set(&mut s, node("a", cards(2, 80)));
+    gone(&mut s, "w");
+    let fresh = cluster(Config::default(), [node("a", cards(2, 80)), node("b", cards(3, 80))]);
+    assert_eq!(s.scan(&whole(1)), fresh.scan(&whole(1)));
+}
+
+#[test]
+fn an_unhealthy_card_is_not_given_away() {
+    let three_of_four = Gpus::Cards { count: 4, usable: 3, memory: Some(Bytes(80 * GIB)) };
+    let mut s = cluster(Config::default(), [node("n", three_of_four)]);
+    assert_eq!(place(&mut s, "a", whole(2)), "a n 0,1");
+    assert_eq!(place(&mut s, "b", fraction("0.5")), "b n 2");
+    assert_eq!(place(&mut s, "c", whole(1)), "c waits");
+    assert_eq!(place(&mut s, "d", fraction("0.6")), "d waits");
+    let why = "1 x 3 of 4 cards allocatable (is the device plugin running?)";
+    assert_eq!(reasons(&s, "d"), [why], "the fourth is free, but not handed out");
+    assert_eq!(place(&mut s, "e", fraction("0.5")), "e n 2");
+}
+
+#[test]
+fn a_fraction_recorded_on_a_card_of_unknown_memory_outlives_the_label() {
+    let unknown = Gpus::Cards { count: 1, usable: 1, memory: None };
+    let mut s = cluster(Config::default(), [node("n", unknown)]);
+    place(&mut s, "p", fraction("0.5"));
+    let written = s.holding(&PodKey::new("ml", "p")).unwrap().cards.to_vec();
+    let mut s = cluster(Config::default(), [node("n", cards(1, 80))]);
+    send(&mut s, bound("p", fraction("0.5"), "n", BoundCards::Recorded(written))).unwrap();
+    assert_eq!(s.holding(&PodKey::new("ml", "p")).unwrap().cards[0].bytes, Bytes(40 * GIB));
+}
+
+#[test]
+fn a_share_that_opens_a_card_wakes_those_that_can_join_it() {
+    let two = Gpus::Cards { count: 2, usable: 1, memory: Some(Bytes(80 * GIB)) };
+    let mut s = cluster(Config::default(), [node("n", two)]);
+    place(&mut s, "w", whole(1));
+    assert_eq!(place(&mut s, "q", fraction("0.3")), "q waits");
+    send(&mut s, bound("r", fraction("0.5"), "n", recorded(&[(1, 40 * GIB)]))).unwrap();
+    assert_eq!(pass(&mut s), ["q n 1"]);
+}
+
+#[test]
+fn a_bound_pod_whose_needs_changed_is_entered_anew() {
+    let mut s = cluster(Config::default(), [node("n", Gpus::None)]);
+    send(&mut s, bound("p", cpu(1_000), "n", BoundCards::Nothing)).unwrap();
+    send(&mut s, bound("p", cpu(60_000), "n", BoundCards::Nothing)).unwrap();
+    assert_eq!(place(&mut s, "q", cpu(10_000)), "q waits", "resized in place");
+}
+
+#[test]
+fn the_largest_free_share_is_the_largest_in_the_unit_that_was_asked() {
+    let both = [node("big", cards(1, 80)), node("small", cards(1, 15))];
+    let mut s = cluster(Config::default(), both);
+    send(&mut s, bound("a", memory(69 * 1024), "big", recorded(&[(0, 69 * GIB)]))).unwrap();
+    send(&mut s, bound("b", memory(5 * 1024), "small", recorded(&[(0, 5 * GIB)]))).unwrap();
+    place(&mut s, "p", memory(12 * 1024));
+    assert_eq!(reasons(&s, "p"), ["2 x largest free share 11.0 GiB < 12.0 GiB asked"]);
+    place(&mut s, "q", fraction("0.7"));
+    assert_eq!(reasons(&s, "q"), ["2 x largest free share 0.666 < 0.7 asked"]);
+}
+
+#[test]
+fn the_nearest_fit_promises_only_what_holds() {
+    let mut s = cluster(Config::default(), [node("n", cards(1, 80))]);
+    place(&mut s, "a", fraction("0.9"));
+    place(&mut s, "q", fraction("0.5"));
+    let near = waiting(&s, "q").nearest.unwrap();
+    assert_eq!(near.holders, [(PodKey::new("ml", "a"), Bytes(80 * GIB / 10 * 9))]);
+    place(&mut s, "c", cpu(64_000));
+    place(&mut s, "r", PodSpec { cpu: MilliCpu(1000), ..fraction("0.5") });
+    assert_eq!(waiting(&s, "r").nearest.unwrap().holders, [], "it would lack CPU still");
+}
+
+/// Two nodes and their pods, as the API would tell them.
+fn told() -> Vec<Event> {
+    let mut events: Vec<Event> =
+        ["a", "b"].map(|n| Event::Node(Box::new(node(n, cards(4, 80))))).into();
+    let pods = [
+        bound("r1", fraction("0.5"), "a", recorded(&[(0, 40 * GIB)])),
+        bound("r2", fraction("0.5"), "a", recorded(&[(0, 40 * GIB)])),
+        bound("r3", fractions("0.25", 2), "a", recorded(&[(1, 20 * GIB), (2, 20 * GIB)])),
+        bound("r4", memory(30_000), "b", recorded(&[(3, 30_000 << 20)])),
+        bound("w1", whole(1), "a", BoundCards::Choose),
+        bound("w2", whole(2), "b", BoundCards::Choose),
+        bound("c1", cpu(9_000), "b", BoundCards::Nothing),
+    ];
+    events.extend(pods.map(|p| Event::Pod(Box::new(p))));
+    events
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// However the news is shuffled and repeated, the same is held in the end.
+    #[test]
+    fn news_in_any_order_and_twice_gives_the_same_ledger(
+        order in prop::collection::vec(0usize..9, 0..30).prop_map(|mut extra| {
+            extra.extend(0..9);
+            extra
+        }).prop_shuffle(),
+    ) {
+        let all = told();
+        let mut straight = Scheduler::new(Config::default());
+        for event in &all {
+            straight.apply(event.clone()).unwrap();
+        }
+        let mut shuffled = Scheduler::new(Config::default());
+        for at in order {
+            let _ = shuffled.apply(all[at].clone());
+        }
+        let held = |s: &Scheduler| -> Vec<String> {
+            s.holders().iter().map(|(key, h)| {
+                // Which of several free cards a loose pod has may differ; how many may not.
+                let loose = matches!(h.needs.request, Request::Whole(_));
+                let node = s.ledger().node(h.node).unwrap().name().clone();
+                let cards: Vec<_> = h.cards.iter().map(|c| (c.index, c.bytes)).collect();
+                if loose { format!("{key} {node} {}", cards.len()) } else { format!("{key} {node} {cards:?}") }
+            }).collect()
+        };
+        prop_assert_eq!(held(&straight), held(&shuffled));
+    }
+}

@@ -1,0 +1,92 @@
+//! Text that is known to fit. Which font a reader has is not known, so every width is that of a
+//! wide one (DejaVu Sans), and what might not fit is not drawn.
+
+use super::xml::escape;
+
+/// A name that is cut shorter than this says nothing.
+const SHORTEST: usize = 6;
+
+/// How a text is set.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Type {
+    pub(super) size: f64,
+    pub(super) bold: bool,
+}
+
+impl Type {
+    pub(super) const fn plain(size: f64) -> Self {
+        Self { size, bold: false }
+    }
+
+    pub(super) const fn bold(size: f64) -> Self {
+        Self { size, bold: true }
+    }
+
+    /// The width of a text in pixels, or a little more.
+    pub(super) fn width(self, text: &str) -> f64 {
+        let ems: f64 = text.chars().map(em).sum();
+        ems * self.size * if self.bold { 1.0 } else { 0.91 }
+    }
+
+    /// The text, or as much of its start as fits with an ellipsis.
+    fn cut(self, text: &str, pixels: f64) -> Option<String> {
+        if self.width(text) <= pixels {
+            return Some(text.to_owned());
+        }
+        let mut room = pixels - self.width("…");
+        let start = text.chars().take_while(|c| {
+            room -= self.width(c.encode_utf8(&mut [0; 4]));
+            room >= 0.0
+        });
+        let start: String = start.collect();
+        let start = start.trim_end_matches(['-', '.', '/', ' ']);
+        (start.chars().count() >= SHORTEST).then(|| format!("{start}…"))
+    }
+
+    /// The first of the texts that fits, else the last one cut, else nothing; escaped.
+    pub(super) fn first_that_fits(self, texts: &[&str], pixels: f64) -> String {
+        let whole = texts.iter().find(|text| self.width(text) <= pixels);
+        let text = whole.map(|text| (*text).to_owned());
+        let text = text.or_else(|| self.cut(texts.last()?, pixels));
+        escape(&text.unwrap_or_default())
+    }
+
+    /// As much of a text as fits, escaped.
+    pub(super) fn fit(self, text: &str, pixels: f64) -> String {
+        self.first_that_fits(&[text], pixels)
+    }
+}
+
+/// The width of a bold letter, in parts of the font size.
+const fn em(letter: char) -> f64 {
+    match letter {
+        'i' | 'j' | 'l' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | ' ' => 0.4,
+        'f' | 'r' | 't' | '-' | '/' | '(' | ')' | 'I' | 'J' => 0.5,
+        'm' | 'w' | 'M' | 'W' | '@' | '%' | '…' => 1.1,
+        'a'..='z' | '0'..='9' | '_' => 0.72,
+        ' '..='~' => 0.88,
+        _ => 1.1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_that_does_not_fit_is_cut_or_left_out() {
+        let font = Type::bold(10.0);
+        assert_eq!(font.fit("notebook-a", 100.0), "notebook-a");
+        assert_eq!(font.fit("notebook-a-b", 68.0), "notebook…");
+        assert_eq!(font.fit("notebook-a-b", 40.0), "", "note… could be any of them");
+        assert_eq!(font.fit("<<<<<<<<", 66.0), "&lt;&lt;&lt;&lt;&lt;&lt;…");
+    }
+
+    #[test]
+    fn a_shorter_name_is_taken_before_one_is_cut() {
+        let names = ["default/gpu-sharing", "gpu-sharing"];
+        assert_eq!(Type::bold(10.0).first_that_fits(&names, 200.0), "default/gpu-sharing");
+        assert_eq!(Type::bold(10.0).first_that_fits(&names, 80.0), "gpu-sharing");
+        assert_eq!(Type::bold(10.0).first_that_fits(&names, 66.0), "gpu-shar…");
+    }
+}
