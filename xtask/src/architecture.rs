@@ -7,7 +7,7 @@ use crate::cargo;
 use std::collections::BTreeMap;
 
 /// What each crate may use of the workspace.
-const MAY_USE: [(&str, &[&str]); 8] = [
+const MAY_USE: [(&str, &[&str]); 9] = [
     ("divvy-ledger", &[]),
     ("divvy-engine", &["divvy-ledger"]),
     ("divvy-words", &["divvy-ledger", "divvy-engine"]),
@@ -15,7 +15,8 @@ const MAY_USE: [(&str, &[&str]); 8] = [
     ("divvy-sim", &["divvy-ledger", "divvy-engine", "divvy-words"]),
     ("divvy-bench", &["divvy-ledger", "divvy-engine"]),
     ("divvy", &["divvy-engine", "divvy-sim", "divvy-views", "divvy-words"]),
-    ("xtask", &[]),
+    ("divvy-testbed", &[]),
+    ("xtask", &["divvy-testbed"]),
 ];
 
 /// Outside crates of the two that decide: data structures and error texts, nothing that knows of

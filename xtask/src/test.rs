@@ -10,12 +10,13 @@ use std::time::Instant;
 /// A part of the tests and how to run it.
 type Step = (&'static str, fn(&'static str) -> anyhow::Result<Part>);
 
-const STEPS: [Step; 5] = [
+const STEPS: [Step; 6] = [
     ("format", |name| check(name, cargo(&["fmt", "--all", "--check"]))),
     ("lint", |name| {
         let lint = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
         check(name, cargo(&lint))
     }),
+    ("testbed", testbed),
     ("unit", unit),
     ("main job", main_job),
     ("supply", supply),
@@ -38,6 +39,15 @@ pub fn run() -> anyhow::Result<()> {
 
 fn check(name: &'static str, mut command: Command) -> anyhow::Result<Part> {
     Ok(Part::check(name, command.status()?.success()))
+}
+
+/// The programs that tests with a real API server need; they find them in the cache.
+fn testbed(name: &'static str) -> anyhow::Result<Part> {
+    let built = divvy_testbed::Programs::build(&mut |line| println!("{line}"));
+    Ok(match built {
+        Ok(_) => Part::check(name, true),
+        Err(why) => Part::skip(name, &why.to_string()),
+    })
 }
 
 /// All tests of the workspace, shown as they run and counted.

@@ -1,0 +1,63 @@
+//! A real Kubernetes control plane for tests and for play.
+//!
+//! ```text
+//!   testbed/*/go.mod (exact pins) ─► Programs::build ─► cache, keyed by the pins
+//!                                                         │
+//!                     ControlPlane::start ─► etcd ─► kube-apiserver [─► controller-manager, kwok]
+//!                                                         │ free loopback ports, random token
+//!                                                         ▼
+//!                                                    kubeconfig, logs; killed on drop
+//! ```
+//!
+//! Nothing here knows divvy. What a machine lacks is an [`Unavailable`] with the reason, so that a
+//! test that needs it can say that it was skipped and why.
+
+mod control_plane;
+mod key;
+mod process;
+mod programs;
+
+pub use control_plane::ControlPlane;
+pub use process::Process;
+pub use programs::{Program, Programs};
+
+/// Why there is no testbed on this machine.
+#[derive(Debug, thiserror::Error)]
+pub enum Unavailable {
+    /// Go is not installed.
+    #[error("Go is not installed (`go version` failed: {0}); install Go 1.26 or newer")]
+    NoGo(String),
+    /// The programs could not be built.
+    #[error("`go build` of {what} failed, see {log}")]
+    Build {
+        /// Which module.
+        what: String,
+        /// Where the output is.
+        log: String,
+    },
+    /// A program did not start.
+    #[error("{program} did not become ready in {seconds} s: {why}; its log is {log}")]
+    NotReady {
+        /// Which.
+        program: String,
+        /// How long it was waited for.
+        seconds: u64,
+        /// What the last try said.
+        why: String,
+        /// Where its output is.
+        log: String,
+    },
+    /// Something with files or processes.
+    #[error("{what}: {error}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        error: std::io::Error,
+    },
+}
+
+pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Unavailable {
+    let what = what.into();
+    move |error| Unavailable::Io { what, error }
+}

@@ -1,0 +1,188 @@
+//! The programs of the control plane, built once per set of pins.
+
+use crate::{Unavailable, io};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A Go module of `testbed/` and what is built from it.
+struct Module {
+    folder: &'static str,
+    packages: &'static [&'static str],
+    flags: &'static [&'static str],
+    /// What a cold build takes on two cores, in minutes: said to whoever waits.
+    minutes: u32,
+}
+
+/// Without these the server says that it is v0.0.0-master, and clients believe it.
+const VERSION: &str = "-s -w -X k8s.io/component-base/version.gitVersion=v1.37.0 \
+     -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37";
+
+const MODULES: [Module; 3] = [
+    Module { folder: "etcd", packages: &["."], flags: &["-ldflags=-s -w"], minutes: 1 },
+    Module {
+        folder: "kubernetes",
+        packages: &[
+            "k8s.io/kubernetes/cmd/kube-apiserver",
+            "k8s.io/kubernetes/cmd/kube-controller-manager",
+            "k8s.io/kubernetes/cmd/kube-scheduler",
+            "k8s.io/kubernetes/cmd/kubectl",
+        ],
+        flags: &["-ldflags", VERSION],
+        minutes: 8,
+    },
+    Module {
+        folder: "kwok",
+        packages: &["sigs.k8s.io/kwok/cmd/kwok"],
+        flags: &["-ldflags=-s -w"],
+        minutes: 2,
+    },
+];
+
+/// One of the programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// The store.
+    Etcd,
+    /// The API.
+    ApiServer,
+    /// Controllers.
+    ControllerManager,
+    /// The scheduler to compare with.
+    Scheduler,
+    /// For people.
+    Kubectl,
+    /// Nodes and pods that only exist in the API.
+    Kwok,
+}
+
+impl Program {
+    /// The name of its file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::ApiServer => "kube-apiserver",
+            Self::ControllerManager => "kube-controller-manager",
+            Self::Scheduler => "kube-scheduler",
+            Self::Kubectl => "kubectl",
+            Self::Kwok => "kwok",
+        }
+    }
+}
+
+/// Where the built programs are.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    folder: PathBuf,
+}
+
+impl Programs {
+    /// The file of a program.
+    pub fn path(&self, program: Program) -> PathBuf {
+        self.folder.join(program.name())
+    }
+
+    /// Builds what is not built yet; a second call with the same pins builds nothing. `say` hears
+    /// what is going on, a line at a time.
+    pub fn build(say: &mut dyn FnMut(&str)) -> Result<Self, Unavailable> {
+        let go = Command::new("go").arg("version").output();
+        let go = go.map_err(|e| Unavailable::NoGo(e.to_string()))?;
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testbed");
+        let folder = cache().join(key(&sources, &go.stdout)?);
+        std::fs::create_dir_all(&folder).map_err(io("cannot make the cache"))?;
+        for module in &MODULES {
+            let done = folder.join(format!("{}.built", module.folder));
+            if done.exists() {
+                continue;
+            }
+            build(module, &sources.join(module.folder), &folder, say)?;
+            std::fs::write(&done, "").map_err(io("cannot write to the cache"))?;
+        }
+        Ok(Self { folder })
+    }
+}
+
+fn build(
+    module: &Module,
+    source: &Path,
+    folder: &Path,
+    say: &mut dyn FnMut(&str),
+) -> Result<(), Unavailable> {
+    let Module { folder: name, packages, flags, minutes } = module;
+    say(&format!("building {name}: about {minutes} min the first time"));
+    let log = folder.join(format!("{name}.log"));
+    let output = std::fs::File::create(&log).map_err(io("cannot write to the cache"))?;
+    let errors = output.try_clone().map_err(io("cannot write to the cache"))?;
+    // A folder to build into, so that a build that is cut off leaves nothing half written.
+    let fresh = folder.join(format!("{name}.{}", std::process::id()));
+    std::fs::create_dir_all(&fresh).map_err(io("cannot write to the cache"))?;
+    let target = if *name == "etcd" { fresh.join("etcd") } else { fresh.join("") };
+    let start = Instant::now();
+    let mut go = Command::new("go")
+        .args(["build", "-mod=readonly", "-o"])
+        .arg(&target)
+        .args(*flags)
+        .args(*packages)
+        .current_dir(source)
+        .env("CGO_ENABLED", "0")
+        .stdout(Stdio::from(output))
+        .stderr(Stdio::from(errors))
+        .spawn()
+        .map_err(io("cannot run go"))?;
+    let mut told = start;
+    let status = loop {
+        if let Some(status) = go.try_wait().map_err(io("cannot wait for go"))? {
+            break status;
+        }
+        if told.elapsed() > Duration::from_secs(30) {
+            told = Instant::now();
+            say(&format!("building {name}: {} s so far", start.elapsed().as_secs()));
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    };
+    if !status.success() {
+        let log = log.display().to_string();
+        return Err(Unavailable::Build { what: (*name).to_owned(), log });
+    }
+    for file in std::fs::read_dir(&fresh).map_err(io("cannot read the cache"))? {
+        let file = file.map_err(io("cannot read the cache"))?;
+        let to = folder.join(file.file_name());
+        std::fs::rename(file.path(), to).map_err(io("cannot write to the cache"))?;
+    }
+    std::fs::remove_dir_all(&fresh).map_err(io("cannot write to the cache"))?;
+    say(&format!("built {name} in {} s", start.elapsed().as_secs()));
+    Ok(())
+}
+
+/// Outside `target/`, so that `cargo clean` does not cost ten minutes.
+fn cache() -> PathBuf {
+    let given = std::env::var_os("DIVVY_TESTBED_CACHE").map(PathBuf::from);
+    given.unwrap_or_else(|| {
+        let base = std::env::var_os("XDG_CACHE_HOME")
+            .map(PathBuf::from)
+            .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
+        base.unwrap_or_else(std::env::temp_dir).join("divvy").join("testbed")
+    })
+}
+
+/// A name for this set of pins, flags and compiler.
+fn key(sources: &Path, go: &[u8]) -> Result<String, Unavailable> {
+    let mut hash = DefaultHasher::new();
+    go.hash(&mut hash);
+    for module in &MODULES {
+        (module.packages, module.flags).hash(&mut hash);
+        let folder = sources.join(module.folder);
+        let mut files: Vec<PathBuf> = std::fs::read_dir(&folder)
+            .map_err(io(format!("cannot read {}", folder.display())))?
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .collect();
+        files.sort();
+        for file in files {
+            let text =
+                std::fs::read(&file).map_err(io(format!("cannot read {}", file.display())))?;
+            (file.file_name(), text).hash(&mut hash);
+        }
+    }
+    Ok(format!("{:016x}", hash.finish()))
+}
