@@ -1,6 +1,7 @@
 //! What the subcommands read: cluster, manifests and settings.
 
 use crate::cli::{ClusterArgs, PlacementArgs, StrategyArg};
+use crate::output;
 use crate::progress::Bar;
 use anyhow::{Context, bail};
 use divvy_engine::{Config, Strategy};
@@ -67,9 +68,10 @@ const MOST_WARNINGS: usize = 20;
 
 fn warn(warnings: &[String]) {
     for warning in warnings.iter().take(MOST_WARNINGS) {
-        eprintln!("warning: {warning}");
+        output::note(&format!("warning: {warning}"));
     }
     if warnings.len() > MOST_WARNINGS {
-        eprintln!("warning: and {} more like these", warnings.len() - MOST_WARNINGS);
+        let more = warnings.len() - MOST_WARNINGS;
+        output::note(&format!("warning: and {more} more like these"));
     }
 }

@@ -32,6 +32,13 @@ pub fn write(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// Says something on standard error, with nothing in it that a terminal would obey. Whoever closed
+/// it does not want to know.
+pub fn note(text: &str) {
+    let lines: Vec<_> = text.lines().map(divvy_views::clean).collect();
+    let _ = writeln!(std::io::stderr(), "{}", lines.join("\n"));
+}
+
 fn text_options(format: Format) -> TextOptions {
     let terminal = std::io::stdout().is_terminal();
     let plain = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty())

@@ -1,5 +1,6 @@
 //! A bar on the terminal for what takes long, and where the time went.
 
+use crate::output::note;
 use divvy_sim::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::sync::Mutex;
@@ -38,9 +39,9 @@ impl Bar {
         let Ok(phases) = self.phases.lock() else { return };
         let ends = phases.iter().skip(1).map(|(_, start)| *start).chain([Instant::now()]);
         for ((phase, start), end) in phases.iter().zip(ends) {
-            eprintln!("{phase:<10} {:>8.3} s", (end - *start).as_secs_f64());
+            note(&format!("{phase:<10} {:>8.3} s", (end - *start).as_secs_f64()));
         }
-        eprintln!("{:<10} {:>8.3} s", "all", self.start.elapsed().as_secs_f64());
+        note(&format!("{:<10} {:>8.3} s", "all", self.start.elapsed().as_secs_f64()));
     }
 }
 

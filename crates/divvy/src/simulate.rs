@@ -40,7 +40,7 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<u8> {
             .map_or_else(|| text.clone(), |line| format!("{}\n{line}\n", text.trim_end()))
     })?;
     if let Some(line) = ignored.filter(|_| matches!(args.output, Format::Json | Format::Yaml)) {
-        eprintln!("{line}");
+        output::note(&line);
     }
     if args.timings {
         bar.print_timings();
@@ -49,7 +49,8 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<u8> {
 }
 
 fn ignored_line(ignored: &BTreeMap<String, usize>) -> Option<String> {
-    let kinds: Vec<String> = ignored.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
+    let kinds: Vec<String> =
+        ignored.iter().map(|(kind, n)| format!("{n} {}", divvy_views::clean(kind))).collect();
     (!kinds.is_empty())
         .then(|| format!("Not placed, as divvy makes no pods of them: {}.", kinds.join(", ")))
 }

@@ -269,3 +269,45 @@ fn a_reader_that_stops_early_is_no_error() {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{}", stderr(&output));
 }
+
+#[test]
+fn an_error_that_nobody_can_read_is_no_crash() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+    let Ok(full) = full else { return };
+    let status = Command::new(env!("CARGO_BIN_EXE_divvy"))
+        .args(["simulate", "-f", "no-such-file.yaml"])
+        .stderr(full)
+        .status()
+        .unwrap();
+    assert_eq!(status.code(), Some(1));
+}
+
+#[test]
+fn nothing_in_a_message_is_obeyed_by_the_terminal() {
+    let pod = "apiVersion: v1\nkind: \"Odd\\e[31m\\u202e\"\nmetadata: {name: p}\n---\n\
+        apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {priorityClassName: \"x\\e[2J\", \
+        containers: [{name: c}]}\n";
+    let output = divvy(&["simulate", "-f", "-"], pod);
+    for text in [stdout(&output), stderr(&output)] {
+        assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
+    }
+    assert!(stderr(&output).contains("priority class x\\u{1b}[2J is not in the input"));
+}
+
+#[test]
+fn text_that_is_not_utf8_is_refused_with_its_line() {
+    let file = std::env::temp_dir().join(format!("divvy-latin1-{}.yaml", std::process::id()));
+    std::fs::write(&file, b"apiVersion: v1\nkind: Pod\nmetadata: {name: caf\xe9}\n").unwrap();
+    let output = divvy(&["simulate", "-f", file.to_str().unwrap()], "");
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(code(&output), 1);
+    assert!(stderr(&output).contains("line 3 is not UTF-8 text"), "{}", stderr(&output));
+}
+
+#[test]
+fn input_that_holds_nothing_is_refused() {
+    for nothing in ["", "---\n", "# only a comment\n", "null\n"] {
+        let output = divvy(&["simulate", "-f", "-"], nothing);
+        assert_eq!(code(&output), 1, "{nothing:?}: {}", stdout(&output));
+    }
+}

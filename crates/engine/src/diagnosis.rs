@@ -9,6 +9,7 @@ use crate::rules::Barred;
 use crate::scheduler::{Scheduler, share_on};
 use crate::shapes::ShapeId;
 use divvy_ledger::{Needs, Request, Shortage};
+use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -82,6 +83,21 @@ impl Scheduler {
         }
     }
 
+    /// Whether a pod that waits would fit somewhere now if it asked for something else.
+    pub fn fits_if(&self, key: &PodKey, change: impl FnOnce(&mut Needs)) -> bool {
+        let Some(shape) = self.shape_of(key) else { return false };
+        let (Some(needs), Some(rules)) = (self.shapes().needs(shape), self.shapes().rules(shape))
+        else {
+            return false;
+        };
+        let mut needs = (**needs).clone();
+        change(&mut needs);
+        self.ledger().alive().any(|(id, node)| {
+            self.facts(id).is_some_and(|facts| rules.judge(node.name(), facts).is_ok())
+                && node.fit(&needs, share_on(node, needs.request)).is_ok()
+        })
+    }
+
     fn diagnose(&self, shape: ShapeId) -> Option<Diagnosis> {
         if self.node_count() == 0 {
             return Some(Diagnosis::of(Reason::NoNodes));
@@ -93,6 +109,7 @@ impl Scheduler {
             return Some(Diagnosis::of(Reason::NoSuchNode(name.into())));
         }
         let mut groups: Vec<Group> = Vec::new();
+        let mut by_kind: FxHashMap<String, usize> = FxHashMap::default();
         let mut nearest: Option<(u64, Nearest)> = None;
         for (name, id) in self.nodes() {
             let (Some(node), Some(facts)) = (self.ledger().node(id), self.facts(id)) else {
@@ -126,8 +143,12 @@ impl Scheduler {
                     self.lacks(needs, shortage)
                 }
             };
-            match groups.iter_mut().position(|g| g.reason.absorb(&reason)) {
-                Some(at) => groups[at].nodes.push(name.clone()),
+            let at = *by_kind.entry(reason.kind()).or_insert(groups.len());
+            match groups.get_mut(at) {
+                Some(group) => {
+                    group.reason.absorb(&reason);
+                    group.nodes.push(name.clone());
+                }
                 None => groups.push(Group { reason, nodes: vec![name.clone()] }),
             }
         }

@@ -1,10 +1,8 @@
 //! The node that comes closest to taking a pod that waits, and who would have to end for it.
 
 use crate::record::PodKey;
-use crate::scheduler::Scheduler;
-use divvy_ledger::{
-    Bytes, Card, CardState, Holding, MilliCpu, Needs, Node, PodId, Share, Shortage,
-};
+use crate::scheduler::{Scheduler, share_on};
+use divvy_ledger::{Bytes, Card, CardState, MilliCpu, Needs, Node, PodId, Share, Shortage};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -99,7 +97,7 @@ impl Scheduler {
             Shortage::PodSlots => (Missing::PodSlot, 1, 1),
             _ => return None,
         };
-        if !self.has_all_but_gpus(node, needs, &holders) {
+        if !self.fits_without(node, needs, &holders) {
             holders.clear();
         }
         let gap = u128::from(lacking) * 1_000_000 / u128::from(asked.max(1));
@@ -108,22 +106,14 @@ impl Scheduler {
         Some((gap, Nearest { node: node.name().clone(), card, missing, holders }))
     }
 
-    /// Whether CPU and the rest would be there too once these pods have ended.
-    fn has_all_but_gpus(&self, node: &Node, needs: &Needs, ended: &[Share]) -> bool {
+    /// Whether the pod would fit once these have ended.
+    fn fits_without(&self, node: &Node, needs: &Needs, ended: &[Share]) -> bool {
         let mut pods: Vec<PodId> = ended.iter().map(|s| s.pod).collect();
         pods.sort_unstable();
         pods.dedup();
-        let held: Vec<&Holding> =
-            pods.iter().filter_map(|pod| self.ledger().holding(*pod)).collect();
-        let with = |free: u64, of: fn(&Needs) -> u64| {
-            held.iter().fold(free, |sum, h| sum.saturating_add(of(&h.needs)))
-        };
-        let room = node.room();
-        with(room.cpu.0, |n| n.cpu.0) >= needs.cpu.0
-            && with(room.memory.0, |n| n.memory.0) >= needs.memory.0
-            && with(room.ephemeral.0, |n| n.ephemeral.0) >= needs.ephemeral.0
-            && (room.pods > 0 || !held.is_empty())
-            && needs.extended.iter().all(|(resource, n)| node.extended(*resource).0 >= *n)
+        let id = self.ledger().find(node.name());
+        let then = id.and_then(|id| self.ledger().node_without(id, &pods));
+        then.is_some_and(|node| node.fit(needs, share_on(&node, needs.request)).is_ok())
     }
 
     fn named(&self, shares: &[Share]) -> Vec<(PodKey, Bytes)> {
@@ -174,7 +164,8 @@ fn fewest(mut shares: Vec<Share>, missing: Bytes) -> Vec<Share> {
 
 /// Who holds the `count` cards of a node that have the fewest holders.
 fn holders_of(node: &Node, count: u32) -> Vec<Share> {
-    let mut held: Vec<Vec<Share>> = node.cards().iter().map(shares_of).collect();
+    let open = node.cards().iter().enumerate().filter(|(index, _)| node.is_open(*index));
+    let mut held: Vec<Vec<Share>> = open.map(|(_, card)| shares_of(card)).collect();
     held.retain(|shares| !shares.is_empty());
     held.sort_by_key(Vec::len);
     held.into_iter().take(count as usize).flatten().collect()

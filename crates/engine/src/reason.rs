@@ -97,58 +97,51 @@ impl Reason {
         (rank, 0)
     }
 
-    /// Joins a reason of the same kind, keeping the best number of both. `false` if they differ
-    /// in more than numbers.
-    pub fn absorb(&mut self, other: &Self) -> bool {
-        let (
-            Self::Lacks { shortage: a, resource, portion },
-            Self::Lacks { shortage: b, resource: r, .. },
-        ) = (&mut *self, other)
-        else {
-            return self == other;
-        };
-        if resource != r {
-            return false;
+    /// What reasons that are told as one have in common: all but the numbers, which
+    /// [`Reason::absorb`] joins.
+    pub(crate) fn kind(&self) -> String {
+        match self {
+            Self::Lacks { shortage, resource, .. } => match shortage {
+                Shortage::CardSize { .. } | Shortage::NotAllocatable { .. } => self.to_string(),
+                _ => format!("{} {}", self.name(), resource.as_deref().unwrap_or_default()),
+            },
+            _ => self.to_string(),
         }
+    }
+
+    /// Joins a reason of the same kind, keeping the best number of both.
+    pub(crate) fn absorb(&mut self, other: &Self) {
+        let (Self::Lacks { shortage: a, portion, .. }, Self::Lacks { shortage: b, .. }) =
+            (&mut *self, other)
+        else {
+            return;
+        };
         match (a, b) {
-            (Shortage::CardSize { card: x, .. }, Shortage::CardSize { card: y, .. }) => x == y,
-            (Shortage::CardCount { cards: x, .. }, Shortage::CardCount { cards: y, .. }) => {
-                keep_larger(x, *y)
-            }
-            (
-                Shortage::NotAllocatable { cards, usable },
-                Shortage::NotAllocatable { cards: c, usable: u },
-            ) => cards == c && usable == u,
-            (Shortage::FreeCards { free: x, .. }, Shortage::FreeCards { free: y, .. }) => {
-                keep_larger(x, *y)
-            }
-            (Shortage::FreeShares { fitting: x, .. }, Shortage::FreeShares { fitting: y, .. }) => {
-                keep_larger(x, *y)
+            (Shortage::CardCount { cards: x, .. }, Shortage::CardCount { cards: y, .. })
+            | (Shortage::FreeCards { free: x, .. }, Shortage::FreeCards { free: y, .. })
+            | (Shortage::FreeShares { fitting: x, .. }, Shortage::FreeShares { fitting: y, .. }) => {
+                keep_larger(x, *y);
             }
             (x @ Shortage::FreeShare { .. }, y @ Shortage::FreeShare { .. }) => {
                 keep_freest(x, *y, *portion);
-                true
             }
             (Shortage::Extended { free: x, .. }, Shortage::Extended { free: y, .. }) => {
-                keep_larger(x, *y)
+                keep_larger(x, *y);
             }
             (Shortage::Cpu { free: x, .. }, Shortage::Cpu { free: y, .. }) => keep_larger(x, *y),
-            (Shortage::Memory { free: x, .. }, Shortage::Memory { free: y, .. }) => {
-                keep_larger(x, *y)
+            (Shortage::Memory { free: x, .. }, Shortage::Memory { free: y, .. })
+            | (Shortage::Ephemeral { free: x, .. }, Shortage::Ephemeral { free: y, .. }) => {
+                keep_larger(x, *y);
             }
-            (Shortage::Ephemeral { free: x, .. }, Shortage::Ephemeral { free: y, .. }) => {
-                keep_larger(x, *y)
-            }
-            (x, y) => x == y,
+            _ => {}
         }
     }
 }
 
-fn keep_larger<T: Ord>(a: &mut T, b: T) -> bool {
+fn keep_larger<T: Ord>(a: &mut T, b: T) {
     if b > *a {
         *a = b;
     }
-    true
 }
 
 /// A fraction asks differently of every card size, so the larger part of its card wins.

@@ -151,6 +151,30 @@ proptest! {
         }
     }
 
+    /// When the holders that the nearest fit names have ended, the pod fits.
+    #[test]
+    fn the_nearest_fit_keeps_its_promise(steps in steps()) {
+        let mut scheduler = Scheduler::new(Config::default());
+        for step in &steps {
+            apply(&mut scheduler, step);
+        }
+        scheduler.pass(usize::MAX);
+        for kind in 0..24 {
+            let name = format!("q{kind:02}");
+            let mut with = scheduler.clone();
+            add(&mut with, &name, spec(kind));
+            with.pass(usize::MAX);
+            let Some(Standing::Waiting(why)) = with.standing(&PodKey::new("ml", &name)) else {
+                continue;
+            };
+            let Some(near) = why.nearest.filter(|n| !n.holders.is_empty()) else { continue };
+            for (holder, _) in &near.holders {
+                with.apply(Event::PodGone(holder.clone())).unwrap();
+            }
+            prop_assert!(with.scan(&spec(kind)).is_some(), "{} still waits: {:?}", name, near);
+        }
+    }
+
     /// Cards are never over-packed, whatever comes in whatever order.
     #[test]
     fn no_card_ever_exceeds_its_bytes(steps in steps()) {

@@ -277,19 +277,20 @@ impl Ledger {
         Some(holding)
     }
 
-    pub(crate) fn take_back(&mut self, pod: PodId) -> Option<Holding> {
-        let holding = self.holdings.get_mut(pod.index())?.take()?;
-        let node = &mut self.nodes[holding.node.index()];
-        let size = node.card_size();
-        for grant in &holding.cards {
-            let card = &mut node.cards[grant.index as usize];
-            card.release(pod);
-            if card.state == CardState::Free {
-                card.capacity = size;
+    /// A copy of a node as it would be if these pods had ended.
+    pub fn node_without(&self, id: NodeId, pods: &[PodId]) -> Option<Node> {
+        let mut node = self.node(id)?.clone();
+        for pod in pods {
+            if let Some(holding) = self.holding(*pod).filter(|h| h.node == id) {
+                give_back(&mut node, *pod, holding);
             }
         }
-        node.give_back(&holding.needs, holding.replicas);
-        node.recount();
+        Some(node)
+    }
+
+    pub(crate) fn take_back(&mut self, pod: PodId) -> Option<Holding> {
+        let holding = self.holdings.get_mut(pod.index())?.take()?;
+        give_back(&mut self.nodes[holding.node.index()], pod, &holding);
         self.journal.record(holding.node, true);
         Some(holding)
     }
@@ -322,6 +323,19 @@ impl Ledger {
         target.recount();
         self.journal.record(node, true);
     }
+}
+
+fn give_back(node: &mut Node, pod: PodId, holding: &Holding) {
+    let size = node.card_size();
+    for grant in &holding.cards {
+        let card = &mut node.cards[grant.index as usize];
+        card.release(pod);
+        if card.state == CardState::Free {
+            card.capacity = size;
+        }
+    }
+    node.give_back(&holding.needs, holding.replicas);
+    node.recount();
 }
 
 fn check(cards: &[Card], grant: CardShare, whole: bool) -> Result<(), HoldError> {

@@ -28,12 +28,17 @@ pub(crate) fn claim(metadata: &Metadata, record: &mut PodRecord) -> Claim {
     if keys::RESERVATION_NAMESPACES.contains(&&*metadata.namespace) && !groups.is_empty() {
         record.spec.request = Request::None;
     }
-    match record.spec.request {
+    let wanted = match record.spec.request {
         Request::None => return Claim::Cards(BoundCards::Nothing),
         Request::Whole(_) => return Claim::Cards(BoundCards::Choose),
-        Request::Share { .. } => {}
-    }
+        Request::Share { cards, .. } => cards as usize,
+    };
     match metadata.annotations.get(keys::CARDS).map(cards::parse) {
+        Some(Ok(cards)) if cards.len() != wanted => Claim::Unreadable(format!(
+            "{} names {} cards, but the pod asks for {wanted}",
+            keys::CARDS,
+            cards.len()
+        )),
         Some(Ok(cards)) => Claim::Cards(BoundCards::Recorded(cards)),
         Some(Err(why)) => Claim::Unreadable(why),
         None if groups.is_empty() => Claim::Cards(BoundCards::Choose),

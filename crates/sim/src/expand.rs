@@ -117,22 +117,21 @@ impl Expansion<'_> {
         if record.invalid.is_some() {
             return vec![record];
         }
+        let mut plain = record.clone();
+        plain.spec.rules.required = None;
         let mut pods = Vec::new();
         for (name, id) in self.cluster.nodes() {
             let facts = self.cluster.facts(id);
             if facts.is_none_or(|f| record.spec.rules.judge(name, f).is_err()) {
                 continue;
             }
-            let mut pod = record.clone();
-            pod.key = numbered(&record.key, name);
+            let mut pod = PodRecord { key: numbered(&record.key, name), ..plain.clone() };
             let here = Requirement {
                 key: "metadata.name".into(),
                 test: Condition::In(vec![(**name).into()]),
             };
-            let terms = pod.spec.rules.required.get_or_insert_with(|| vec![Term::default()]);
-            for term in terms {
-                term.fields.push(here.clone());
-            }
+            // The rest of the affinity has been asked already.
+            pod.spec.rules.required = Some(vec![Term { labels: Vec::new(), fields: vec![here] }]);
             pods.push(pod);
         }
         pods
@@ -164,6 +163,14 @@ impl Pods {
             Self::Copies(_, Names::Own) => 1,
             Self::Copies(_, Names::Numbered { count, .. }) => *count as usize,
             Self::Each(pods) => pods.len(),
+        }
+    }
+
+    /// Whether their names are made here, and may be made otherwise.
+    pub(crate) fn are_named_here(&self) -> bool {
+        match self {
+            Self::Copies(record, Names::Own) => record.key.name().ends_with('-'),
+            Self::Copies(_, Names::Numbered { .. }) | Self::Each(_) => true,
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::adopt::{self, Claim, GroupCards};
 use crate::expand::{Expansion, Pods};
 use crate::hints::Hints;
-use crate::source::{InputError, Source};
+use crate::source::{InputError, MAX_PODS, Source};
 use crate::{EMBEDDED_CLUSTER, Progress};
 use divvy_engine::{Bound, BoundCards, Config, Event, PodKey, PodRecord, PodSpec, Scheduler};
 use divvy_words::{Content, Entry, Kind, Metadata, Object, Priorities};
@@ -83,7 +83,7 @@ impl Rehearsal {
         let mut loading = Loading { rehearsal, known: BTreeSet::new(), priorities, progress };
         loading.nodes(&cluster.name, &cluster_entries)?;
         loading.cluster_pods(&cluster_entries);
-        loading.workload(&workload, setup.replicas);
+        loading.workload(&workload, setup.replicas)?;
         Ok(loading.rehearsal)
     }
 
@@ -149,8 +149,16 @@ impl Loading<'_> {
             let object = match entry {
                 Entry::Object(object) => object,
                 Entry::Malformed { kind, namespace, name, error } => {
-                    if Kind::of(kind, "") == Some(Kind::Pod) {
-                        waiting.push(malformed(namespace, name, error));
+                    match Kind::of(kind, "") {
+                        Some(Kind::Pod) => {
+                            self.warn(format!(
+                                "pod {namespace}/{name} cannot be read, so what it may hold is not \
+                                 counted: {error}"
+                            ));
+                            waiting.push(malformed(namespace, name, error));
+                        }
+                        Some(Kind::PriorityClass) => self.warn(bad_class(name, error)),
+                        _ => {}
                     }
                     continue;
                 }
@@ -167,7 +175,10 @@ impl Loading<'_> {
                 }
                 continue;
             };
-            self.known.insert(record.key.clone());
+            if !self.known.insert(record.key.clone()) {
+                let key = &record.key;
+                self.warn(format!("pod {key} is twice in the cluster: the later one counts"));
+            }
             match adopt::claim(&object.metadata, &mut record) {
                 Claim::Groups(groups) => grouped.push((record, node, groups)),
                 Claim::Cards(BoundCards::Choose) => loose.push((record, node)),
@@ -200,7 +211,7 @@ impl Loading<'_> {
         self.apply(Event::Pod(Box::new(record)));
     }
 
-    fn workload(&mut self, entries: &[Entry], replicas: Option<u32>) {
+    fn workload(&mut self, entries: &[Entry], replicas: Option<u32>) -> Result<(), InputError> {
         let owners: BTreeSet<(&str, &str, &str)> = entries.iter().filter_map(identity).collect();
         let Rehearsal { scheduler: cluster, ignored, .. } = &mut self.rehearsal;
         let priorities = &self.priorities;
@@ -208,6 +219,7 @@ impl Loading<'_> {
         let mut unknown_classes = BTreeSet::new();
         let mut batches: Vec<Pods> = Vec::new();
         let mut hints = Hints::default();
+        let mut classes = Vec::new();
         for entry in entries {
             let object = match entry {
                 Entry::Object(object) => object,
@@ -216,6 +228,7 @@ impl Loading<'_> {
                         Some(Kind::Pod | Kind::Workload) => {
                             batches.push(Pods::Each(vec![malformed(namespace, name, error)]));
                         }
+                        Some(Kind::PriorityClass) => classes.push(bad_class(name, error)),
                         _ => *ignored.entry(kind.clone()).or_default() += 1,
                     }
                     continue;
@@ -245,20 +258,39 @@ impl Loading<'_> {
         }
         let hints = hints.into_warnings(ignored);
         self.rehearsal.warnings.extend(hints);
+        self.rehearsal.warnings.extend(classes);
         for class in unknown_classes {
             self.warn(format!(
                 "priority class {class} is not in the input: its pods have priority 0; \
                  give the PriorityClass with -f or in the cluster"
             ));
         }
-        let total: usize = batches.iter().map(Pods::len).sum();
-        self.progress.begin("preparing", total as u64);
+        let pods: usize = batches.iter().map(Pods::len).sum();
+        if pods > MAX_PODS {
+            return Err(InputError::TooMany { pods });
+        }
+        self.progress.begin("preparing", pods as u64);
         for batch in batches {
-            for record in batch.into_records() {
+            let renamed = batch.are_named_here();
+            for mut record in batch.into_records() {
+                if renamed {
+                    record.key = self.unused(record.key);
+                }
                 self.add(record);
                 self.progress.advance(1);
             }
         }
+        Ok(())
+    }
+
+    /// A name that no other pod has: two controllers of one name make different pods.
+    fn unused(&self, key: PodKey) -> PodKey {
+        if !self.known.contains(&key) && !key.name().ends_with('-') {
+            return key;
+        }
+        let (namespace, name) = (key.namespace(), key.name().trim_end_matches('-'));
+        let mut others = (0..).map(|i| PodKey::new(namespace, &format!("{name}-{i}")));
+        others.find(|other| !self.known.contains(other)).unwrap_or(key)
     }
 
     /// Puts a pod into the queue.
@@ -300,8 +332,17 @@ fn namespace_of(metadata: &Metadata) -> &str {
 /// A ReplicaSet beside its Deployment, or a Pod beside its Job: its owner makes it already.
 fn is_made_by_another(object: &Object, owners: &BTreeSet<(&str, &str, &str)>) -> bool {
     let namespace = namespace_of(&object.metadata);
+    let makes = |owner: &str| match object.content {
+        Content::Pod(..) => true,
+        _ => &*object.kind == "ReplicaSet" && owner == "Deployment",
+    };
     let references = object.metadata.owner_references.iter().filter(|r| r.controller);
-    references.into_iter().any(|r| owners.contains(&(&*r.kind, namespace, &*r.name)))
+    let mut makers = references.filter(|r| makes(&r.kind));
+    makers.any(|r| owners.contains(&(&*r.kind, namespace, &*r.name)))
+}
+
+fn bad_class(name: &str, error: &str) -> String {
+    format!("PriorityClass {name} cannot be read, so its pods have priority 0: {error}")
 }
 
 /// A pod that cannot be read, with what is wrong as its reason.

@@ -25,6 +25,20 @@ pub enum InputError {
     /// Standard input was asked for twice.
     #[error("- (standard input) can be given only once")]
     StdinTwice,
+    /// A file is not UTF-8.
+    #[error("{source_name}: line {line} is not UTF-8 text")]
+    NotText {
+        /// Its name.
+        source_name: String,
+        /// The first line that is not, from 1.
+        line: usize,
+    },
+    /// More pods than a rehearsal takes.
+    #[error("the manifests make {pods} pods; a rehearsal takes at most {MAX_PODS}")]
+    TooMany {
+        /// How many.
+        pods: usize,
+    },
     /// A text holds nothing.
     #[error("{source_name} holds no Kubernetes object")]
     Empty {
@@ -43,6 +57,9 @@ pub enum InputError {
         message: String,
     },
 }
+
+/// More pods than this are a slip of the keyboard, and would not fit into memory.
+pub(crate) const MAX_PODS: usize = 4_000_000;
 
 /// A text and its name.
 #[derive(Clone, Debug)]
@@ -74,7 +91,7 @@ pub fn read_sources<'a>(
             }
             let mut bytes = Vec::new();
             std::io::stdin().read_to_end(&mut bytes).map_err(unreadable(path))?;
-            sources.push(Source { name: "-".to_owned(), text: decode(bytes) });
+            sources.push(decode("-".to_owned(), bytes)?);
         } else if path.is_dir() {
             let files = manifests_in(path)?;
             if files.is_empty() {
@@ -92,13 +109,15 @@ pub fn read_sources<'a>(
 
 fn read_file(path: &Path) -> Result<Source, InputError> {
     let bytes = std::fs::read(path).map_err(unreadable(path))?;
-    Ok(Source { name: path.display().to_string(), text: decode(bytes) })
+    decode(path.display().to_string(), bytes)
 }
 
-/// Bytes that are no text are left to the parser, which says where they stand.
-fn decode(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+fn decode(name: String, bytes: Vec<u8>) -> Result<Source, InputError> {
+    String::from_utf8(bytes).map(|text| Source { name: name.clone(), text }).map_err(|error| {
+        let read = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = read.iter().filter(|b| **b == b'\n').count() + 1;
+        InputError::NotText { source_name: name, line }
+    })
 }
 
 fn manifests_in(folder: &Path) -> Result<Vec<PathBuf>, InputError> {

@@ -330,3 +330,54 @@ fn pods_that_have_ended_are_not_placed_again() {
     assert_eq!(rehearsal.pods, []);
     assert_eq!(rehearsal.ignored["Pod that has ended"], 1);
 }
+
+#[test]
+fn two_controllers_of_one_name_make_different_pods() {
+    let workload = controller("Deployment", "x", "replicas: 2, ")
+        + &controller("StatefulSet", "x", "replicas: 2, ")
+        + &"---\napiVersion: v1\nkind: Pod\nmetadata: {generateName: g-}\nspec: {containers: \
+            [{name: c}]}\n"
+            .repeat(2);
+    let rehearsal = rehearse(Some(&cluster(&[node("n1", 8)])), &workload, None);
+    let names: Vec<&str> = rehearsal.pods.iter().map(PodKey::name).collect();
+    assert_eq!(names, ["x-0", "x-1", "x-0-0", "x-1-0", "g-0", "g-1"]);
+    assert_eq!(rehearsal.warnings, [""; 0]);
+}
+
+#[test]
+fn a_controller_that_owns_itself_still_makes_its_pods() {
+    let own = controller("ReplicaSet", "r", "replicas: 1, ").replace(
+        "metadata: {name: r}",
+        "metadata: {name: r, ownerReferences: [{kind: ReplicaSet, name: r, controller: true}]}",
+    );
+    assert_eq!(rehearse(None, &own, None).pods.len(), 1);
+}
+
+#[test]
+fn what_a_running_pod_holds_is_not_lost_in_silence() {
+    let share = |record: &str| {
+        format!("annotations: {{gpu-fraction: \"0.5\", divvy.dev/cards: \"{record}\"}}")
+    };
+    let all = cluster(&[
+        node("n1", 4),
+        bound("empty", "n1", &share(""), ""),
+        bound("small", "n1", &share("0:1"), ""),
+        bound("twice", "n1", &share("1:0"), ""),
+        bound("twice", "n1", &share("1:0"), ""),
+        bound("odd", "n1", "labels: 5", ""),
+    ]);
+    let rehearsal = rehearse(Some(&all), "", None);
+    let bytes = |name: &str| {
+        let holding = rehearsal.scheduler.holding(&PodKey::new("ml", name)).unwrap();
+        holding.cards.iter().map(|c| c.bytes.mib()).sum::<u64>()
+    };
+    assert_eq!((bytes("empty"), bytes("small"), bytes("twice")), (20_480, 20_480, 20_480));
+    let warnings = rehearsal.warnings.join("\n");
+    for said in [
+        "names 0 cards, but the pod asks for 1",
+        "is twice in the cluster",
+        "ml/odd cannot be read",
+    ] {
+        assert!(warnings.contains(said), "{said}: {warnings}");
+    }
+}

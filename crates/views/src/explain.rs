@@ -146,7 +146,7 @@ pub fn explain<'a>(
             explanation.state = State::Pending;
             explanation.reason = Some(diagnosis.headline());
             explanation.reasons = reasons(&diagnosis);
-            explanation.next = advice::next_step(scheduler, request, &diagnosis);
+            explanation.next = advice::next_step(scheduler, key, request, &diagnosis);
             if let Some(nearest) = &diagnosis.nearest {
                 explanation.pictured = nearest.card.into_iter().collect();
                 explanation.picture = picture(scheduler, &nearest.node);

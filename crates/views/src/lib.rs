@@ -48,6 +48,7 @@ pub use top::{
     Replicas, TopCard, TopCards, TopNode, TopNodes, TopPod, TopPods, top_cards, top_cards_text,
     top_nodes, top_nodes_text, top_pods, top_pods_text,
 };
+pub use wording::clean;
 
 /// The version of every JSON document here.
 pub(crate) const API_VERSION: &str = "divvy.dev/v1alpha1";

@@ -8,14 +8,20 @@ use std::borrow::Cow;
 use std::fmt::Display;
 
 /// Makes a user's text safe for a terminal and keeps it on one line.
-pub(crate) fn clean(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(char::is_control) {
+pub fn clean(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_unseemly) {
         return Cow::Borrowed(text);
     }
     let escaped = text
         .chars()
-        .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() });
+        .map(|c| if is_unseemly(c) { c.escape_default().to_string() } else { c.to_string() });
     Cow::Owned(escaped.collect())
+}
+
+/// Control characters, and those that turn the direction of what follows.
+fn is_unseemly(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// `1 node`, `1,728 nodes`.

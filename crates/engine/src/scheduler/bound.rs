@@ -14,7 +14,7 @@ use crate::pods::State;
 use crate::record::{Bound, BoundCards, PodRecord, PodSpec};
 use crate::score::Strategies;
 use divvy_ledger::{
-    Card, CardShare, CardShares, CardState, Gpus, Holding, Node, NodeId, PodId, Portion, Request,
+    CardShare, CardShares, CardState, Gpus, Holding, Node, NodeId, PodId, Portion, Request,
 };
 use std::sync::Arc;
 
@@ -156,16 +156,22 @@ impl Scheduler {
         }
     }
 
-    /// The recorded cards. A fraction is what it is of the card as it is now: its bytes may have
-    /// been written when the card's memory was not known, or known differently.
+    /// The recorded cards. The share on each is what the pod asks of the card as it is now: the
+    /// bytes may have been written when the card's memory was not known, or known differently. Of
+    /// a card of unknown memory, so many bytes may be all of it.
     fn as_recorded(&self, node: NodeId, request: Request, cards: &[CardShare]) -> CardShares {
         let held = self.world.ledger.node(node).map_or(&[][..], Node::cards);
-        let now = |card: &CardShare| match request {
-            Request::Share { portion: portion @ Portion::Fraction(_), .. } => {
-                let capacity = held.get(card.index as usize).map(Card::capacity);
-                CardShare { bytes: capacity.map_or(card.bytes, |c| portion.of(c)), ..*card }
-            }
-            _ => *card,
+        let now = |grant: &CardShare| {
+            let bytes = match (request, held.get(grant.index as usize)) {
+                (Request::Share { portion: Portion::Memory(_), .. }, Some(card))
+                    if !card.knows_memory() =>
+                {
+                    card.capacity()
+                }
+                (Request::Share { portion, .. }, Some(card)) => portion.of(card.capacity()),
+                _ => grant.bytes,
+            };
+            CardShare { bytes, ..*grant }
         };
         cards.iter().map(now).collect()
     }

@@ -1,12 +1,13 @@
 //! What to do about a pod that waits, from the reason that came closest.
 
 use divvy_engine::{Diagnosis, Group, PodKey, Reason, Scheduler, Taint};
-use divvy_ledger::{Bytes, Gpus, Portion, Request, Shortage};
+use divvy_ledger::{Bytes, Fraction, Gpus, Needs, Portion, Request, Shortage};
 use std::sync::Arc;
 
 /// One concrete step, or `None` where the reason itself says what to change.
 pub(super) fn next_step(
     scheduler: &Scheduler,
+    key: &PodKey,
     request: Option<Request>,
     diagnosis: &Diagnosis,
 ) -> Option<String> {
@@ -33,21 +34,25 @@ pub(super) fn next_step(
             "compare spec.affinity.nodeAffinity with kubectl get nodes --show-labels".to_owned()
         }
         Reason::Lacks { shortage, portion, .. } => {
-            return for_shortage(scheduler, request, diagnosis, *shortage, *portion, node);
+            let wait = "wait for a pod to end, or add a node".to_owned();
+            let now = ask_less(scheduler, key, *shortage, *portion);
+            let or_wait = if diagnosis.nearest.is_some() { ", or wait" } else { "" };
+            return match now {
+                Some(less) => Some(format!("{less} to start now{or_wait}")),
+                None => for_shortage(scheduler, request, diagnosis, *shortage, node).or(Some(wait)),
+            };
         }
     })
 }
 
+/// What only a change of the pod or the cluster can mend.
 fn for_shortage(
     scheduler: &Scheduler,
     request: Option<Request>,
     diagnosis: &Diagnosis,
     shortage: Shortage,
-    portion: Option<Portion>,
     node: &str,
 ) -> Option<String> {
-    // Where nothing is near, no pod that ends makes room.
-    let or_wait = if diagnosis.nearest.is_some() { ", or wait" } else { "" };
     Some(match shortage {
         Shortage::NoGpu => {
             "add a node with GPUs, or check that its device plugin runs: a node with GPUs has \
@@ -72,34 +77,63 @@ fn for_shortage(
             "check the device plugin on {node}: kubectl get pods -A --field-selector \
              spec.nodeName={node}"
         ),
-        Shortage::FreeShare { largest, card, .. } => smaller_share(portion?, largest, card)?,
-        Shortage::FreeCards { free, .. } if free > 0 => {
-            format!("ask at most nvidia.com/gpu: {free} to start now{or_wait}")
-        }
-        Shortage::FreeShares { fitting, .. } if fitting > 0 => {
-            format!("set gpu-fraction-num-devices: \"{fitting}\" or less to start now{or_wait}")
-        }
-        Shortage::Cpu { free, .. } if free.0 > 0 => {
-            format!("ask at most {free} CPU to start now{or_wait}")
-        }
-        Shortage::Memory { free, .. } if free.mib() > 0 => {
-            format!("ask at most {}Mi memory to start now{or_wait}", free.mib())
-        }
-        Shortage::Ephemeral { free, .. } if free.mib() > 0 => {
-            format!("ask at most {}Mi ephemeral-storage to start now{or_wait}", free.mib())
-        }
         Shortage::NoExtended(resource) => {
             let name = scheduler.ledger().resource_name(resource);
             format!("add a node that offers {name}, or check its device plugin")
         }
-        Shortage::FreeCards { .. }
-        | Shortage::FreeShares { .. }
-        | Shortage::Extended { .. }
-        | Shortage::Cpu { .. }
-        | Shortage::Memory { .. }
-        | Shortage::Ephemeral { .. }
-        | Shortage::PodSlots => "wait for a pod to end, or add a node".to_owned(),
+        _ => return None,
     })
+}
+
+/// The most of what lacks that could be asked instead, if the pod would then fit somewhere.
+fn ask_less(
+    scheduler: &Scheduler,
+    key: &PodKey,
+    shortage: Shortage,
+    portion: Option<Portion>,
+) -> Option<String> {
+    let instead = |change: &dyn Fn(&mut Needs)| scheduler.fits_if(key, change);
+    let (text, fits) = match (shortage, portion) {
+        (Shortage::FreeShare { largest, .. }, Some(Portion::Memory(_))) if largest.mib() > 0 => {
+            let less = Portion::Memory(Bytes::from_mib(largest.mib()));
+            (format!("ask at most {} MiB", largest.mib()), instead(&|needs| resize(needs, less)))
+        }
+        (Shortage::FreeShare { largest, card, .. }, Some(Portion::Fraction(_))) => {
+            let hundredths = u128::from(largest.0) * 100 / u128::from(card.0.max(1));
+            let text = format!("0.{hundredths:02}");
+            let less = Fraction::parse(&text).ok()?;
+            let text = format!("ask at most {less}");
+            (text, instead(&|needs| resize(needs, Portion::Fraction(less))))
+        }
+        (Shortage::FreeCards { free, .. }, _) if free > 0 => (
+            format!("ask at most nvidia.com/gpu: {free}"),
+            instead(&|needs| needs.request = Request::Whole(free)),
+        ),
+        (Shortage::FreeShares { fitting, .. }, Some(portion)) if fitting > 0 => (
+            format!("set gpu-fraction-num-devices: \"{fitting}\" or less"),
+            instead(&|needs| needs.request = Request::Share { portion, cards: fitting }),
+        ),
+        (Shortage::Cpu { free, .. }, _) if free.0 > 0 => {
+            (format!("ask at most {free} CPU"), instead(&|needs| needs.cpu = free))
+        }
+        (Shortage::Memory { free, .. }, _) if free.mib() > 0 => (
+            format!("ask at most {}Mi memory", free.mib()),
+            instead(&|needs| needs.memory = Bytes::from_mib(free.mib())),
+        ),
+        (Shortage::Ephemeral { free, .. }, _) if free.mib() > 0 => (
+            format!("ask at most {}Mi ephemeral-storage", free.mib()),
+            instead(&|needs| needs.ephemeral = Bytes::from_mib(free.mib())),
+        ),
+        _ => return None,
+    };
+    fits.then_some(text)
+}
+
+/// Another size of the same share.
+fn resize(needs: &mut Needs, to: Portion) {
+    if let Request::Share { portion, .. } = &mut needs.request {
+        *portion = to;
+    }
 }
 
 fn tolerate(Taint { key, value, effect }: &Taint) -> String {
@@ -148,21 +182,6 @@ fn more_cards(
             total.div_ceil(u128::from(n))
         ),
         None => at_most,
-    })
-}
-
-fn smaller_share(portion: Portion, largest: Bytes, card: Bytes) -> Option<String> {
-    let free = match portion {
-        Portion::Memory(_) => (largest.mib() > 0).then(|| format!("{} MiB", largest.mib())),
-        Portion::Fraction(_) => {
-            let hundredths = u128::from(largest.0) * 100 / u128::from(card.0.max(1));
-            let text = format!("0.{hundredths:02}");
-            (hundredths > 0).then(|| text.trim_end_matches('0').to_owned())
-        }
-    };
-    Some(match free {
-        Some(free) => format!("ask at most {free} to start now, or wait"),
-        None => "wait for a pod to end, or add a node".to_owned(),
     })
 }
 
