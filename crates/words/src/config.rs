@@ -44,6 +44,7 @@ pub fn config(text: &str) -> Result<Config, ConfigError> {
     }
     if let Some(sharing) = root.section("gpuSharing", &["enabled", "strategy"])? {
         sharing.strategy(&mut config.card)?;
+        sharing.enabled()?;
     }
     let PerResource { gpu, cpu, memory } = config.weights;
     if gpu == 0 && cpu == 0 && memory == 0 {
@@ -73,9 +74,15 @@ fn config_map(value: &Value) -> Result<String, ConfigError> {
         )));
     }
     let file = value.get("data").and_then(|data| data.get(keys::CONFIG_FILE));
-    file.and_then(Value::as_str).map(str::to_owned).ok_or_else(|| {
-        ConfigError(format!("data[\"{}\"]: missing; it holds the configuration", keys::CONFIG_FILE))
-    })
+    let problem = match file {
+        Some(Value::String(text)) => return Ok(text.clone()),
+        None | Some(Value::Null) => "missing; it holds the configuration".to_owned(),
+        Some(Value::Array(_)) => "a list, expected text".to_owned(),
+        Some(Value::Object(_)) => "a map, expected text".to_owned(),
+        Some(number @ Value::Number(_)) => format!("{number} is a number, expected text"),
+        Some(Value::Bool(boolean)) => format!("{boolean} is a boolean, expected text"),
+    };
+    Err(ConfigError(format!("data[\"{}\"]: {problem}", keys::CONFIG_FILE)))
 }
 
 /// A map of the configuration and where it stands.
@@ -105,7 +112,7 @@ impl<'a> Section<'a> {
         let unknown = fields.and_then(|f| f.keys().find(|key| !allowed.contains(&key.as_str())));
         match unknown {
             Some(key) => {
-                let field = join(&path, &short(key));
+                let field = join(&path, &short(key).to_string());
                 Err(ConfigError(format!("{field}: unknown field; allowed are {}", allowed_text())))
             }
             None => Ok(Self { path, fields }),
@@ -128,6 +135,22 @@ impl<'a> Section<'a> {
             ConfigError(format!("{field}: {given}; allowed are {}", strategy::ALLOWED))
         })?;
         Ok(())
+    }
+
+    /// Sharing is what is rehearsed, so it cannot be off.
+    fn enabled(&self) -> Result<(), ConfigError> {
+        let given = self.get("enabled");
+        if given.is_none_or(|value| *value == Value::Bool(true)) {
+            return Ok(());
+        }
+        let (field, given) = (join(&self.path, "enabled"), given.map(show).unwrap_or_default());
+        Err(ConfigError(match given.as_str() {
+            "false" => format!(
+                "{field}: false: a rehearsal with sharing disabled is not supported, remove the \
+                 field or set true"
+            ),
+            _ => format!("{field}: {given}; allowed is true"),
+        }))
     }
 
     fn per_resource(
@@ -175,7 +198,7 @@ fn show(value: &Value) -> String {
     match value {
         Value::Array(_) => "a list is given".to_owned(),
         Value::Object(_) => "a map is given".to_owned(),
-        other => short(&other.to_string()),
+        other => short(&other.to_string()).to_string(),
     }
 }
 

@@ -13,6 +13,7 @@ mod malformed;
 mod yaml;
 
 use crate::manifest::{Content, Object};
+use crate::problem::{is_visible, visible};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -131,14 +132,14 @@ pub fn read(
         }
     });
     counted(text.len());
-    result.map_err(|(piece, fault)| read_error(source, body, piece, fault))
+    result.map_err(|(piece, fault)| read_error(source, body, piece, &fault))
 }
 
 /// The documents of a YAML or JSON text as they are, without the empty ones.
 pub(crate) fn untyped(text: &str) -> Result<Vec<serde_json::Value>, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     yaml::read_untyped(text, MAX_SETTING_DEPTH)
-        .map_err(|fault| format!("line {}: {}", fault.line, fault.message))
+        .map_err(|fault| format!("line {}: {}", fault.line, visible(&fault.message)))
 }
 
 type Refused<'a> = (Piece<'a>, Fault);
@@ -255,7 +256,7 @@ fn flatten(object: Object, entries: &mut Vec<Entry>) {
     }
 }
 
-fn read_error(source: &str, text: &str, piece: Piece<'_>, fault: Fault) -> ReadError {
+fn read_error(source: &str, text: &str, piece: Piece<'_>, fault: &Fault) -> ReadError {
     let before = text.get(..piece.start).unwrap_or_default();
     let first = before.bytes().filter(|b| *b == b'\n').count();
     let line = first + fault.line.max(1);
@@ -264,7 +265,7 @@ fn read_error(source: &str, text: &str, piece: Piece<'_>, fault: Fault) -> ReadE
         source_name: source.to_owned(),
         document: piece.document,
         line,
-        message: fault.message,
+        message: visible(&fault.message).into_owned(),
         excerpt: shown.map(|text| excerpt(line, text, fault.column)),
     }
 }
@@ -273,15 +274,12 @@ fn read_error(source: &str, text: &str, piece: Piece<'_>, fault: Fault) -> ReadE
 fn excerpt(line: usize, text: &str, column: usize) -> String {
     const WIDTH: usize = 80;
     let skipped = column.saturating_sub(WIDTH / 2 + 1);
-    let shown: String = text.chars().skip(skipped).take(WIDTH).map(visible).collect();
+    // Terminals act on control characters, and a tab would move the mark.
+    let blank = |c| if is_visible(c) { c } else { ' ' };
+    let shown: String = text.chars().skip(skipped).take(WIDTH).map(blank).collect();
     let mark = " ".repeat(column.saturating_sub(1 + skipped).min(WIDTH));
     let margin = " ".repeat(line.to_string().len());
     format!("{line} | {}\n{margin} | {mark}^", shown.trim_end())
-}
-
-/// Terminals act on control characters, and a tab would move the mark.
-fn visible(c: char) -> char {
-    if c.is_control() { ' ' } else { c }
 }
 
 #[cfg(test)]

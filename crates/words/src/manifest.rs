@@ -7,7 +7,7 @@ mod object;
 pub use map::{ResourceList, ResourceName, Text, Texts};
 pub use object::{Content, Kind, Object};
 
-use lenient::{boolean, integer, length, list, or_default, present, text, texts};
+use lenient::{boolean, integer, length, list, optional, or_default, present, text, texts};
 use serde::Deserialize;
 
 /// `metadata` of any object. Absent strings are empty.
@@ -70,6 +70,7 @@ pub struct PodManifest {
     /// Labels a node must have.
     pub node_selector: Texts,
     /// Affinity.
+    #[serde(deserialize_with = "optional")]
     pub affinity: Option<Box<Affinity>>,
     /// Tolerations.
     #[serde(deserialize_with = "list")]
@@ -86,6 +87,7 @@ pub struct PodManifest {
     /// What the pod takes besides its containers.
     pub overhead: ResourceList,
     /// Resources of the pod as a whole.
+    #[serde(deserialize_with = "optional")]
     pub resources: Option<Box<Resources>>,
     /// How many resource claims it has.
     #[serde(deserialize_with = "length")]
@@ -178,6 +180,7 @@ pub struct Named {
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct Affinity {
     /// Affinity to nodes.
+    #[serde(deserialize_with = "optional")]
     pub node_affinity: Option<NodeAffinity>,
     /// Whether it has affinity to pods.
     #[serde(deserialize_with = "present")]
@@ -193,6 +196,7 @@ pub struct Affinity {
 pub struct NodeAffinity {
     /// Where it may run.
     #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
+    #[serde(deserialize_with = "optional")]
     pub required: Option<NodeSelector>,
     /// Where it would rather run.
     #[serde(rename = "preferredDuringSchedulingIgnoredDuringExecution")]

@@ -3,7 +3,7 @@
 use crate::keys;
 use crate::manifest::{Metadata, PodManifest};
 use crate::priorities::Priorities;
-use crate::problem::{Problems, check_metadata, short};
+use crate::problem::{Problems, check_metadata, short, visible};
 use crate::{affinity, request, resources, strategy, time};
 use divvy_engine::{PodKey, PodRecord, PodSpec, Strategy};
 
@@ -17,6 +17,7 @@ pub fn pod(
     priorities: &Priorities,
 ) -> PodRecord {
     let mut problems = Problems::default();
+    request::check_container(metadata, spec, &mut problems);
     check_metadata(metadata, owner.is_some(), &mut problems);
     resources::check(spec, &mut problems);
     let totals = resources::totals(spec);
@@ -49,7 +50,8 @@ fn key(metadata: &Metadata, owner: Option<&Metadata>) -> PodKey {
         .find(|namespace| !namespace.is_empty())
         .unwrap_or(keys::DEFAULT_NAMESPACE);
     let name = if metadata.name.is_empty() { &metadata.generate_name } else { &metadata.name };
-    PodKey::new(namespace, name)
+    // A name that cannot be shown as it is makes the pod invalid; it is shown nevertheless.
+    PodKey::new(&visible(namespace), &visible(name))
 }
 
 /// The annotation of the pod, or else that of its controller.

@@ -1,6 +1,8 @@
 //! The first thing that is wrong with an object, and checks that several objects share.
 
 use crate::manifest::Metadata;
+use std::borrow::Cow;
+use std::fmt;
 
 /// Keeps the first problem: an object is refused for one reason at a time, and the later ones are
 /// often its consequences.
@@ -70,11 +72,55 @@ pub(crate) fn is_subdomain(name: &str) -> bool {
 }
 
 /// What was given, cut to a length that can be shown.
-pub(crate) fn short(text: &str) -> String {
-    const WIDTH: usize = 64;
-    let mut shown: String = text.chars().take(WIDTH).collect();
+pub(crate) fn short(text: &str) -> Shown {
+    cut(text, 64)
+}
+
+/// What was given as a text of KAI repeats it, in full unless that is absurd.
+pub(crate) fn long(text: &str) -> Shown {
+    cut(text, 256)
+}
+
+fn cut(text: &str, width: usize) -> Shown {
+    let mut shown: String = text.chars().take(width).collect();
     if shown.len() < text.len() {
         shown.push_str("...");
     }
-    shown
+    Shown(shown)
 }
+
+/// A text that is safe to show: terminals act on control characters, and others change the
+/// direction of what follows. `Debug` puts it in quotes.
+pub(crate) struct Shown(String);
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&visible(&self.0))
+    }
+}
+
+impl fmt::Debug for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+/// The text with all that cannot be seen as `\u{..}`.
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+    if text.bytes().all(|b| matches!(b, b' '..=b'~')) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_visible(c) { shown.push(c) } else { shown.extend(c.escape_debug()) }
+    }
+    Cow::Owned(shown)
+}
+
+/// Whether a character shows itself and nothing else happens.
+pub(crate) fn is_visible(c: char) -> bool {
+    matches!(c, '"' | '\'' | '\\') || c.escape_debug().len() == 1
+}
+
+#[cfg(test)]
+mod tests;

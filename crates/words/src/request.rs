@@ -3,7 +3,7 @@
 
 use crate::keys;
 use crate::manifest::{Container, Metadata, PodManifest};
-use crate::problem::{Problems, short};
+use crate::problem::{Problems, long, short};
 use crate::quantity::Quantity;
 use divvy_ledger::{Bytes, Fraction, FractionError, Portion, Request};
 
@@ -21,7 +21,9 @@ pub(crate) fn request(
     let fraction = annotation(keys::GPU_FRACTION);
     let memory = annotation(keys::GPU_MEMORY);
     let devices = annotation(keys::FRACTION_DEVICES);
-    let is_share = fraction.is_some() || memory.is_some();
+    let is_share = is_share(metadata);
+    // KAI looks whether there is a limit, not how much it is.
+    let has_limit = containers(spec).any(|c| c.resources.limits.amount(keys::GPU).is_some());
     let is_whole = whole > Quantity::ZERO;
 
     let mut refuse = |condition: bool, text: &str| {
@@ -32,27 +34,64 @@ pub(crate) fn request(
     let mps = annotation(keys::MPS) == Some("true");
     refuse(mps && !is_share, "MPS is only supported with GPU fraction request");
     refuse(
-        fraction.is_some() && is_whole,
+        fraction.is_some() && (is_whole || has_limit),
         "cannot have both GPU fraction request and whole GPU resource request/limit",
     );
     refuse(
-        memory.is_some() && (fraction.is_some() || is_whole),
+        memory.is_some() && (fraction.is_some() || is_whole || has_limit),
         "cannot request both GPU and GPU memory",
     );
     refuse(
         devices.is_some() && !is_share,
         "cannot request multiple fractional devices without specifying fraction portion or gpu-memory",
     );
-    let memory = memory.and_then(|text| memory_portion(text, problems));
-    let fraction = fraction.and_then(|text| fraction_portion(text, problems));
-    let cards = devices.map_or(Some(1), |text| card_count(text, problems));
+    let mut own = Problems::default();
+    let memory = memory.and_then(|text| memory_portion(text, problems, &mut own));
+    let fraction = fraction.and_then(|text| fraction_portion(text, problems, &mut own));
+    let cards = devices.map_or(Some(1), |text| card_count(text, problems, &mut own));
+    problems.note_some(|| own.into_first());
     if is_share {
-        check_neighbours(metadata, spec, problems);
+        check_neighbours(spec, problems);
     }
     match (fraction.or(memory), cards) {
         (Some(portion), Some(cards)) => Request::Share { portion, cards },
-        _ if is_whole => Request::Whole(u32::try_from(whole.value_ceil()).unwrap_or(u32::MAX)),
+        _ if is_whole && has_integers_only(spec) => {
+            Request::Whole(u32::try_from(whole.value_ceil()).unwrap_or(u32::MAX))
+        }
         _ => Request::None,
+    }
+}
+
+fn is_share(metadata: &Metadata) -> bool {
+    let is_there = |key| metadata.annotations.get(key).is_some();
+    is_there(keys::GPU_FRACTION) || is_there(keys::GPU_MEMORY)
+}
+
+/// All containers in KAI's order.
+fn containers(spec: &PodManifest) -> impl Iterator<Item = &Container> {
+    spec.init_containers.iter().chain(&spec.containers)
+}
+
+/// Whether no container asks for a part of a GPU by the resource, which nothing can give.
+fn has_integers_only(spec: &PodManifest) -> bool {
+    containers(spec)
+        .flat_map(|c| [&c.resources.limits, &c.resources.requests])
+        .filter_map(|list| list.get(keys::GPU))
+        .all(Quantity::is_integer)
+}
+
+/// The share must be given to some container. KAI says so when it prepares the pod, before
+/// anything else is validated; but what is no string at all never comes that far.
+pub(crate) fn check_container(metadata: &Metadata, spec: &PodManifest, problems: &mut Problems) {
+    let Some(name) = metadata.annotations.get(keys::FRACTION_CONTAINER) else { return };
+    let is_read = metadata.annotations.problem("", "").is_none();
+    if is_read && is_share(metadata) && !containers(spec).any(|c| &*c.name == name) {
+        problems.note(|| {
+            format!(
+                "failed to get fraction container ref: container with name {} not found for fraction request",
+                long(name)
+            )
+        });
     }
 }
 
@@ -61,7 +100,8 @@ fn parse_uint(text: &str) -> Option<u64> {
     text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-fn memory_portion(text: &str, problems: &mut Problems) -> Option<Portion> {
+/// `own` is for what only divvy refuses; KAI's errors come first.
+fn memory_portion(text: &str, problems: &mut Problems, own: &mut Problems) -> Option<Portion> {
     let Some(mib) = parse_uint(text).filter(|mib| *mib > 0) else {
         problems.note(|| {
             "gpu-memory annotation value must be a positive integer greater than 0".into()
@@ -70,7 +110,7 @@ fn memory_portion(text: &str, problems: &mut Problems) -> Option<Portion> {
     };
     let most = i64::MAX.unsigned_abs() / Bytes::MIB;
     if mib > most {
-        problems.note(|| {
+        own.note(|| {
             format!(
                 "metadata.annotations[\"{}\"]: {mib} MiB is more than any card has; allowed are 1 to {most}",
                 keys::GPU_MEMORY
@@ -81,15 +121,15 @@ fn memory_portion(text: &str, problems: &mut Problems) -> Option<Portion> {
     Some(Portion::Memory(Bytes::from_mib(mib)))
 }
 
-fn fraction_portion(text: &str, problems: &mut Problems) -> Option<Portion> {
+fn fraction_portion(text: &str, problems: &mut Problems, own: &mut Problems) -> Option<Portion> {
     let not_a_part = || "gpu-fraction annotation value must be a positive number smaller than 1.0";
-    if !parse_float(text).is_some_and(|f| f > 0.0 && f < 1.0) {
+    if !is_part_of_one(text) {
         problems.note(|| not_a_part().to_owned());
         return None;
     }
     if Quantity::parse(text).is_err() {
         problems.note(|| {
-            let text = short(text);
+            let text = long(text);
             format!(
                 "gpu-fraction annotation value must be a float written with a decimal point or a scientific notation .given value: {text}"
             )
@@ -99,7 +139,7 @@ fn fraction_portion(text: &str, problems: &mut Problems) -> Option<Portion> {
     match Fraction::parse(text) {
         Ok(fraction) => Some(Portion::Fraction(fraction)),
         Err(FractionError::TooManyDecimals) => {
-            problems.note(|| {
+            own.note(|| {
                 format!(
                     "metadata.annotations[\"{}\"]: {} has too many decimals; allowed are up to {}",
                     keys::GPU_FRACTION,
@@ -116,7 +156,7 @@ fn fraction_portion(text: &str, problems: &mut Problems) -> Option<Portion> {
     }
 }
 
-fn card_count(text: &str, problems: &mut Problems) -> Option<u32> {
+fn card_count(text: &str, problems: &mut Problems, own: &mut Problems) -> Option<u32> {
     let Some(count) = parse_uint(text).filter(|count| *count > 0) else {
         problems.note(|| {
             "fraction count annotation value must be a positive integer greater than 0".into()
@@ -124,7 +164,7 @@ fn card_count(text: &str, problems: &mut Problems) -> Option<u32> {
         return None;
     };
     if count > MAX_CARDS {
-        problems.note(|| {
+        own.note(|| {
             format!(
                 "metadata.annotations[\"{}\"]: {count} is too many cards for one node; allowed are 1 to {MAX_CARDS}",
                 keys::FRACTION_DEVICES
@@ -135,21 +175,10 @@ fn card_count(text: &str, problems: &mut Problems) -> Option<u32> {
     u32::try_from(count).ok()
 }
 
-/// A share cannot stand beside other ways to ask for GPUs, and must be given to some container.
-fn check_neighbours(metadata: &Metadata, spec: &PodManifest, problems: &mut Problems) {
-    let containers = || spec.init_containers.iter().chain(&spec.containers);
-    if let Some(name) = metadata.annotations.get(keys::FRACTION_CONTAINER)
-        && !containers().any(|container| &*container.name == name)
-    {
-        problems.note(|| {
-            format!(
-                "failed to get fraction container ref: container with name {} not found for fraction request",
-                short(name)
-            )
-        });
-    }
+/// A share cannot stand beside other ways to ask for GPUs.
+fn check_neighbours(spec: &PodManifest, problems: &mut Problems) {
     problems.note_some(|| {
-        let (container, resource) = containers().find_map(mig_resource)?;
+        let (container, resource) = containers(spec).find_map(mig_resource)?;
         Some(format!(
             "cannot have both a GPU share (annotation {} or {}) and the MIG resource {} of container {}",
             keys::GPU_FRACTION, keys::GPU_MEMORY, short(resource), short(container)
@@ -173,26 +202,20 @@ fn mig_resource(container: &Container) -> Option<(&str, &str)> {
     Some((&container.name, resource))
 }
 
-/// As Go's `ParseFloat` with 64 bits, which also reads hexadecimal numbers and underscores between
-/// digits. Nothing for what it refuses, among it what is too large.
-fn parse_float(text: &str) -> Option<f64> {
-    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let lower = unsigned.to_ascii_lowercase();
-    let sign = if text.starts_with('-') { -1.0 } else { 1.0 };
+/// Whether Go's `ParseFloat` with 64 bits makes a number between 0 and 1 of it. It also reads
+/// hexadecimal numbers and underscores between digits.
+fn is_part_of_one(text: &str) -> bool {
+    let lower = text.strip_prefix('+').unwrap_or(text).to_ascii_lowercase();
     if let Some(hex) = lower.strip_prefix("0x") {
         // An underscore may stand behind the prefix, as if that were a digit.
-        return hex_float(&underscores_removed(hex, true, u8::is_ascii_hexdigit)?)
-            .map(|f| sign * f);
+        let digits = underscores_removed(hex, true, u8::is_ascii_hexdigit);
+        return digits.is_some_and(|digits| is_hex_part_of_one(&digits).unwrap_or(false));
     }
     // Rust reads the same decimals and rounds them alike, but also knows words like "infinity".
-    if !lower.bytes().all(|b| b.is_ascii_digit() || b"._e+-".contains(&b)) {
-        return None;
-    }
-    let plain = underscores_removed(&lower, false, u8::is_ascii_digit)?;
-    if plain.starts_with(['+', '-']) {
-        return None;
-    }
-    plain.parse::<f64>().ok().filter(|f| f.is_finite()).map(|f| sign * f)
+    let is_decimal = lower.starts_with(|c: char| c.is_ascii_digit() || c == '.')
+        && lower.bytes().all(|b| b.is_ascii_digit() || b"._e+-".contains(&b));
+    let plain = underscores_removed(&lower, false, u8::is_ascii_digit).filter(|_| is_decimal);
+    plain.and_then(|plain| plain.parse::<f64>().ok()).is_some_and(|f| f > 0.0 && f < 1.0)
 }
 
 /// The text without underscores, if each of them stands between two digits.
@@ -213,28 +236,45 @@ fn underscores_removed(
     at.all(|(at, _)| between_digits(at)).then(|| text.replace('_', ""))
 }
 
-/// The part behind `0x`, such as `1.8p-1`; the exponent is required.
-fn hex_float(text: &str) -> Option<f64> {
+/// The same for the part behind `0x`, such as `1.8p-1`; the exponent is required. Nothing for what
+/// is no number.
+fn is_hex_part_of_one(text: &str) -> Option<bool> {
     let (mantissa, exponent) = text.split_once('p')?;
     let (whole, part) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let digits = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
-    let all_hex = whole.bytes().chain(part.bytes()).all(|b| b.is_ascii_hexdigit());
+    let exponent_digits = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
     if whole.len() + part.len() == 0
-        || !all_hex
-        || digits.is_empty()
-        || !digits.bytes().all(|b| b.is_ascii_digit())
+        || exponent_digits.is_empty()
+        || !exponent_digits.bytes().all(|b| b.is_ascii_digit())
     {
         return None;
     }
-    let value = whole
-        .chars()
-        .chain(part.chars())
-        .fold(0.0, |value, digit| value * 16.0 + f64::from(digit.to_digit(16).unwrap_or(0)));
-    let exponent =
-        exponent.parse::<i32>().unwrap_or(if exponent.starts_with('-') { -9999 } else { 9999 });
-    let places = i32::try_from(part.len()).unwrap_or(i32::MAX).saturating_mul(4);
-    let value = value * 2f64.powi(exponent.saturating_sub(places).clamp(-9999, 9999));
-    value.is_finite().then_some(value)
+    let digits: Option<Vec<u32>> =
+        whole.chars().chain(part.chars()).map(|c| c.to_digit(16)).collect();
+    let digits = digits?;
+    let zeros = digits.iter().take_while(|digit| **digit == 0).count();
+    let significant = digits.get(zeros..).filter(|digits| !digits.is_empty());
+    let Some(significant) = significant else { return Some(false) };
+    // Go stops to count there.
+    let size = exponent_digits
+        .bytes()
+        .fold(0, |e: i64, b| if e < 10_000 { e * 10 + i64::from(b - b'0') } else { e });
+    let exponent = if exponent.starts_with('-') { -size } else { size };
+    // The first 16 digits as a number from 2^63 on, what is cut off, and the power of two of the
+    // highest bit.
+    let digit = |at: usize| u64::from(significant.get(at).copied().unwrap_or(0));
+    let first = (0..16).fold(0u64, |number, at| number << 4 | digit(at));
+    let is_cut = significant.iter().skip(16).any(|digit| *digit != 0);
+    let shift = first.leading_zeros();
+    let number = first << shift;
+    let place = |count: usize| i64::try_from(count).unwrap_or(i64::MAX / 8);
+    let top = (place(whole.len()) - place(zeros)) * 4 - 1 - i64::from(shift) + exponent;
+    // 53 bits are kept: what is nearer to 1 than to the number before becomes 1, and what is not
+    // above half of the least number becomes 0.
+    let becomes_one = top == -1 && number > u64::MAX - (1 << 10);
+    let half_of_least = -1075;
+    let is_above_half = number > 1 << 63 || is_cut;
+    let becomes_zero = top < half_of_least || (top == half_of_least && !is_above_half);
+    Some(top < 0 && !becomes_one && !becomes_zero)
 }
 
 #[cfg(test)]

@@ -111,10 +111,8 @@ fn is_sidecar(init: &Container) -> bool {
 /// for what no container asks, as the API server fills in.
 fn replace_by_pod_level<'a>(running: &mut Totals<'a>, pod: &'a Resources) {
     for (name, quantity) in asked(pod) {
-        let at_pod_level =
-            name == keys::CPU || name == keys::MEMORY || name.starts_with(keys::HUGE_PAGES_PREFIX);
         let is_request = pod.requests.amount(name).is_some();
-        if at_pod_level && (is_request || running.get(name).is_none()) {
+        if is_pod_level(name) && (is_request || running.get(name).is_none()) {
             running.update(name, |_| quantity);
         }
     }
@@ -129,9 +127,30 @@ pub(crate) fn check(spec: &PodManifest, problems: &mut Problems) {
         check_resources(&container.resources, &path, problems);
     }
     if let Some(pod) = &spec.resources {
+        check_pod_level(pod, problems);
         check_resources(pod, &|| "spec.resources".to_owned(), problems);
     }
     check_list(&spec.overhead, &|| "spec.overhead".to_owned(), problems);
+}
+
+/// Whether the pod as a whole may ask for it.
+fn is_pod_level(name: &str) -> bool {
+    name == keys::CPU || name == keys::MEMORY || name.starts_with(keys::HUGE_PAGES_PREFIX)
+}
+
+fn check_pod_level(pod: &Resources, problems: &mut Problems) {
+    for (field, list) in [("limits", &pod.limits), ("requests", &pod.requests)] {
+        problems.note_some(|| {
+            let (name, _) = list.iter().find(|(name, _)| !is_pod_level(name))?;
+            Some(format!(
+                "spec.resources.{field}[\"{}\"]: not for the pod as a whole; allowed are {}, {} and \
+                 hugepages-<size>, set others in a container",
+                short(name),
+                keys::CPU,
+                keys::MEMORY
+            ))
+        });
+    }
 }
 
 fn check_resources(resources: &Resources, path: &dyn Fn() -> String, problems: &mut Problems) {
@@ -142,17 +161,17 @@ fn check_resources(resources: &Resources, path: &dyn Fn() -> String, problems: &
         let Ok(request) = amount else { continue };
         match limits.get(name) {
             Some(limit) if is_extended(name) && limit != *request => problems.note(|| {
-                let path = path();
+                let (path, name) = (path(), short(name));
                 format!("{path}.requests[\"{name}\"]: {request} must be equal to {name} limit of {limit}")
             }),
             Some(limit) if limit < *request => problems.note(|| {
-                let path = path();
+                let (path, name) = (path(), short(name));
                 format!(
                     "{path}.requests[\"{name}\"]: {request} must be less than or equal to {name} limit of {limit}"
                 )
             }),
             None if is_extended(name) && limits.amount(name).is_none() => problems.note(|| {
-                let path = path();
+                let (path, name) = (path(), short(name));
                 format!(
                     "{path}.limits[\"{name}\"]: missing; limit must be set for non overcommitable \
                      resources, write {name}: {request}"

@@ -98,6 +98,28 @@ fn errors_name_the_field_and_what_is_allowed() {
             "kind: ConfigMap".to_owned(),
             "data[\"config.yaml\"]: missing; it holds the configuration".to_owned(),
         ),
+        (
+            "kind: ConfigMap\ndata: {config.yaml: 5}".to_owned(),
+            "data[\"config.yaml\"]: 5 is a number, expected text".to_owned(),
+        ),
+        (
+            "kind: ConfigMap\ndata: {config.yaml: {a: b}}".to_owned(),
+            "data[\"config.yaml\"]: a map, expected text".to_owned(),
+        ),
+        (
+            "gpuSharing: {enabled: 1}".to_owned(),
+            "gpuSharing.enabled: 1; allowed is true".to_owned(),
+        ),
+        (
+            "gpuSharing: {enabled: 'false'}".to_owned(),
+            "gpuSharing.enabled: \"false\"; allowed is true".to_owned(),
+        ),
+        (
+            "gpuSharing: {enabled: false}".to_owned(),
+            "gpuSharing.enabled: false: a rehearsal with sharing disabled is not supported, \
+             remove the field or set true"
+                .to_owned(),
+        ),
         ("{}\n---\n{}".to_owned(), "2 documents are given; allowed is one".to_owned()),
         ("a: [".to_owned(), "line 1: unclosed bracket '['".to_owned()),
     ] {

@@ -1,7 +1,7 @@
 //! JSON documents, one after another, and the items of JSON Lists.
 
 use super::{Entry, Fault, Piece, Refused, Shape, flatten, malformed};
-use crate::manifest::Object;
+use crate::manifest::{Kind, Object};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -39,13 +39,18 @@ fn offset(text: &str, part: &str) -> usize {
 /// The items, if this is a List of objects that say their kind themselves.
 fn items(raw: &str) -> Option<Vec<&RawValue>> {
     #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
     struct List<'a> {
-        kind: Option<String>,
+        kind: String,
+        #[serde(default)]
+        api_version: Option<String>,
         #[serde(borrow)]
         items: Option<Vec<&'a RawValue>>,
     }
-    let list: List<'_> = serde_json::from_str(raw).ok()?;
-    list.items.filter(|_| list.kind.is_some_and(|kind| kind.ends_with("List")))
+    // A derived struct would also take its fields from a list.
+    let list: List<'_> = raw.starts_with('{').then(|| serde_json::from_str(raw).ok())??;
+    let api_version = list.api_version.unwrap_or_default();
+    list.items.filter(|_| Kind::of(&list.kind, &api_version) == Some(Kind::List))
 }
 
 /// Reads a document or an item.

@@ -2,6 +2,7 @@
 
 use super::{Entry, flatten};
 use crate::manifest::{Kind, Object};
+use crate::problem::{short, visible};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -31,14 +32,17 @@ fn item(value: Value, inherited: Inherited<'_>, into: &mut Vec<Entry>) -> Result
     }
     let text = |field: &str| map.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (kind, api_version) = (text("kind"), text("apiVersion"));
-    if Kind::of(&kind, &api_version) == Some(Kind::List)
-        && map.get("items").is_some_and(Value::is_array)
-    {
-        let inherited = (kind.trim_end_matches("List"), api_version.as_str());
-        if let Some(Value::Array(items)) = map.remove("items") {
-            for (index, value) in items.into_iter().enumerate() {
-                item(value, Some(inherited), into).map_err(|e| format!("items[{index}]: {e}"))?;
-            }
+    // Only a List has items; in other kinds they are whatever they are.
+    let items = map.remove("items");
+    if Kind::of(&kind, &api_version) == Some(Kind::List) {
+        let items = match items {
+            None => return Ok(()),
+            Some(Value::Array(items)) => items,
+            Some(other) => return Err(format!("items: {}, expected a list", show(&other))),
+        };
+        let inherited = (kind.strip_suffix("List").unwrap_or_default(), api_version.as_str());
+        for (index, value) in items.into_iter().enumerate() {
+            item(value, Some(inherited), into).map_err(|e| format!("items[{index}]: {e}"))?;
         }
         return Ok(());
     }
@@ -48,9 +52,10 @@ fn item(value: Value, inherited: Inherited<'_>, into: &mut Vec<Entry>) -> Result
         Err(_) => {
             let metadata = |field: &str| {
                 let text = value.get("metadata").and_then(|m| m.get(field)).and_then(Value::as_str);
-                text.unwrap_or_default().to_owned()
+                visible(text.unwrap_or_default()).into_owned()
             };
             let (namespace, name) = (metadata("namespace"), metadata("name"));
+            let kind = visible(&kind).into_owned();
             into.push(Entry::Malformed { kind, namespace, name, error: locate(value) });
         }
     }
@@ -134,7 +139,7 @@ fn field_name(steps: &[Step], key: &str) -> String {
     match (plain, steps.is_empty()) {
         (true, true) => key.to_owned(),
         (true, false) => format!(".{key}"),
-        (false, _) => format!("[{key:?}]"),
+        (false, _) => format!("[{:?}]", short(key)),
     }
 }
 
@@ -147,7 +152,6 @@ fn at<'a>(root: &'a mut Value, steps: &[Step]) -> Option<&'a mut Value> {
 
 /// A value and its type, short.
 fn show(value: &Value) -> String {
-    const WIDTH: usize = 60;
     let kind = match value {
         Value::Null => return "null".to_owned(),
         Value::Bool(_) => "a boolean",
@@ -156,8 +160,5 @@ fn show(value: &Value) -> String {
         Value::Array(_) => return "a list".to_owned(),
         Value::Object(_) => return "an object".to_owned(),
     };
-    let text = value.to_string();
-    let short: String = text.chars().take(WIDTH).collect();
-    let dots = if short.len() < text.len() { "..." } else { "" };
-    format!("{short}{dots} is {kind}")
+    format!("{} is {kind}", short(&value.to_string()))
 }

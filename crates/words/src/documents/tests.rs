@@ -22,6 +22,7 @@ fn documents_are_read_in_every_form() {
         (String::new(), ""),
         ("\n# nothing\n---\n---\n--- # still nothing\n...\n".to_owned(), ""),
         ("null\n---\n~\n".to_owned(), ""),
+        ("# c\rkind: Pod\r".to_owned(), "Pod/"),
         (a.clone(), "Pod/a"),
         (format!("{a}---\n{b}"), "Pod/a Pod/b"),
         (format!("---\n# first\n{a}--- \n\n---\n{b}---"), "Pod/a Pod/b"),
@@ -124,7 +125,9 @@ fn what_would_exhaust_memory_or_stack_is_refused() {
         bomb.push_str(&format!("{to}: &{to} [{items}]\n"));
     }
     let error = all(&format!("kind: Pod\n{bomb}metadata: *l\n")).unwrap_err();
-    assert!(error.message.contains("alias") || error.message.contains("anchor"), "{error}");
+    assert_eq!(error.message, "aliases repeat too much");
+    let error = all("kind: Pod\nspec: &s {a: *s}\n").unwrap_err();
+    assert_eq!(error.message, "an alias contains itself");
     let deep = 100_000;
     let harmless = format!("{{\"kind\":\"Pod\",\"x\":{}{}}}", "[".repeat(deep), "]".repeat(deep));
     assert_eq!(names(&harmless), ["Pod/"], "what is not read is skipped without a stack");
@@ -225,5 +228,189 @@ fn the_first_error_is_the_same_in_every_run() {
     let text = texts.join("---\n");
     for _ in 0..3 {
         assert_eq!(all(&text).unwrap_err().document, 7_346);
+    }
+}
+
+#[test]
+fn no_item_of_a_large_list_is_lost_where_its_form_is_unusual() {
+    let item = |i: usize| {
+        format!("{{kind: Pod, metadata: {{name: p{i}, labels: {{a: {}}}}}}}", "x".repeat(900))
+    };
+    let items =
+        |indent: &str| -> String { (0..80).map(|i| format!("{indent}- {}\n", item(i))).collect() };
+    let (left, right) = (items(""), items("  "));
+    for (text, count) in [
+        (format!("kind: List\napiVersion: v1\nitems:\n    # my pods\n{right}"), 80),
+        (format!("kind: List\napiVersion: v1\nitems:\n    # my pods\n\n{left}"), 80),
+        (format!("items:\n# my pods\n{right}apiVersion: v1\nkind: List\n"), 80),
+    ] {
+        assert!(yaml::pieces(&text, true).iter().all(|piece| piece.shape.is_cut()));
+        assert_eq!(all(&text).unwrap().len(), count);
+    }
+    let twice = format!("kind: List\nitems:\n{left}items:\n{left}");
+    assert_eq!(all(&twice).unwrap_err().message, "duplicate mapping key: items");
+    for end in ["  ...\n", "  ---\n", "  ... # c\n", " x\n", "\t- kind: Pod\n"] {
+        let text = format!("kind: List\napiVersion: v1\nitems:\n{right}{end}");
+        assert!(all(&text).is_err(), "{end:?}");
+    }
+    let text = format!("{{kind: List,\nitems:\n{left}}}");
+    assert!(all(&text).is_err());
+    let quoted = format!("kind: List\na: \"\nitems:\n{left}\"\n");
+    assert!(all(&quoted).map_or(true, |entries| entries.is_empty()));
+    let returns = format!("kind: List\nitems: # c\r- kind: Node\n{left}");
+    assert!(all(&returns).map_or(true, |entries| entries.len() == 81));
+}
+
+#[test]
+fn a_number_that_is_too_large_for_a_float_stays_the_text_as_written() {
+    let huge = ["7e8843921", "1e4000", "123.5e4000", "-1e999", "+1E+999"];
+    let digits = "9".repeat(400);
+    for huge in huge.into_iter().chain([digits.as_str()]) {
+        let block = format!(
+            "kind: Pod\nmetadata:\n  name: {huge}\n  labels:\n    é: é\n    commit: {huge} # c\nspec:\n  nodeSelector:\n    a: {huge}\n"
+        );
+        let flow = format!(
+            "{{kind: Pod, metadata: {{name: {huge}, labels: {{é: é, commit: {huge}}}}}, spec: {{nodeSelector: {{a: {huge}}}}}}}"
+        );
+        let alias = block
+            .replacen("name: ", "name: &n ", 1)
+            .replace(&format!("commit: {huge}"), "commit: *n");
+        for text in [block.replace("    é: é\n", ""), block, flow, alias] {
+            let Entry::Object(object) = all(&text).unwrap().swap_remove(0) else {
+                panic!("{text}")
+            };
+            let Content::Pod(spec, _) = object.content else { panic!("{text}") };
+            let labels = &object.metadata.labels;
+            assert_eq!(&*object.metadata.name, huge, "{text}");
+            assert_eq!(
+                (labels.get("commit"), labels.problem("", "")),
+                (Some(huge), None),
+                "{text}"
+            );
+            assert_eq!(
+                (spec.node_selector.get("a"), spec.node_selector.problem("", "")),
+                (Some(huge), None)
+            );
+        }
+    }
+    assert!(all("kind: Pod\nmetadata: {name: !!float 1e999}\n").is_err());
+}
+
+#[test]
+fn a_list_where_an_object_is_expected_is_malformed() {
+    for (fields, expected) in [
+        ("metadata:\n- p1\n", "metadata: a list, expected an object"),
+        ("metadata: []\n", "metadata: a list, expected an object"),
+        ("spec: [[]]\n", "spec: a list, expected an object"),
+        ("status: [a]\n", "status: a list, expected an object"),
+        ("spec:\n  affinity:\n  - a\n", "spec.affinity: a list, expected an object"),
+        (
+            "spec:\n  affinity: {nodeAffinity: [a]}\n",
+            "spec.affinity.nodeAffinity: a list, expected an object",
+        ),
+        ("spec:\n  resources: [a]\n", "spec.resources: a list, expected an object"),
+        ("spec:\n  containers:\n  - - a\n", "spec.containers[0]: a list, expected an object"),
+        ("spec:\n  containers:\n  - [a]\n", "spec.containers[0]: a list, expected an object"),
+        (
+            "spec:\n  containers:\n  - resources:\n    - nvidia.com/gpu: 1\n",
+            "spec.containers[0].resources: a list, expected an object",
+        ),
+        (
+            "spec:\n  resourceClaims:\n  - []\n",
+            "spec.resourceClaims[0]: a list, expected an object",
+        ),
+    ] {
+        let text = format!("apiVersion: v1\nkind: Pod\n{fields}");
+        assert_eq!(names(&text), [format!("Pod/: {expected}")], "{text}");
+        let value = yaml::full::<serde_json::Value>(&text).unwrap();
+        assert_eq!(names(&value.to_string()), [format!("Pod/: {expected}")], "{value}");
+    }
+    let text = r#"{"kind":"Pod","metadata":["p1",null,"ns1"]} ["List",[{"kind":"Pod"}]]"#;
+    assert_eq!(all(text).unwrap_err().message, "a list, expected a Kubernetes object");
+}
+
+#[test]
+fn only_lists_of_kubernetes_are_taken_apart_and_no_other_kind_vanishes() {
+    for (text, expected) in [
+        (
+            "apiVersion: example.com/v1\nkind: AllowList\nitems: [a, 3]\n---\nkind: Pod\n",
+            "AllowList/ Pod/",
+        ),
+        (
+            "apiVersion: example.com/v1\nitems: [a, 3]\nkind: AllowList\nmetadata: {name: x}\n",
+            "AllowList/x",
+        ),
+        ("apiVersion: v1\nitems: 7\nkind: Foo\n", "Foo/"),
+        ("items: {a: b}\nkind: Pod\n", "Pod/"),
+        ("apiVersion: example.com/v1\nkind: List\nitems: [{kind: Pod}]\n", "List/"),
+        ("apiVersion: example.com/v1\nkind: PodList\nitems: [{kind: Pod}]\n", "PodList/"),
+        ("apiVersion: v1\nkind: ListList\nitems: [{kind: Pod}]\n", "ListList/"),
+        (
+            "apiVersion: apps/v1\nkind: DeploymentList\nitems: [{metadata: {name: d}}]\n",
+            "Deployment/d",
+        ),
+        (
+            "apiVersion: scheduling.k8s.io/v1\nitems: [{metadata: {name: c}}]\nkind: PriorityClassList\n",
+            "PriorityClass/c",
+        ),
+    ] {
+        assert_eq!(names(text).join(" "), expected, "{text}");
+        if !text.contains("---") {
+            let value = yaml::full::<serde_json::Value>(text).unwrap();
+            assert_eq!(names(&value.to_string()).join(" "), expected, "{value}");
+        }
+    }
+}
+
+#[test]
+fn a_list_whose_items_are_no_list_is_an_error() {
+    for kind in ["List", "PodList"] {
+        for (items, given) in
+            [("{a: b}", "an object"), ("5", "5 is a number"), ("x", "\"x\" is a string")]
+        {
+            let expected = format!("items: {given}, expected a list");
+            let text = format!("apiVersion: v1\nkind: {kind}\nitems: {items}\n");
+            assert_eq!(all(&text).unwrap_err().message, expected);
+            let text = format!("apiVersion: v1\nitems: {items}\nkind: {kind}\n");
+            assert_eq!(all(&text).unwrap_err().message, expected);
+            let value = yaml::full::<serde_json::Value>(&text).unwrap();
+            assert_eq!(all(&value.to_string()).unwrap_err().message, expected);
+        }
+    }
+}
+
+#[test]
+fn a_priority_class_whose_value_is_no_integer_is_malformed() {
+    for (value, given) in [("\"1000\"", "\"1000\" is a string"), ("1.5", "1.5 is a number")] {
+        let class = format!(
+            "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {{name: c}}\nvalue: {value}\n"
+        );
+        let expected = format!(
+            "PriorityClass/c: value: {given}, expected an integer from -2147483648 to 2147483647"
+        );
+        assert_eq!(names(&class), std::slice::from_ref(&expected));
+        let list =
+            format!("kind: List\nitems: [{}]", yaml::full::<serde_json::Value>(&class).unwrap());
+        assert_eq!(names(&list), [expected]);
+    }
+}
+
+#[test]
+fn a_count_may_be_written_with_decimals_that_are_zero() {
+    for (replicas, expected) in [
+        ("3.0", Some(3)),
+        ("-0.0", Some(0)),
+        ("3", Some(3)),
+        ("3.5", None),
+        ("3e9", None),
+        ("3000000000.0", None),
+    ] {
+        let text =
+            format!("apiVersion: apps/v1\nkind: Deployment\nspec:\n  replicas: {replicas}\n");
+        let read = match all(&text).unwrap().swap_remove(0) {
+            Entry::Object(Object { content: Content::Workload(workload), .. }) => workload.replicas,
+            _ => None,
+        };
+        assert_eq!(read, expected, "{replicas}");
     }
 }

@@ -2,7 +2,7 @@
 //! what is expected. Strings are strings: YAML libraries would take `name: 1` as "1", the
 //! Kubernetes API does not.
 
-use serde::de::{self, Deserialize, Deserializer, IgnoredAny, SeqAccess, Visitor};
+use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -12,7 +12,65 @@ where
     D: Deserializer<'de>,
     T: Deserialize<'de> + Default,
 {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+    Ok(optional(deserializer)?.unwrap_or_default())
+}
+
+/// A field that may be absent.
+pub(super) fn optional<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    Ok(Option::<NoList<T>>::deserialize(deserializer)?.map(|NoList(value)| value))
+}
+
+/// A value whose derived struct is read from an object only: by itself it would also take a list
+/// and give its fields the elements in their order.
+pub(super) struct NoList<T>(pub(super) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for NoList<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        T::deserialize(StructFromMap(deserializer)).map(Self)
+    }
+}
+
+struct StructFromMap<D>(D);
+
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for StructFromMap<D> {
+    type Error = D::Error;
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        struct MapOnly<V>(V);
+        impl<'de, V: Visitor<'de>> Visitor<'de> for MapOnly<V> {
+            type Value = V::Value;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.expecting(f)
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<V::Value, A::Error> {
+                self.0.visit_map(map)
+            }
+        }
+        self.0.deserialize_struct(name, fields, MapOnly(visitor))
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        self.0.deserialize_map(visitor)
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        self.0.deserialize_any(visitor)
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option unit
+        unit_struct newtype_struct seq tuple tuple_struct enum identifier ignored_any
+    }
 }
 
 /// A string; empty if absent.
@@ -64,8 +122,8 @@ where
         }
         fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<T>, A::Error> {
             let mut items = Vec::new();
-            while let Some(item) = seq.next_element::<Option<T>>()? {
-                items.push(item.unwrap_or_default());
+            while let Some(item) = seq.next_element::<Option<NoList<T>>>()? {
+                items.push(item.map(|NoList(item)| item).unwrap_or_default());
             }
             items.shrink_to_fit();
             Ok(items)
@@ -106,6 +164,11 @@ pub(super) fn integer<'de, D: Deserializer<'de>>(d: D) -> Result<Option<i32>, D:
         fn visit_u64<E: de::Error>(self, n: u64) -> Result<Option<i32>, E> {
             let refused = |_| E::invalid_value(de::Unexpected::Unsigned(n), &self);
             i32::try_from(n).map(Some).map_err(refused)
+        }
+        fn visit_f64<E: de::Error>(self, n: f64) -> Result<Option<i32>, E> {
+            // `3.0` is written `3`, as Kubernetes makes of it.
+            let refused = |_| E::invalid_value(de::Unexpected::Float(n), &self);
+            n.to_string().parse().map(Some).map_err(refused)
         }
         fn visit_unit<E>(self) -> Result<Option<i32>, E> {
             Ok(None)

@@ -2,6 +2,7 @@
 
 use super::lenient::Key;
 use crate::keys;
+use crate::problem::short;
 use crate::quantity::{Amount, Quantity, WrittenAmount};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
@@ -115,9 +116,9 @@ impl Texts {
     /// What is wrong with the first value that is no string. `field` is where the map stands and
     /// `what` is what its values are called.
     pub fn problem(&self, field: &str, what: &str) -> Option<String> {
-        self.0
-            .iter()
-            .find_map(|(key, text)| Some(format!("{field}[\"{key}\"]: {}", text.problem(what)?)))
+        self.0.iter().find_map(|(key, text)| {
+            Some(format!("{field}[\"{}\"]: {}", short(key), text.problem(what)?))
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! One object of any kind. Which fields there are depends on the kind, so the kind is looked at
 //! first; where it stands behind the fields, these wait for it as untyped values.
 
-use super::lenient::{Key, integer, list};
+use super::lenient::{Key, NoList, integer, list, optional};
 use super::{Metadata, NodeManifest, PodManifest, Status, WorkloadManifest};
 use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
@@ -54,7 +54,7 @@ pub enum Kind {
     Workload,
     /// PriorityClass.
     PriorityClass,
-    /// Any kind that ends in `List`.
+    /// `List`, or one of the others with `List` behind it.
     List,
 }
 
@@ -69,8 +69,11 @@ impl Kind {
             "Deployment" | "StatefulSet" | "ReplicaSet" | "DaemonSet" => (Self::Workload, "apps"),
             "Job" => (Self::Workload, "batch"),
             "PriorityClass" => (Self::PriorityClass, "scheduling.k8s.io"),
-            _ if kind.ends_with("List") => return Some(Self::List),
-            _ => return None,
+            "List" => (Self::List, ""),
+            _ => {
+                let item = Self::of(kind.strip_suffix("List")?, api_version)?;
+                return (item != Self::List).then_some(Self::List);
+            }
         };
         let given = api_version.split_once('/').map_or("", |(group, _)| group);
         (given == group || api_version.is_empty()).then_some(found)
@@ -99,10 +102,10 @@ impl Fields {
         D: Deserializer<'de>,
     {
         match (kind, name) {
-            (Some(Kind::Pod), "spec") => self.pod = Option::deserialize(value)?,
-            (Some(Kind::Node), "spec") => self.node = Option::deserialize(value)?,
-            (Some(Kind::Workload), "spec") => self.workload = Option::deserialize(value)?,
-            (Some(Kind::Pod | Kind::Node), "status") => self.status = Option::deserialize(value)?,
+            (Some(Kind::Pod), "spec") => self.pod = optional(value)?,
+            (Some(Kind::Node), "spec") => self.node = optional(value)?,
+            (Some(Kind::Workload), "spec") => self.workload = optional(value)?,
+            (Some(Kind::Pod | Kind::Node), "status") => self.status = optional(value)?,
             (Some(Kind::PriorityClass), "value") => self.value = integer(value)?,
             (Some(Kind::PriorityClass), "globalDefault") => {
                 self.global_default = super::lenient::boolean(value)?;
@@ -176,8 +179,8 @@ impl<'de> Deserialize<'de> for Object {
                         ("apiVersion", _) => object.api_version = map.next_value::<Head>()?.0,
                         ("kind", _) => object.kind = map.next_value::<Head>()?.0,
                         ("metadata", _) => {
-                            let metadata: Option<Metadata> = map.next_value()?;
-                            object.metadata = metadata.unwrap_or_default();
+                            let metadata: Option<NoList<Metadata>> = map.next_value()?;
+                            object.metadata = metadata.map(|NoList(m)| m).unwrap_or_default();
                         }
                         // kubectl sorts keys, so the items of a List stand before its kind.
                         (_, Some(&"items")) if object.kind.is_empty() => {

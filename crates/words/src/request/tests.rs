@@ -32,11 +32,6 @@ fn shares_and_whole_cards_are_read() {
         (r#"gpu-memory: "007", gpu-fraction-num-devices: "2""#, ONE, memory(7, 2)),
         (r#"gpu-fraction: "0.5", gpu-fraction-container-name: main"#, ONE, fraction("0.5", 1)),
         (r#"mps: "false""#, ONE, Request::None),
-        (
-            r#"gpu-fraction: "0.5""#,
-            r#"containers: [{resources: {limits: {nvidia.com/gpu: "0"}}}]"#,
-            fraction("0.5", 1),
-        ),
     ] {
         assert_eq!(parsed(annotations, spec), (expected, None), "{annotations} {spec}");
     }
@@ -193,5 +188,95 @@ fn what_kai_lets_pass_is_refused_with_what_is_allowed() {
     ] {
         let (_, invalid) = parsed(annotations, spec);
         assert_eq!(invalid.as_deref(), Some(expected), "{annotations} {spec}");
+    }
+}
+
+#[test]
+fn a_limit_of_no_gpus_beside_a_share_is_refused_as_kai_refuses_it() {
+    let zero = r#"containers: [{name: main, resources: {limits: {nvidia.com/gpu: "0"}}}]"#;
+    let init =
+        "containers: [{name: main}], initContainers: [{resources: {limits: {nvidia.com/gpu: 0}}}]";
+    for spec in [zero, init] {
+        assert_eq!(parsed(r#"gpu-fraction: "0.5""#, spec).1.as_deref(), Some(BOTH), "{spec}");
+        assert_eq!(parsed(r#"gpu-memory: "5""#, spec).1.as_deref(), Some(BOTH_MEMORY), "{spec}");
+        assert_eq!(parsed("", spec), (Request::None, None), "{spec}");
+    }
+}
+
+#[test]
+fn a_container_that_does_not_exist_is_told_before_all_that_is_validated() {
+    let name = "x".repeat(200);
+    let expected = format!(
+        "failed to get fraction container ref: container with name {name} not found for fraction request"
+    );
+    let wrong = "containers: [{name: main, resources: {limits: {nvidia.com/gpu: -1, a: b}}}]";
+    for (share, spec) in [(r#"gpu-fraction: "7""#, wrong), (r#"gpu-memory: "", mps: "true""#, ONE)]
+    {
+        let annotations = format!("{share}, gpu-fraction-container-name: {name}");
+        assert_eq!(parsed(&annotations, spec).1, Some(expected.clone()));
+    }
+    assert_eq!(parsed("gpu-fraction-container-name: other", ONE), (Request::None, None));
+    let (_, invalid) = parsed(r#"gpu-fraction: "0.5", gpu-fraction-container-name: 5"#, ONE);
+    assert!(invalid.unwrap().contains("annotation values are strings"));
+}
+
+#[test]
+fn what_only_divvy_refuses_comes_after_all_errors_of_kai() {
+    for share in [r#"gpu-fraction: "1e-40""#, r#"gpu-memory: "9223372036854775807""#] {
+        let (_, invalid) = parsed(&format!(r#"{share}, gpu-fraction-num-devices: "0""#), ONE);
+        assert_eq!(invalid.as_deref(), Some(COUNT), "{share}");
+        let (_, invalid) = parsed(&format!(r#"{share}, gpu-fraction-num-devices: "65""#), ONE);
+        assert!(invalid.unwrap().starts_with("metadata.annotations[\"gpu-"), "{share}");
+    }
+}
+
+#[test]
+fn hexadecimal_fractions_are_rounded_as_go_rounds_them() {
+    let zeros = |n: usize| "0".repeat(n);
+    let ones = |n: usize| "f".repeat(n);
+    for (text, is_part) in [
+        ("0x1p-1074".to_owned(), true),
+        ("0x1p-1075".to_owned(), false),
+        ("0x1.8p-1075".to_owned(), true),
+        (format!("0x1.{}1p-1075", zeros(300)), true),
+        (format!("0x1.{}p-1075", zeros(300)), false),
+        ("0x1p-1076".to_owned(), false),
+        ("0x1.ffffffffffffp-1076".to_owned(), false),
+        (format!("0x1{}p-2000", zeros(400)), true),
+        (format!("0x1{}p-1600", zeros(400)), false),
+        (format!("0x.{}1p1000", zeros(300)), true),
+        (format!("0x{}p-2000", ones(400)), true),
+        (format!("0x.{}p0", ones(13)), true),
+        ("0x.fffffffffffff8p0".to_owned(), true),
+        ("0x.fffffffffffffcp0".to_owned(), false),
+        ("0x.fffffffffffffbffffffp0".to_owned(), true),
+        (format!("0x.{}p0", ones(14)), false),
+        ("0x1p0".to_owned(), false),
+        ("0x0p5".to_owned(), false),
+        ("0x1p-99999999999999999999".to_owned(), false),
+        ("0x1p99999999999999999999".to_owned(), false),
+        ("-0x1p-1".to_owned(), false),
+        ("+-0x1p-1".to_owned(), false),
+    ] {
+        let expected = match is_part {
+            true if text.len() > 256 => format!("{QUANTITY}{}...", text.get(..256).unwrap()),
+            true => format!("{QUANTITY}{text}"),
+            false => FRACTION.to_owned(),
+        };
+        assert_eq!(parsed(&format!("gpu-fraction: {text:?}"), ONE).1, Some(expected), "{text}");
+    }
+}
+
+const QUANTITY: &str = "gpu-fraction annotation value must be a float written with a decimal point or a scientific notation .given value: ";
+
+#[test]
+fn a_part_of_a_gpu_as_resource_is_no_request() {
+    for spec in [
+        "containers: [{resources: {limits: {nvidia.com/gpu: 0.5}}}]",
+        "containers: [{resources: {limits: {nvidia.com/gpu: 0.5}}}, {resources: {limits: {nvidia.com/gpu: 1.5}}}]",
+    ] {
+        let (request, invalid) = parsed("", spec);
+        assert_eq!(request, Request::None);
+        assert!(invalid.unwrap().contains("must be an integer"));
     }
 }

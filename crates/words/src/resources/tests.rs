@@ -59,7 +59,6 @@ fn overhead_and_the_pod_as_a_whole_count_as_in_kubernetes() {
         ("resources: {requests: {cpu: 100m, memory: 0}}", 100, 0),
         // The API server fills in the sum of the containers before it looks at the limit.
         ("resources: {limits: {cpu: 3}}", 1000, 1),
-        ("resources: {requests: {ephemeral-storage: 5}}", 1000, 1),
     ] {
         let (read, invalid) = parsed(&format!("{container}, {more}"));
         assert_eq!((read.cpu.0, read.memory.0, invalid), (cpu, memory, None), "{more}");
@@ -119,4 +118,25 @@ fn wrong_quantities_are_named_with_their_field() {
     ] {
         assert_eq!(parsed(&spec).1, Some(expected), "{spec}");
     }
+}
+
+#[test]
+fn the_pod_as_a_whole_may_ask_for_cpu_memory_and_huge_pages_only() {
+    for (field, name) in [
+        ("limits", "nvidia.com/gpu"),
+        ("requests", "nvidia.com/gpu"),
+        ("limits", "a.com/b"),
+        ("requests", "ephemeral-storage"),
+    ] {
+        let (read, invalid) = parsed(&format!(
+            "containers: [{{name: a}}], resources: {{{field}: {{cpu: 1, {name}: 1}}}}"
+        ));
+        let expected = format!(
+            "spec.resources.{field}[\"{name}\"]: not for the pod as a whole; allowed are cpu, memory \
+             and hugepages-<size>, set others in a container"
+        );
+        assert_eq!((read.request, invalid), (divvy_ledger::Request::None, Some(expected)));
+    }
+    let spec = "resources: {limits: {cpu: 1, memory: 1Gi, hugepages-2Mi: 4Mi}}";
+    assert_eq!(parsed(spec).1, None);
 }

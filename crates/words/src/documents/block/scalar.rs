@@ -100,8 +100,19 @@ impl<'de> Scalar<'de> {
         // No notation of a number has one of these letters: 500m, 2Gi, 4k, times.
         let letters =
             |b: u8| matches!(b.to_ascii_lowercase(), b'g'..=b'n' | b'p'..=b'w' | b'y'..=b'z');
-        if text.bytes().any(letters) { visitor.visit_borrowed_str(text) } else { Err(Unsure) }
+        if text.bytes().any(letters) || is_huge(text) {
+            visitor.visit_borrowed_str(text)
+        } else {
+            Err(Unsure)
+        }
     }
+}
+
+/// Whether this is a number that is too large to be one, such as the commit `7e8843921`.
+fn is_huge(text: &str) -> bool {
+    let plain = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let is_number = text.split_once('e').is_some_and(|(a, b)| plain(a) && plain(b));
+    is_number && text.parse().is_ok_and(f64::is_infinite)
 }
 
 /// Words that may mean something else than themselves.

@@ -1,3 +1,4 @@
+use super::super::yaml;
 use super::*;
 use crate::manifest::Object;
 use proptest::prelude::*;
@@ -7,14 +8,11 @@ use serde_json::Value;
 fn compare(text: &str) -> bool {
     let value: Option<Value> = read(text);
     if let Some(value) = &value {
-        let full: Result<Value, _> =
-            serde_saphyr::from_str_with_options(text, super::super::yaml::options(text.len()));
-        assert_eq!(full.ok().as_ref(), Some(value), "{text}");
+        let full: Option<Value> = yaml::full(text).ok();
+        assert_eq!(full.as_ref(), Some(value), "{text}");
     }
     if let Some(object) = read::<Object>(text) {
-        let full =
-            serde_saphyr::from_str_with_options(text, super::super::yaml::options(text.len()));
-        assert_eq!(full.ok(), Some(object), "{text}");
+        assert_eq!(yaml::full(text).ok(), Some(object), "{text}");
     }
     value.is_some()
 }
