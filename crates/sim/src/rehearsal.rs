@@ -63,8 +63,11 @@ impl Rehearsal {
         let cluster_entries = cluster.parse(progress)?;
         let workload: Vec<Vec<Entry>> =
             setup.workload.iter().map(|source| source.parse(progress)).collect::<Result<_, _>>()?;
-        if let Some((empty, _)) = setup.workload.iter().zip(&workload).find(|(_, e)| e.is_empty()) {
-            return Err(InputError::Empty { source_name: empty.name.clone() });
+        // One empty file in a folder is nothing to stop at; nothing at all is a broken pipeline.
+        if let Some(first) = setup.workload.first()
+            && workload.iter().all(Vec::is_empty)
+        {
+            return Err(InputError::Empty { source_name: first.name.clone() });
         }
         let workload: Vec<Entry> = workload.into_iter().flatten().collect();
         let mut priorities = Priorities::default();
