@@ -93,7 +93,7 @@ pub fn spec(dice: &mut Dice) -> PodSpec {
         cpu: MilliCpu((dice.below(16) + 1) * 250 * gpus),
         memory: Bytes((dice.below(8) + 1) * GIB * gpus),
         request,
-        rules,
+        rules: rules.into(),
         ..PodSpec::default()
     }
 }

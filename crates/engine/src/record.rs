@@ -65,8 +65,8 @@ pub struct PodSpec {
     pub extended: Vec<(String, u64)>,
     /// GPUs.
     pub request: Request,
-    /// Where it may run.
-    pub rules: Rules,
+    /// Where it may run; the same for all pods of a controller.
+    pub rules: Arc<Rules>,
     /// Placement that it asks for itself, instead of the configured one.
     pub strategy: Option<Strategy>,
     /// Scheduling gates that are still closed.

@@ -78,6 +78,7 @@ pub(crate) struct Shapes {
     ids: FxHashMap<ShapeKey, ShapeId>,
     rule_sets: Slab<RuleSet>,
     rule_ids: FxHashMap<Arc<Rules>, RuleSetId>,
+    last_rules: Option<(Arc<Rules>, RuleSetId)>,
     clock: u64,
     ranked_nodes: usize,
     sweep_at: usize,
@@ -96,7 +97,7 @@ impl Shapes {
     pub(crate) fn intern(
         &mut self,
         needs: Needs,
-        rules: &Rules,
+        rules: &Arc<Rules>,
         strategy: Option<Strategy>,
     ) -> ShapeId {
         if self.ids.len() >= self.sweep_at.max(2 * Self::IDLE_SEARCHES as usize) {
@@ -126,12 +127,23 @@ impl Shapes {
         id
     }
 
-    fn intern_rules(&mut self, rules: &Rules) -> RuleSetId {
-        if let Some(id) = self.rule_ids.get(rules) {
+    fn intern_rules(&mut self, rules: &Arc<Rules>) -> RuleSetId {
+        // Pods of one controller come one after another, and long rules take long to compare.
+        if let Some((last, id)) = &self.last_rules
+            && Arc::ptr_eq(last, rules)
+        {
             return *id;
         }
+        let id = match self.rule_ids.get(rules) {
+            Some(id) => *id,
+            None => self.add_rules(rules.clone()),
+        };
+        self.last_rules = Some((rules.clone(), id));
+        id
+    }
+
+    fn add_rules(&mut self, rules: Arc<Rules>) -> RuleSetId {
         let named = rules.only_nodes().is_some();
-        let rules = Arc::new(rules.clone());
         let set = RuleSet { rules: rules.clone(), shapes: 0, likings: None, searches: 0, named };
         let id = RuleSetId(self.rule_sets.insert(set));
         self.rule_ids.insert(rules, id);
@@ -253,6 +265,7 @@ impl Shapes {
 
     /// Forgets shapes that nobody waits for and nobody asked for lately.
     fn sweep(&mut self) {
+        self.last_rules = None;
         let horizon = self.clock.saturating_sub(Self::IDLE_SEARCHES);
         let is_idle = |s: &Shape| s.waiting.is_empty() && s.last_search < horizon;
         let idle: Vec<u32> =

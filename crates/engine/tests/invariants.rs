@@ -69,13 +69,14 @@ fn spec(kind: u8) -> PodSpec {
         10 => PodSpec { strategy: Some(Strategy::Spread), ..fraction("0.1") },
         _ => fraction("0.9"),
     };
+    let rules = std::sync::Arc::make_mut(&mut spec.rules);
     match kind / 12 {
         0 => {}
-        _ if kind.is_multiple_of(3) => spec.rules.selector.push(("pool".into(), "ml".into())),
+        _ if kind.is_multiple_of(3) => rules.selector.push(("pool".into(), "ml".into())),
         _ if kind % 3 == 1 => {
-            spec.rules.tolerations.push(Toleration { key: None, value: None, effect: None });
+            rules.tolerations.push(Toleration { key: None, value: None, effect: None });
         }
-        _ => spec.rules.node_name = Some(format!("n{:02}", kind % 12).into()),
+        _ => rules.node_name = Some(format!("n{:02}", kind % 12).into()),
     }
     spec
 }

@@ -56,7 +56,7 @@ fn what_is_shared_counts_in_the_node_score() {
     // KAI counts whole GPUs only (#109, PR #1099): to it both nodes look alike.
     let mut s = cluster(Config::default(), [node("a", cards(2, 80)), node("b", cards(2, 80))]);
     let on_b = PodSpec {
-        rules: Rules { node_name: Some("b".into()), ..Rules::default() },
+        rules: Rules { node_name: Some("b".into()), ..Rules::default() }.into(),
         ..fraction("0.6")
     };
     place(&mut s, "p1", on_b);
@@ -68,7 +68,7 @@ fn a_share_prefers_a_shared_card_to_a_fuller_node() {
     let mut s = cluster(Config::default(), [node("a", cards(4, 80)), node("b", cards(4, 80))]);
     place(&mut s, "w", whole(3));
     let on_b = PodSpec {
-        rules: Rules { node_name: Some("b".into()), ..Rules::default() },
+        rules: Rules { node_name: Some("b".into()), ..Rules::default() }.into(),
         ..fraction("0.1")
     };
     place(&mut s, "first", on_b);
@@ -172,7 +172,7 @@ fn preferred_affinity_comes_before_packing() {
         ..Term::default()
     };
     let mut spec = whole(1);
-    spec.rules.preferred.push((10, term));
+    std::sync::Arc::make_mut(&mut spec.rules).preferred.push((10, term));
     assert_eq!(place(&mut s, "p", spec), "p z-liked 0");
 }
 

@@ -54,7 +54,7 @@ fn waiting_pods_are_placed_in_turn_when_a_node_comes() {
 fn a_waiting_pod_is_placed_when_a_label_or_taint_changes() {
     let mut s = cluster(Config::default(), [node("n", cards(1, 80))]);
     let mut spec = whole(1);
-    spec.rules.selector.push(("pool".into(), "ml".into()));
+    std::sync::Arc::make_mut(&mut spec.rules).selector.push(("pool".into(), "ml".into()));
     assert_eq!(place(&mut s, "p", spec), "p waits");
     let mut labelled = node("n", cards(1, 80));
     labelled.facts.labels = vec![("pool".into(), "ml".into())];

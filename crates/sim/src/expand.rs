@@ -5,6 +5,7 @@ use divvy_engine::{
 };
 use divvy_words::manifest::{Template, WorkloadManifest};
 use divvy_words::{Content, Metadata, Object, PodManifest, Priorities};
+use std::sync::Arc;
 
 /// More pods of one controller than this are refused: it is a slip of the keyboard.
 pub const MAX_REPLICAS: u32 = 1_000_000;
@@ -113,12 +114,12 @@ impl Expansion<'_> {
     /// labels match, tied to that node by name.
     fn one_per_node(&self, record: &PodRecord, host_network: bool) -> Vec<PodRecord> {
         let mut record = record.clone();
-        record.spec.rules.tolerations.extend(daemon_tolerations(host_network));
+        Arc::make_mut(&mut record.spec.rules).tolerations.extend(daemon_tolerations(host_network));
         if record.invalid.is_some() {
             return vec![record];
         }
         let mut plain = record.clone();
-        plain.spec.rules.required = None;
+        Arc::make_mut(&mut plain.spec.rules).required = None;
         let mut pods = Vec::new();
         for (name, id) in self.cluster.nodes() {
             let facts = self.cluster.facts(id);
@@ -131,7 +132,8 @@ impl Expansion<'_> {
                 test: Condition::In(vec![(**name).into()]),
             };
             // The rest of the affinity has been asked already.
-            pod.spec.rules.required = Some(vec![Term { labels: Vec::new(), fields: vec![here] }]);
+            let rules = Arc::make_mut(&mut pod.spec.rules);
+            rules.required = Some(vec![Term { labels: Vec::new(), fields: vec![here] }]);
             pods.push(pod);
         }
         pods

@@ -8,6 +8,7 @@ use crate::{EMBEDDED_CLUSTER, Progress};
 use divvy_engine::{Bound, BoundCards, Config, Event, PodKey, PodRecord, PodSpec, Scheduler};
 use divvy_words::{Content, Entry, Kind, Metadata, Object, Priorities};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What to rehearse.
 #[derive(Clone, Debug, Default)]
@@ -172,7 +173,7 @@ impl Loading<'_> {
                 self.rehearsal.ended.insert(record.key);
                 continue;
             }
-            let Some(node) = record.spec.rules.node_name.take().map(String::from) else {
+            let Some(node) = bound_node(&mut record) else {
                 if object.metadata.deletion_timestamp.is_empty() {
                     waiting.push(record);
                 }
@@ -312,6 +313,12 @@ impl Loading<'_> {
         }
         self.apply(Event::Pod(Box::new(record)));
     }
+}
+
+/// The node that a pod is bound to; it is no rule any more then.
+fn bound_node(record: &mut PodRecord) -> Option<String> {
+    record.spec.rules.node_name.as_ref()?;
+    Arc::make_mut(&mut record.spec.rules).node_name.take().map(String::from)
 }
 
 fn has_ended(phase: &str) -> bool {

@@ -24,7 +24,7 @@ pub fn pod(
     let whole = totals.get(keys::GPU).unwrap_or_default();
     let mut record = PodSpec {
         request: request::request(metadata, spec, whole, &mut problems),
-        rules: affinity::rules(spec, &mut problems),
+        rules: affinity::rules(spec, &mut problems).into(),
         strategy: own_strategy(metadata, owner, &mut problems),
         gates: spec.scheduling_gates.iter().map(|gate| gate.name.to_string()).collect(),
         ..PodSpec::default()

@@ -201,7 +201,7 @@ fn each_reason_has_its_own_next_step() {
     insta::assert_snapshot!(next(NodeRecord { facts, ..plain() }, whole(1)), @"kubectl uncordon a-1");
     let elsewhere = |rules: Rules| {
         let record = pod("ml/x", whole(1));
-        let spec = PodSpec { rules, ..record.spec.clone() };
+        let spec = PodSpec { rules: rules.into(), ..record.spec.clone() };
         let cluster = Cluster::new().with(plain()).add(PodRecord { spec, ..record });
         explain(&cluster.scheduler, &key("ml/x"), false).unwrap().next.unwrap()
     };

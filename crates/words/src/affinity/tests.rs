@@ -5,7 +5,7 @@ fn parsed(spec: &str) -> (Rules, Option<String>) {
     let text = format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\nspec: {{{spec}}}\n");
     let (metadata, spec) = testing::pod(&text);
     let record = pod(&metadata, &spec, None, &Priorities::default());
-    (record.spec.rules, record.invalid)
+    ((*record.spec.rules).clone(), record.invalid)
 }
 
 fn required(expressions: &str) -> String {
