@@ -69,17 +69,9 @@ pub struct ClusterArgs {
     pub cluster: Option<PathBuf>,
 }
 
+/// What to place, where and how.
 #[derive(Args)]
-#[command(after_help = "\
-Examples:
-  divvy simulate -f examples/                          on the embedded cluster
-  divvy simulate -f pod.yaml --replicas 12             what if there were twelve of it
-  divvy simulate -f pods.yaml --strategy spread --svg map.svg
-  kubectl get nodes,pods -A -o yaml > now.yaml
-  divvy simulate --cluster now.yaml -f new.yaml -o json
-
-Exit codes: 0 all placed, 2 something is pending, 1 bad input.")]
-pub struct SimulateArgs {
+pub struct RehearsalArgs {
     /// Manifests to place: a file, a folder of .yaml, .yml and .json files, or - for standard
     /// input; may be given more than once
     ///
@@ -94,6 +86,21 @@ pub struct SimulateArgs {
     pub replicas: Option<u32>,
     #[command(flatten)]
     pub placement: PlacementArgs,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  divvy simulate -f examples/                          on the embedded cluster
+  divvy simulate -f pod.yaml --replicas 12             what if there were twelve of it
+  divvy simulate -f pods.yaml --strategy spread --svg map.svg
+  kubectl get nodes,pods -A -o yaml > now.yaml
+  divvy simulate --cluster now.yaml -f new.yaml -o json
+
+Exit codes: 0 all placed, 2 something is pending, 1 bad input.")]
+pub struct SimulateArgs {
+    #[command(flatten)]
+    pub rehearsal: RehearsalArgs,
     /// How to print the outcome
     #[arg(short, long, default_value = "table")]
     pub output: Format,
@@ -132,15 +139,7 @@ pub struct ExplainPodArgs {
     #[arg(value_name = "NAMESPACE/NAME")]
     pub pod: String,
     #[command(flatten)]
-    pub cluster: ClusterArgs,
-    /// Manifests of pods that are not in the cluster: file, folder or -
-    #[arg(short = 'f', long = "filename", value_name = "FILE")]
-    pub files: Vec<PathBuf>,
-    /// As in simulate: make N pods of each pod and controller
-    #[arg(long, value_name = "N", value_parser = replicas())]
-    pub replicas: Option<u32>,
-    #[command(flatten)]
-    pub placement: PlacementArgs,
+    pub rehearsal: RehearsalArgs,
     /// How to print the answer
     #[arg(short, long, default_value = "table")]
     pub output: Format,

@@ -9,8 +9,7 @@ use divvy_engine::PodKey;
 pub fn run(args: &ExplainArgs) -> anyhow::Result<u8> {
     let Explained::Pod(args) = &args.what;
     let bar = Bar::new();
-    let config = input::config(&args.placement)?;
-    let mut rehearsal = input::load(&args.cluster, &args.files, args.replicas, config, &bar)?;
+    let mut rehearsal = input::rehearsal(&args.rehearsal, &bar)?;
     let key = key_of(&args.pod);
     let is_bound = rehearsal.scheduler.holding(&key).is_some();
     rehearsal.run(&bar);
@@ -34,7 +33,7 @@ fn key_of(text: &str) -> PodKey {
 
 /// Controllers number their pods, so a near miss is common: name those that are there.
 fn not_found(key: &PodKey, args: &ExplainPodArgs, pods: &[PodKey]) -> String {
-    let source = match &args.cluster.cluster {
+    let source = match &args.rehearsal.cluster.cluster {
         Some(path) => path.display().to_string(),
         None => "the embedded cluster".to_owned(),
     };

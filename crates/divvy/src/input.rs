@@ -1,6 +1,6 @@
 //! What the subcommands read: cluster, manifests and settings.
 
-use crate::cli::{ClusterArgs, PlacementArgs, StrategyArg};
+use crate::cli::{ClusterArgs, PlacementArgs, RehearsalArgs, StrategyArg};
 use crate::output;
 use crate::progress::Bar;
 use anyhow::{Context, bail};
@@ -9,16 +9,20 @@ use divvy_sim::{Rehearsal, Setup, Source, read_sources};
 use std::path::{Path, PathBuf};
 
 /// A rehearsal with everything read and nothing placed. Warnings have been printed.
-pub fn load(
-    cluster: &ClusterArgs,
-    files: &[PathBuf],
-    replicas: Option<u32>,
-    config: Config,
-    bar: &Bar,
-) -> anyhow::Result<Rehearsal> {
-    let (cluster, workload) = read(cluster.cluster.as_deref(), files)?;
-    let setup = Setup { cluster, workload, replicas, config };
-    let rehearsal = Rehearsal::load(&setup, bar)?;
+pub fn rehearsal(args: &RehearsalArgs, bar: &Bar) -> anyhow::Result<Rehearsal> {
+    let config = config(&args.placement)?;
+    let (cluster, workload) = read(args.cluster.cluster.as_deref(), &args.files)?;
+    load(&Setup { cluster, workload, replicas: args.replicas, config }, bar)
+}
+
+/// A cluster with nothing to place.
+pub fn cluster(args: &ClusterArgs, bar: &Bar) -> anyhow::Result<Rehearsal> {
+    let (cluster, _) = read(args.cluster.as_deref(), &[])?;
+    load(&Setup { cluster, ..Setup::default() }, bar)
+}
+
+fn load(setup: &Setup, bar: &Bar) -> anyhow::Result<Rehearsal> {
+    let rehearsal = Rehearsal::load(setup, bar)?;
     warn(&rehearsal.warnings);
     Ok(rehearsal)
 }
@@ -38,7 +42,7 @@ fn read(
 }
 
 /// The settings: the file's, overruled by the flags.
-pub fn config(args: &PlacementArgs) -> anyhow::Result<Config> {
+fn config(args: &PlacementArgs) -> anyhow::Result<Config> {
     let mut config = Config::default();
     if let Some(path) = &args.config {
         let text = std::fs::read_to_string(path)

@@ -12,15 +12,14 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<u8> {
         output::write(EMBEDDED_CLUSTER)?;
         return Ok(DONE);
     }
-    if args.files.is_empty() && args.cluster.cluster.is_none() {
+    if args.rehearsal.files.is_empty() && args.rehearsal.cluster.cluster.is_none() {
         bail!(
             "nothing to place: give manifests with -f FILE (a folder or - work too), \
              for example `divvy simulate -f examples/`"
         );
     }
     let bar = Bar::new();
-    let config = input::config(&args.placement)?;
-    let mut rehearsal = input::load(&args.cluster, &args.files, args.replicas, config, &bar)?;
+    let mut rehearsal = input::rehearsal(&args.rehearsal, &bar)?;
     rehearsal.run(&bar);
     bar.begin("explaining", 0);
     let simulation = divvy_views::simulation(&rehearsal.scheduler, &rehearsal.pods);

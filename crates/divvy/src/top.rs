@@ -3,11 +3,10 @@
 use crate::cli::{TopArgs, TopKind};
 use crate::progress::Bar;
 use crate::{DONE, input, output};
-use divvy_engine::Config;
 
 pub fn run(args: &TopArgs) -> anyhow::Result<u8> {
     let bar = Bar::new();
-    let rehearsal = input::load(&args.cluster, &[], None, Config::default(), &bar)?;
+    let rehearsal = input::cluster(&args.cluster, &bar)?;
     bar.finish();
     let scheduler = &rehearsal.scheduler;
     match args.what {
