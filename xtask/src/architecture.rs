@@ -7,14 +7,15 @@ use crate::cargo;
 use std::collections::BTreeMap;
 
 /// What each crate may use of the workspace.
-const MAY_USE: [(&str, &[&str]); 9] = [
+const MAY_USE: [(&str, &[&str]); 10] = [
     ("divvy-ledger", &[]),
     ("divvy-engine", &["divvy-ledger"]),
     ("divvy-words", &["divvy-ledger", "divvy-engine"]),
     ("divvy-views", &["divvy-ledger", "divvy-engine"]),
     ("divvy-sim", &["divvy-ledger", "divvy-engine", "divvy-words"]),
+    ("divvy-cluster", &["divvy-ledger", "divvy-engine", "divvy-words"]),
     ("divvy-bench", &["divvy-ledger", "divvy-engine"]),
-    ("divvy", &["divvy-engine", "divvy-sim", "divvy-views", "divvy-words"]),
+    ("divvy", &["divvy-cluster", "divvy-engine", "divvy-sim", "divvy-views", "divvy-words"]),
     ("divvy-testbed", &[]),
     ("xtask", &["divvy-testbed"]),
 ];
