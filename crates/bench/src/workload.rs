@@ -116,6 +116,7 @@ pub fn pod(i: usize, spec: PodSpec) -> PodRecord {
         created: i as i64,
         spec,
         invalid: None,
+        paused: None,
         bound: None,
     }
 }

@@ -70,6 +70,9 @@ impl Scheduler {
             State::Invalid(stuck) => {
                 Standing::Waiting(Diagnosis::of(Reason::Invalid(stuck.why.clone())))
             }
+            State::Paused(stuck) => {
+                Standing::Waiting(Diagnosis::of(Reason::Refused(stuck.why.clone())))
+            }
             State::Waiting(shape) => Standing::Waiting(self.diagnose(*shape)?),
         })
     }
@@ -132,6 +135,7 @@ impl Scheduler {
                         Reason::Selector { key: (**key).into(), value: (**value).into() }
                     }
                     Barred::Affinity => Reason::Affinity,
+                    Barred::Refused(why) => Reason::Refused(why.clone()),
                 },
                 (Ok(_), None) => continue,
                 (Ok(_), Some(shortage)) => {

@@ -19,6 +19,8 @@ pub(crate) enum State {
     Gated(Arc<Stuck>),
     /// It can never be placed.
     Invalid(Arc<Stuck>),
+    /// Its binding failed, and it is not tried for a while.
+    Paused(Arc<Stuck>),
     /// It is bound to a node that is not known: it holds nothing.
     Astray,
 }
@@ -49,7 +51,7 @@ impl State {
     pub(crate) const fn shape(&self) -> Option<ShapeId> {
         match self {
             Self::Waiting(shape) => Some(*shape),
-            Self::Held | Self::Gated(_) | Self::Invalid(_) | Self::Astray => None,
+            Self::Held | Self::Gated(_) | Self::Invalid(_) | Self::Paused(_) | Self::Astray => None,
         }
     }
 }

@@ -32,6 +32,8 @@ pub enum Reason {
     },
     /// Required node affinity does not hold.
     Affinity,
+    /// A binding failed lately; this says how.
+    Refused(Arc<str>),
     /// The node lacks something.
     Lacks {
         /// What, with the numbers.
@@ -56,6 +58,7 @@ impl Reason {
             Self::Taint(_) => "TaintNotTolerated",
             Self::Selector { .. } => "NodeSelector",
             Self::Affinity => "NodeAffinity",
+            Self::Refused(_) => "BindingRefused",
             Self::Lacks { shortage, .. } => match shortage {
                 Shortage::NoGpu => "NoGpu",
                 Shortage::Replicas => "NodeSharesReplicas",
@@ -92,7 +95,11 @@ impl Reason {
                 Shortage::NotAllocatable { .. } => 9,
                 _ => 10,
             },
-            Self::Invalid(_) | Self::Gated(_) | Self::NoNodes | Self::NoSuchNode(_) => 11,
+            Self::Invalid(_)
+            | Self::Gated(_)
+            | Self::NoNodes
+            | Self::NoSuchNode(_)
+            | Self::Refused(_) => 11,
         };
         (rank, 0)
     }
@@ -194,6 +201,7 @@ impl fmt::Display for Reason {
             }
             Self::Selector { key, value } => write!(f, "no label {key}={value}"),
             Self::Affinity => f.write_str("node affinity does not match"),
+            Self::Refused(why) => write!(f, "binding failed: {why}"),
             Self::Lacks { shortage, resource, portion } => {
                 write_shortage(f, *shortage, resource.as_deref(), *portion)
             }

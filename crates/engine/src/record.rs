@@ -48,6 +48,8 @@ pub struct PodRecord {
     pub spec: PodSpec,
     /// What is wrong with its request: such a pod is never placed, and this says why.
     pub invalid: Option<String>,
+    /// What it waits for before it is tried again, if its binding failed several times.
+    pub paused: Option<Arc<str>>,
     /// Where it is bound, if it is.
     pub bound: Option<Bound>,
 }

@@ -5,6 +5,8 @@
 //! node and rule set, apart from what is free. Rules that depend on other pods (inter-pod
 //! affinity, topology spread, host ports, volumes) will stand beside this module, not in it.
 
+use std::sync::Arc;
+
 /// Labels, taints and cordon of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeFacts {
@@ -153,6 +155,8 @@ pub struct Rules {
     pub preferred: Vec<(u32, Term)>,
     /// Tolerations.
     pub tolerations: Vec<Toleration>,
+    /// Nodes where the binding of this very pod was refused lately, and why.
+    pub avoid: Vec<(Box<str>, Arc<str>)>,
 }
 
 /// Why a node is not for a pod, whatever is free there.
@@ -168,6 +172,8 @@ pub enum Barred<'a> {
     Selector(&'a (Box<str>, Box<str>)),
     /// Required node affinity does not hold.
     Affinity,
+    /// A binding to this node was refused lately.
+    Refused(&'a Arc<str>),
 }
 
 /// How much a pod would like to run on a node, by its own preferences; never 0.
@@ -202,6 +208,9 @@ impl Rules {
         }
         if node.unschedulable && !self.tolerates(CORDON, "", Effect::NoSchedule) {
             return Err(Barred::Cordoned);
+        }
+        if let Some((_, why)) = self.avoid.iter().find(|(node, _)| **node == *name) {
+            return Err(Barred::Refused(why));
         }
         let mut avoided = 0;
         for taint in &node.taints {

@@ -91,7 +91,7 @@ impl Scheduler {
         match &self.pod(key)?.state {
             State::Held => Some(self.holding(key)?.needs.request),
             State::Waiting(shape) => Some(self.shapes.needs(*shape)?.request),
-            State::Gated(stuck) => Some(stuck.request),
+            State::Gated(stuck) | State::Paused(stuck) => Some(stuck.request),
             State::Invalid(stuck) => Some(stuck.request).filter(|r| *r != Request::None),
             State::Astray => None,
         }
@@ -213,6 +213,8 @@ impl Scheduler {
         let stuck = |why: &str| Arc::new(Stuck { why: why.into(), request: spec.request });
         if let Some(why) = &record.invalid {
             State::Invalid(stuck(why))
+        } else if let Some(why) = &record.paused {
+            State::Paused(stuck(why))
         } else if spec.gates.is_empty() {
             let needs = self.needs(spec);
             State::Waiting(self.shapes.intern(needs, &spec.rules, spec.strategy))

@@ -190,3 +190,27 @@ fn shapes_that_were_forgotten_are_found_again() {
         }
     }
 }
+
+#[test]
+fn a_node_that_refused_a_pod_is_not_tried_again_while_it_is_avoided() {
+    let mut s = cluster(Config::default(), ["a", "b"].map(|name| node(name, cards(1, 80))));
+    let refused = |nodes: &[&str]| {
+        let avoid = nodes.iter().map(|n| ((*n).into(), "not today".into())).collect();
+        let rules = Rules { avoid, ..Rules::default() };
+        PodSpec { rules: rules.into(), ..whole(1) }
+    };
+    assert_eq!(place(&mut s, "p", refused(&["a"])), "p b 0");
+    gone(&mut s, "p");
+    assert_eq!(place(&mut s, "p", refused(&["a", "b"])), "p waits");
+    assert_eq!(reasons(&s, "p"), ["2 x binding failed: not today"]);
+}
+
+#[test]
+fn a_paused_pod_says_why_and_is_not_tried() {
+    let mut s = cluster(Config::default(), [node("a", cards(1, 80))]);
+    let paused = PodRecord { paused: Some("3 times".into()), ..pod("p", whole(1)) };
+    s.apply(Event::Pod(Box::new(paused))).unwrap();
+    assert_eq!(pass(&mut s), ["p waits"]);
+    assert_eq!(waiting(&s, "p").headline(), "binding failed: 3 times");
+    assert_eq!(place(&mut s, "p", whole(1)), "p a 0");
+}

@@ -366,6 +366,7 @@ fn malformed(namespace: &str, name: &str, error: &str) -> PodRecord {
         created: i64::MAX,
         spec: PodSpec::default(),
         invalid: Some(error.to_owned()),
+        paused: None,
         bound: None,
     }
 }

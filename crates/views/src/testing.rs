@@ -64,6 +64,7 @@ pub(crate) fn pod(key: &str, request: Request) -> PodRecord {
             ..PodSpec::default()
         },
         invalid: None,
+        paused: None,
         bound: None,
     }
 }

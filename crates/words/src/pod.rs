@@ -38,6 +38,7 @@ pub fn pod(
         created,
         spec: record,
         invalid: problems.into_first(),
+        paused: None,
         bound: None,
     }
 }

@@ -149,6 +149,7 @@ impl Scheduler {
                 ..PodSpec::default()
             },
             invalid: None,
+            paused: None,
             bound: Some(Bound { node: target.name().to_string(), cards: BoundCards::Choose }),
         };
         if let Some(bound) = record.bound.clone() {

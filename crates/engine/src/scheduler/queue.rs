@@ -63,7 +63,7 @@ impl Scheduler {
     fn is_stuck(&self, id: PodId) -> bool {
         match self.pods.get(id).map(|p| &p.state) {
             Some(State::Waiting(shape)) => self.shapes.get(*shape).is_some_and(|s| s.parked),
-            Some(State::Gated(_) | State::Invalid(_)) => true,
+            Some(State::Gated(_) | State::Invalid(_) | State::Paused(_)) => true,
             Some(State::Held | State::Astray) | None => false,
         }
     }

@@ -52,6 +52,7 @@ pub fn pod(name: &str, spec: PodSpec) -> PodRecord {
         created: 0,
         spec,
         invalid: None,
+        paused: None,
         bound: None,
     }
 }

@@ -33,6 +33,7 @@ pub(super) fn next_step(
         Reason::Affinity => {
             "compare spec.affinity.nodeAffinity with kubectl get nodes --show-labels".to_owned()
         }
+        Reason::Refused(_) => "it is tried again by itself; the API server said no".to_owned(),
         Reason::Lacks { shortage, portion, .. } => {
             let wait = "wait for a pod to end, or add a node".to_owned();
             let now = ask_less(scheduler, key, *shortage, *portion);
