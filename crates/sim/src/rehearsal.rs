@@ -167,9 +167,9 @@ impl Loading<'_> {
                     continue;
                 }
             };
-            let Content::Pod(spec, phase) = &object.content else { continue };
+            let Content::Pod(spec, status) = &object.content else { continue };
             let mut record = divvy_words::pod(&object.metadata, spec, None, &self.priorities);
-            if has_ended(phase) {
+            if status.has_ended() {
                 self.rehearsal.ended.insert(record.key);
                 continue;
             }
@@ -242,7 +242,7 @@ impl Loading<'_> {
                 continue;
             }
             let (metadata, spec) = match &object.content {
-                Content::Pod(_, phase) if has_ended(phase) => {
+                Content::Pod(_, status) if status.has_ended() => {
                     *ignored.entry("Pod that has ended".to_owned()).or_default() += 1;
                     continue;
                 }
@@ -319,10 +319,6 @@ impl Loading<'_> {
 fn bound_node(record: &mut PodRecord) -> Option<String> {
     record.spec.rules.node_name.as_ref()?;
     Arc::make_mut(&mut record.spec.rules).node_name.take().map(String::from)
-}
-
-fn has_ended(phase: &str) -> bool {
-    matches!(phase, "Succeeded" | "Failed")
 }
 
 /// Kind, namespace and name.

@@ -28,6 +28,12 @@ pub struct Metadata {
     /// The annotations of [`crate::keys::ANNOTATIONS`], and any that is not a string.
     #[serde(deserialize_with = "map::annotations")]
     pub annotations: Texts,
+    /// Tells it from a later object of the same name.
+    #[serde(deserialize_with = "text")]
+    pub uid: Box<str>,
+    /// Which version of the object this is.
+    #[serde(deserialize_with = "text")]
+    pub resource_version: Box<str>,
     /// When it was created, in RFC 3339.
     #[serde(deserialize_with = "text")]
     pub creation_timestamp: Box<str>,
@@ -75,6 +81,12 @@ pub struct PodManifest {
     /// Tolerations.
     #[serde(deserialize_with = "list")]
     pub tolerations: Vec<TolerationManifest>,
+    /// Which scheduler places it.
+    #[serde(deserialize_with = "text")]
+    pub scheduler_name: Box<str>,
+    /// How many seconds its containers have to end.
+    #[serde(deserialize_with = "integer")]
+    pub termination_grace_period_seconds: Option<i32>,
     /// Scheduling gates.
     #[serde(deserialize_with = "list")]
     pub scheduling_gates: Vec<Named>,
@@ -282,17 +294,57 @@ pub struct NodeManifest {
     pub taints: Vec<TolerationManifest>,
 }
 
-/// `status` of a node or pod.
+/// `status` of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, expecting = "an object")]
-pub struct Status {
-    /// What a node has.
+pub struct NodeStatus {
+    /// What it has.
     pub capacity: Option<ResourceList>,
-    /// What a node has for pods.
+    /// What it has for pods.
     pub allocatable: Option<ResourceList>,
-    /// How far a pod is.
+}
+
+/// `status` of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+pub struct PodStatus {
+    /// How far it is.
     #[serde(deserialize_with = "text")]
     pub phase: Box<str>,
+    /// The node that somebody makes room on for it.
+    #[serde(deserialize_with = "text")]
+    pub nominated_node_name: Box<str>,
+    /// When a kubelet first saw it, in RFC 3339.
+    #[serde(deserialize_with = "text")]
+    pub start_time: Box<str>,
+    /// Its conditions.
+    #[serde(deserialize_with = "list")]
+    pub conditions: Vec<Condition>,
+}
+
+impl PodStatus {
+    /// Whether the pod has ended, and holds nothing any more.
+    pub fn has_ended(&self) -> bool {
+        matches!(&*self.phase, "Succeeded" | "Failed")
+    }
+}
+
+/// One of `status.conditions`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+pub struct Condition {
+    /// Which.
+    #[serde(rename = "type", deserialize_with = "text")]
+    pub kind: Box<str>,
+    /// `True`, `False` or `Unknown`.
+    #[serde(deserialize_with = "text")]
+    pub status: Box<str>,
+    /// Why, in one word.
+    #[serde(deserialize_with = "text")]
+    pub reason: Box<str>,
+    /// Why, in a sentence.
+    #[serde(deserialize_with = "text")]
+    pub message: Box<str>,
 }
 
 /// `spec` of what makes pods: Deployment, StatefulSet, ReplicaSet, Job, DaemonSet.

@@ -1,7 +1,7 @@
 //! A node manifest into a record for the engine.
 
 use crate::keys;
-use crate::manifest::{Content, NodeManifest, Object, ResourceList, Status, Texts};
+use crate::manifest::{Content, NodeManifest, NodeStatus, Object, ResourceList, Texts};
 use crate::problem::{Problems, check_metadata, short};
 use crate::quantity::Quantity;
 use crate::{affinity, resources};
@@ -67,7 +67,7 @@ pub fn node(object: &Object) -> Result<(NodeRecord, Vec<String>), String> {
     Ok((record, warnings))
 }
 
-fn allocatable(status: Option<&Status>) -> Option<(&'static str, &ResourceList)> {
+fn allocatable(status: Option<&NodeStatus>) -> Option<(&'static str, &ResourceList)> {
     let status = status?;
     let allocatable = status.allocatable.as_ref().map(|list| ("allocatable", list));
     allocatable.or_else(|| status.capacity.as_ref().map(|list| ("capacity", list)))

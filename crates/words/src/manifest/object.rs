@@ -2,7 +2,7 @@
 //! first; where it stands behind the fields, these wait for it as untyped values.
 
 use super::lenient::{Key, NoList, integer, list, optional};
-use super::{Metadata, NodeManifest, PodManifest, Status, WorkloadManifest};
+use super::{Metadata, NodeManifest, NodeStatus, PodManifest, PodStatus, WorkloadManifest};
 use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 use std::fmt;
@@ -23,10 +23,10 @@ pub struct Object {
 /// What an object holds besides its metadata.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Content {
-    /// A pod: its spec and `status.phase`.
-    Pod(Box<PodManifest>, Box<str>),
+    /// A pod: its spec and status.
+    Pod(Box<PodManifest>, PodStatus),
     /// A node: its spec, and its status if it has one.
-    Node(Box<(NodeManifest, Option<Status>)>),
+    Node(Box<(NodeManifest, Option<NodeStatus>)>),
     /// A controller of pods.
     Workload(Box<WorkloadManifest>),
     /// A priority class.
@@ -89,7 +89,8 @@ struct Fields {
     pod: Option<Box<PodManifest>>,
     node: Option<NodeManifest>,
     workload: Option<Box<WorkloadManifest>>,
-    status: Option<Status>,
+    pod_status: Option<PodStatus>,
+    node_status: Option<NodeStatus>,
     value: Option<i32>,
     global_default: bool,
     items: Vec<Object>,
@@ -105,7 +106,8 @@ impl Fields {
             (Some(Kind::Pod), "spec") => self.pod = optional(value)?,
             (Some(Kind::Node), "spec") => self.node = optional(value)?,
             (Some(Kind::Workload), "spec") => self.workload = optional(value)?,
-            (Some(Kind::Pod | Kind::Node), "status") => self.status = optional(value)?,
+            (Some(Kind::Pod), "status") => self.pod_status = optional(value)?,
+            (Some(Kind::Node), "status") => self.node_status = optional(value)?,
             (Some(Kind::PriorityClass), "value") => self.value = integer(value)?,
             (Some(Kind::PriorityClass), "globalDefault") => {
                 self.global_default = super::lenient::boolean(value)?;
@@ -120,12 +122,11 @@ impl Fields {
 
     fn into_content(self, kind: Option<Kind>) -> Content {
         match kind {
-            Some(Kind::Pod) => Content::Pod(
-                self.pod.unwrap_or_default(),
-                self.status.map(|status| status.phase).unwrap_or_default(),
-            ),
+            Some(Kind::Pod) => {
+                Content::Pod(self.pod.unwrap_or_default(), self.pod_status.unwrap_or_default())
+            }
             Some(Kind::Node) => {
-                Content::Node(Box::new((self.node.unwrap_or_default(), self.status)))
+                Content::Node(Box::new((self.node.unwrap_or_default(), self.node_status)))
             }
             Some(Kind::Workload) => Content::Workload(self.workload.unwrap_or_default()),
             Some(Kind::PriorityClass) => Content::PriorityClass {

@@ -37,7 +37,7 @@ fn nothing_that_is_quoted_acts_on_a_terminal() {
     for text in [
         format!("kind: Pod\nspec: \"{bad}\"\n"),
         format!("kind: Pod\nmetadata: {{\"labels\": [\"{bad}\"]}}\n"),
-        format!("kind: Pod\nstatus: {{\"capacity\": {{\"{bad}\": []}}}}\n"),
+        format!("kind: Node\nstatus: {{\"capacity\": {{\"{bad}\": []}}}}\n"),
         format!("kind: Pod\n\"{bad}\": 1\n\"{bad}\": 2\n"),
         "kind: Pod\na: \u{202e} b: c\n".to_owned(),
         format!("\"{bad}\""),
