@@ -30,6 +30,7 @@ mod reference;
 mod rules;
 mod scheduler;
 mod score;
+mod sentence;
 mod shapes;
 mod slab;
 mod world;

@@ -32,8 +32,10 @@ pub struct Explanation<'a> {
     pub node: Option<&'a str>,
     /// Its cards there.
     pub cards: Vec<CardGrant>,
-    /// Why it waits, in one line.
+    /// Why it waits, in one line: the closest reason.
     pub reason: Option<String>,
+    /// Why it waits, in one line: all reasons, as in the pod's event and condition.
+    pub message: Option<String>,
     /// Why it waits, by node; the reason that came closest first.
     pub reasons: Vec<NodesByReason>,
     /// The node that lacks least.
@@ -126,6 +128,7 @@ pub fn explain<'a>(
         node: None,
         cards: Vec::new(),
         reason: None,
+        message: None,
         reasons: Vec::new(),
         nearest: None,
         next: None,
@@ -145,6 +148,7 @@ pub fn explain<'a>(
         Standing::Waiting(diagnosis) => {
             explanation.state = State::Pending;
             explanation.reason = Some(diagnosis.headline());
+            explanation.message = Some(diagnosis.sentence(scheduler.node_count()));
             explanation.reasons = reasons(&diagnosis);
             explanation.next = advice::next_step(scheduler, key, request, &diagnosis);
             if let Some(nearest) = &diagnosis.nearest {
@@ -156,6 +160,7 @@ pub fn explain<'a>(
         Standing::Astray => {
             explanation.state = State::UnknownNode;
             explanation.reason = Some(UNKNOWN_NODE.to_owned());
+            explanation.message = Some(UNKNOWN_NODE.to_owned());
             explanation.reasons = vec![NodesByReason {
                 reason: "UnknownNode",
                 nodes: 0,

@@ -58,3 +58,10 @@ pub const DEFAULT_NAMESPACE: &str = "default";
 pub const GPU_GROUP: &str = "runai-gpu-group";
 /// Where KAI keeps the pods that hold a shared card, now and before v0.6.
 pub const RESERVATION_NAMESPACES: [&str; 2] = ["kai-resource-reservation", "runai-reservation"];
+
+/// The names by which pods ask for divvy in `spec.schedulerName`; the second is KAI's.
+pub const SCHEDULER_NAMES: [&str; 2] = ["divvy-scheduler", KAI_SCHEDULER];
+/// The name of KAI's scheduler, of its namespace, and how its pods' label `app` begins.
+pub const KAI_SCHEDULER: &str = "kai-scheduler";
+/// The scheduler of pods that name none.
+pub const DEFAULT_SCHEDULER: &str = "default-scheduler";

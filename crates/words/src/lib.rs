@@ -14,6 +14,7 @@ mod affinity;
 pub mod cards;
 mod config;
 mod documents;
+mod kai;
 pub mod keys;
 pub mod manifest;
 mod node;
@@ -30,6 +31,7 @@ mod time;
 
 pub use config::{ConfigError, config};
 pub use documents::{Entry, ReadError, read};
+pub use kai::is_kai_scheduler;
 pub use manifest::{Content, Kind, Metadata, Object, PodManifest};
 pub use node::node;
 pub use pod::pod;

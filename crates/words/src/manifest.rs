@@ -81,7 +81,7 @@ pub struct PodManifest {
     /// Tolerations.
     #[serde(deserialize_with = "list")]
     pub tolerations: Vec<TolerationManifest>,
-    /// Which scheduler places it.
+    /// Which scheduler places it; empty for the default one.
     #[serde(deserialize_with = "text")]
     pub scheduler_name: Box<str>,
     /// How many seconds its containers have to end.

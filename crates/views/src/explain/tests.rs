@@ -23,7 +23,7 @@ fn next(node: NodeRecord, request: Request) -> String {
 #[test]
 fn a_share_larger_than_any_card_is_answered_with_the_two_ways_out() {
     insta::assert_snapshot!(text(&Cluster::example(), "ml/llm-xl", false), @r#"
-    ml/llm-xl is pending: largest card 80.0 GiB < 96.0 GiB asked
+    ml/llm-xl is pending: 0/4 nodes are available: 2 largest card 80.0 GiB < 96.0 GiB asked, 1 largest card 15.0 GiB < 96.0 GiB asked, 1 no GPU.
       2 nodes  largest card 80.0 GiB < 96.0 GiB asked   a100-1 a100-2
       1 node   largest card 15.0 GiB < 96.0 GiB asked   t4-1
       1 node   no GPU                                   cpu-1
@@ -41,7 +41,7 @@ fn a_share_that_does_not_fit_now_names_the_nearest_card_and_who_holds_it() {
         .ask("ml/notebook-b", fraction("0.5", 1))
         .ask("ml/triton-9", mib(30_720, 1));
     insta::assert_snapshot!(text(&cluster, "ml/triton-9", false), @"
-    ml/triton-9 is pending: largest free share 20.0 GiB < 30.0 GiB asked
+    ml/triton-9 is pending: 0/3 nodes are available: 1 largest free share 20.0 GiB < 30.0 GiB asked, 1 taint gpu=maintenance:NoSchedule not tolerated, 1 no GPU.
       1 node  largest free share 20.0 GiB < 30.0 GiB asked     a100-1
       1 node  taint gpu=maintenance:NoSchedule not tolerated   a100-2
       1 node  no GPU                                           cpu-1
@@ -74,7 +74,7 @@ fn whole_gpus_that_are_all_taken_name_the_pods_to_wait_for() {
         .ask("ml/b", whole(1))
         .ask("ml/c", whole(2));
     insta::assert_snapshot!(text(&cluster, "ml/c", false), @"
-    ml/c is pending: free cards 0 < 2 asked
+    ml/c is pending: 0/1 nodes are available: 1 free cards 0 < 2 asked.
       1 node  free cards 0 < 2 asked   a-1
     Nearest: a-1 lacks 2 cards. They are free when ml/a (80.0 GiB) and ml/b (80.0 GiB) end.
     Next: wait for a pod to end, or add a node
@@ -86,7 +86,7 @@ fn a_share_on_cards_held_whole_names_the_whole_holder() {
     let cluster =
         Cluster::new().with(node("a-1", "x", 1, 80)).ask("ml/a", whole(1)).ask("ml/c", mib(10, 1));
     insta::assert_snapshot!(text(&cluster, "ml/c", false), @"
-    ml/c is pending: largest free share 0.0 GiB < 10 MiB asked
+    ml/c is pending: 0/1 nodes are available: 1 largest free share 0.0 GiB < 10 MiB asked.
       1 node  largest free share 0.0 GiB < 10 MiB asked   a-1
     Nearest: a-1 card 0 lacks 10 MiB. It is free when ml/a (80.0 GiB) ends.
       0  ████████████████████  whole   a
@@ -105,7 +105,7 @@ fn unknown_card_memory_is_explained_in_parts_of_a_card() {
         .ask("ml/a", fraction("0.75", 1))
         .ask("ml/b", fraction("0.5", 1));
     insta::assert_snapshot!(text(&cluster, "ml/b", false), @"
-    ml/b is pending: largest free share 0.25 < 0.5 asked
+    ml/b is pending: 0/1 nodes are available: 1 largest free share 0.25 < 0.5 asked.
       1 node  largest free share 0.25 < 0.5 asked   t4-1
     Nearest: t4-1 card 0 lacks 0.25. It is free when ml/a (0.75) ends.
       0  aaaaaaaaaaaaaaa·····   75 %   a a 0.75   free 0.25
@@ -123,7 +123,7 @@ fn many_node_names_are_cut_at_the_width_and_counted() {
     let short = text(&cluster, "ml/c", false);
     assert!(short.lines().all(|line| line.chars().count() <= 100), "{short}");
     insta::assert_snapshot!(short, @"
-    ml/c is pending: at most 1 card < 2 asked
+    ml/c is pending: 0/50 nodes are available: 50 at most 1 card < 2 asked.
       50 nodes  at most 1 card < 2 asked   node-00 node-01 node-02 node-03 node-04 node-05 +44 more
     Next: ask at most nvidia.com/gpu: 1 in one pod
     ");
@@ -141,7 +141,7 @@ fn wide_adds_the_names_of_reasons_and_all_cards_of_the_node() {
         explanation_text(&explanation, TextOptions { wide: true, ..TextOptions::default() })
     };
     insta::assert_snapshot!(wide(&Cluster::example(), "ml/llm-xl"), @r#"
-    ml/llm-xl is pending: largest card 80.0 GiB < 96.0 GiB asked
+    ml/llm-xl is pending: 0/4 nodes are available: 2 largest card 80.0 GiB < 96.0 GiB asked, 1 largest card 15.0 GiB < 96.0 GiB asked, 1 no GPU.
       2 nodes  CardTooSmall  largest card 80.0 GiB < 96.0 GiB asked   a100-1 a100-2
       1 node   CardTooSmall  largest card 15.0 GiB < 96.0 GiB asked   t4-1
       1 node   NoGpu         no GPU                                   cpu-1
@@ -164,7 +164,7 @@ fn a_holder_is_named_only_if_its_end_is_enough() {
     let cluster =
         Cluster::new().with(small).ask("ml/a", whole(1)).ask("ml/web", Request::None).add(asked);
     insta::assert_snapshot!(text(&cluster, "ml/b", false), @"
-    ml/b is pending: free cards 0 < 1 asked
+    ml/b is pending: 0/1 nodes are available: 1 free cards 0 < 1 asked.
       1 node  free cards 0 < 1 asked   a-1
     Nearest: a-1 lacks 1 card.
     Next: wait for a pod to end, or add a node
@@ -264,6 +264,7 @@ fn the_json_names_every_node() {
       "node": null,
       "cards": [],
       "reason": "largest free share 0.25 < 0.5 asked",
+      "message": "0/1 nodes are available: 1 largest free share 0.25 < 0.5 asked.",
       "reasons": [
         {
           "reason": "InsufficientFreeShare",

@@ -23,9 +23,9 @@ pub fn explanation_text(explanation: &Explanation<'_>, options: TextOptions) -> 
             let is_own = explanation.reasons.iter().all(|r| r.nodes == 0);
             let tint = if is_own { Tint::Bad } else { Tint::Waiting };
             let pending = painter.paint("pending", tint);
-            format!("{pod} is {pending}: {}\n", reason(explanation))
+            format!("{pod} is {pending}: {}\n", message(explanation))
         }
-        State::UnknownNode => format!("{pod} is {}\n", reason(explanation)),
+        State::UnknownNode => format!("{pod} is {}\n", message(explanation)),
     };
     write_reasons(&mut out, &explanation.reasons, options);
     if let Some(nearest) = &explanation.nearest {
@@ -54,8 +54,8 @@ fn write_picture(out: &mut String, node: &NodeCards<'_>, cards: &[u32], options:
     }
 }
 
-fn reason(explanation: &Explanation<'_>) -> String {
-    clean(explanation.reason.as_deref().unwrap_or_default()).into_owned()
+fn message(explanation: &Explanation<'_>) -> String {
+    clean(explanation.message.as_deref().unwrap_or_default()).into_owned()
 }
 
 /// `a100-1 card 4 (0.25, 20.0 GiB)`.

@@ -1,0 +1,44 @@
+//! Whether KAI's own scheduler runs in a cluster: two schedulers for the same pods do harm.
+
+use crate::keys::KAI_SCHEDULER;
+use crate::manifest::{Metadata, PodStatus};
+
+/// Whether this pod is KAI's scheduler and has not ended. KAI labels it `app:
+/// kai-scheduler-<shard>`, and before there were shards `app: scheduler`; its other pods in that
+/// namespace (binder, admission, operator) place nothing.
+pub fn is_kai_scheduler(metadata: &Metadata, status: &PodStatus) -> bool {
+    let app = metadata.labels.get("app").unwrap_or_default();
+    let is_scheduler = app == "scheduler"
+        || app
+            .strip_prefix(KAI_SCHEDULER)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
+    is_scheduler && &*metadata.namespace == KAI_SCHEDULER && !status.has_ended()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metadata(namespace: &str, app: &str) -> Metadata {
+        let text = format!(r#"{{"namespace": "{namespace}", "labels": {{"app": "{app}"}}}}"#);
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn kais_scheduler_is_known_by_namespace_label_and_phase() {
+        let cases = [
+            ("kai-scheduler", "kai-scheduler-default", "Running", true),
+            ("kai-scheduler", "scheduler", "Running", true),
+            ("kai-scheduler", "kai-scheduler-default", "Pending", true),
+            ("kai-scheduler", "kai-scheduler-default", "Failed", false),
+            ("kai-scheduler", "binder", "Running", false),
+            ("kai-scheduler", "kai-schedulers", "Running", false),
+            ("ml", "kai-scheduler-default", "Running", false),
+        ];
+        for (namespace, app, phase, expected) in cases {
+            let status = PodStatus { phase: phase.into(), ..PodStatus::default() };
+            let found = is_kai_scheduler(&metadata(namespace, app), &status);
+            assert_eq!(found, expected, "{namespace} {app} {phase}");
+        }
+    }
+}
