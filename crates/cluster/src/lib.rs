@@ -1,1 +1,5 @@
 //! The edge to a live Kubernetes API.
+
+pub mod client;
+pub mod fence;
+mod fenced;

@@ -1,0 +1,162 @@
+//! The way to the API server.
+//!
+//! ```text
+//!   kube::Client ─► base URI ─► authorization ─► headers ─► hyper, HTTP/1.1 ─► TLS ─► fenced TCP
+//! ```
+//!
+//! These are the layers of kube's own client without the ones that would decide for us: it retries
+//! 429, 503 and 504 by itself, writes included, which would outlive the deadline of a write. What
+//! hyper does try again is a request of which no byte was sent, because its idle connection had
+//! been closed.
+
+use crate::fence::Fence;
+use crate::fenced::Fenced;
+use http::header::{HeaderValue, USER_AGENT};
+use hyper_util::client::legacy::{Client as Hyper, connect::HttpConnector};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use kube::client::{Body, ClientBuilder, ConfigExt};
+use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use std::path::Path;
+use std::time::Duration;
+use tower::util::option_layer;
+use tower::{BoxError, ServiceExt};
+
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The kubeconfig that was asked for cannot be used.
+    #[error("failed to use the kubeconfig {place}: {why}")]
+    Kubeconfig {
+        /// The file, or where it was looked for.
+        place: String,
+        /// What is wrong with it.
+        why: Box<KubeconfigError>,
+    },
+    /// Neither outside nor inside of a cluster.
+    #[error(
+        "no cluster is configured: KUBECONFIG is not set, there is no ~/.kube/config, and this is \
+         no pod with a service account ({why}); give --kubeconfig <file>"
+    )]
+    NoCluster {
+        /// Why it is no pod.
+        why: Box<InClusterError>,
+    },
+    /// The kubeconfig wants a proxy.
+    #[error(
+        "the kubeconfig sets proxy-url {0}: proxies are not supported; use a direct address of \
+         the API server, or a tunnel to it"
+    )]
+    Proxy(http::Uri),
+    /// Certificates, keys or tokens are wrong.
+    #[error("failed to set up the connection to {server}: {why}")]
+    Setup {
+        /// The API server.
+        server: http::Uri,
+        /// What is wrong.
+        why: Box<kube::Error>,
+    },
+}
+
+/// A connection, TLS included, that takes longer is given up.
+const CONNECT: Duration = Duration::from_secs(5);
+/// A sent byte that is not acknowledged for so long is never sent again: together with the fence,
+/// this bounds how late a write can arrive.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(4);
+/// A watch is silent for minutes, so a dead peer is found by probes.
+const PROBE: Duration = Duration::from_secs(15);
+/// Shorter than the API server's own limit, so that it is seldom the one that hangs up.
+const IDLE: Duration = Duration::from_secs(60);
+/// More than ever write at the same time: a burst opens each connection once.
+const IDLE_CONNECTIONS: usize = 128;
+
+/// Which cluster: the kubeconfig that is given, else `KUBECONFIG` or `~/.kube/config`, else the
+/// one this pod runs in. A file that exists and is wrong is an error, not a reason to go on.
+pub async fn config(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+) -> Result<kube::Config, ClientError> {
+    let (place, read) = match kubeconfig {
+        Some(path) => (path.display().to_string(), Kubeconfig::read_from(path)),
+        None => (default_place(), Kubeconfig::read()),
+    };
+    let absent = |why: &KubeconfigError| match why {
+        KubeconfigError::FindPath => true,
+        KubeconfigError::ReadConfig(error, _) => error.kind() == std::io::ErrorKind::NotFound,
+        _ => false,
+    };
+    let failed = |why| ClientError::Kubeconfig { place: place.clone(), why: Box::new(why) };
+    let asked =
+        kubeconfig.is_some() || context.is_some() || from_environment("KUBECONFIG").is_some();
+    match read {
+        Err(why) if !asked && absent(&why) => {
+            kube::Config::incluster().map_err(|why| ClientError::NoCluster { why: Box::new(why) })
+        }
+        Err(why) => Err(failed(why)),
+        Ok(file) => {
+            let options =
+                KubeConfigOptions { context: context.map(str::to_owned), ..Default::default() };
+            let config = kube::Config::from_custom_kubeconfig(file, &options).await;
+            without_proxy(config.map_err(failed)?)
+        }
+    }
+}
+
+fn from_environment(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn default_place() -> String {
+    match from_environment("KUBECONFIG") {
+        Some(paths) => format!("{paths} (from KUBECONFIG)"),
+        None => "~/.kube/config".to_owned(),
+    }
+}
+
+/// kube takes the proxy of the environment for one of the kubeconfig. Ours is ignored, because the
+/// variable is there for the web; one in the kubeconfig means that there is no other way.
+fn without_proxy(mut config: kube::Config) -> Result<kube::Config, ClientError> {
+    let Some(proxy) = config.proxy_url.take() else { return Ok(config) };
+    let environment = from_environment("HTTPS_PROXY").or_else(|| from_environment("https_proxy"));
+    let same = environment.and_then(|text| text.parse().ok()) == Some(proxy.clone());
+    if same { Ok(config) } else { Err(ClientError::Proxy(proxy)) }
+}
+
+/// A client that sends nothing once `fence` is closed, also on connections that are open already.
+///
+/// There is no limit on the rate of requests: who writes decides how many at once.
+pub fn client(mut config: kube::Config, fence: &Fence) -> Result<kube::Client, ClientError> {
+    // The one provider of this build; an error means that it is installed already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let name = HeaderValue::from_static(concat!("divvy/", env!("CARGO_PKG_VERSION")));
+    config.headers.push((USER_AGENT, name));
+    let server = config.cluster_url.clone();
+    build(&config, fence.clone()).map_err(|why| ClientError::Setup { server, why: Box::new(why) })
+}
+
+fn build(config: &kube::Config, fence: Fence) -> Result<kube::Client, kube::Error> {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(Some(CONNECT));
+    tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
+    tcp.set_keepalive(Some(PROBE));
+    tcp.set_keepalive_interval(Some(PROBE));
+    let tcp = tcp
+        .map_response(move |stream| TokioIo::new(Fenced::new(stream.into_inner(), fence.clone())));
+    let tls = config.rustls_https_connector_with_connector(tcp)?.map_future(|connecting| {
+        Box::pin(async {
+            let late = |_| BoxError::from("failed to connect in 5 s");
+            tokio::time::timeout(CONNECT, connecting).await.map_err(late)?
+        })
+    });
+    let hyper = Hyper::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE)
+        .pool_max_idle_per_host(IDLE_CONNECTIONS)
+        .build::<_, Body>(tls);
+    Ok(ClientBuilder::new(hyper.map_err(BoxError::from), config.default_namespace.clone())
+        .with_layer(&config.extra_headers_layer()?)
+        .with_layer(&option_layer(config.auth_layer()?))
+        .with_layer(&config.base_uri_layer())
+        .build())
+}
