@@ -117,6 +117,7 @@ pub fn pod(i: usize, spec: PodSpec) -> PodRecord {
         spec,
         invalid: None,
         paused: None,
+        nominated: None,
         bound: None,
     }
 }

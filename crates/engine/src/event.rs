@@ -1,5 +1,6 @@
 //! What goes into the scheduler and what comes out of it.
 
+use crate::labels::Labels;
 use crate::record::{NodeRecord, PodKey, PodRecord};
 use divvy_ledger::{CardShares, HoldError, Request};
 use std::sync::Arc;
@@ -15,6 +16,15 @@ pub enum Event {
     Pod(Box<PodRecord>),
     /// A pod is gone, or has ended.
     PodGone(PodKey),
+    /// A namespace is new or its labels have changed.
+    Namespace {
+        /// Its name.
+        name: Box<str>,
+        /// Its labels.
+        labels: Labels,
+    },
+    /// A namespace is gone.
+    NamespaceGone(Box<str>),
 }
 
 /// Something in an event that could not be entered as it was given. The rest of it was.

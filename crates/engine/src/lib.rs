@@ -20,6 +20,7 @@ mod cards;
 mod config;
 mod diagnosis;
 mod event;
+mod labels;
 mod nearest;
 mod order;
 mod pods;
@@ -27,6 +28,7 @@ mod ranking;
 mod reason;
 mod record;
 mod reference;
+mod relations;
 mod rules;
 mod scheduler;
 mod score;
@@ -38,9 +40,11 @@ mod world;
 pub use config::{Config, PerResource, Strategy};
 pub use diagnosis::{Diagnosis, Group, Standing};
 pub use event::{Event, Placement, Plan, PlanEffect, Problem};
+pub use labels::{Labels, Selector};
 pub use nearest::{Missing, Nearest};
 pub use reason::Reason;
 pub use record::{Bound, BoundCards, NodeRecord, PodKey, PodRecord, PodSpec};
+pub use relations::{HostPort, PodSelector, PodTerm, Protocol, Relations, Spread, VolumeUse};
 pub use rules::{
     Barred, Effect, Liking, NodeFacts, Requirement, Rules, Taint, Term, Test, Toleration,
 };

@@ -1,6 +1,8 @@
 //! Pods and nodes as the edges hand them in: parsed, validated, free of Kubernetes types.
 
 use crate::config::Strategy;
+use crate::labels::Labels;
+use crate::relations::Relations;
 use crate::rules::{NodeFacts, Rules};
 use divvy_ledger::{Bytes, CardShare, Gpus, MilliCpu, Request};
 use std::fmt;
@@ -50,6 +52,8 @@ pub struct PodRecord {
     pub invalid: Option<String>,
     /// What it waits for before it is tried again, if its binding failed several times.
     pub paused: Option<Arc<str>>,
+    /// The node that somebody makes room on for it: it goes there if it can.
+    pub nominated: Option<Box<str>>,
     /// Where it is bound, if it is.
     pub bound: Option<Bound>,
 }
@@ -69,6 +73,10 @@ pub struct PodSpec {
     pub request: Request,
     /// Where it may run; the same for all pods of a controller.
     pub rules: Arc<Rules>,
+    /// Its labels, by which relations of other pods find it.
+    pub labels: Arc<Labels>,
+    /// What it asks of other pods and of what pods share; nothing for most.
+    pub relations: Option<Arc<Relations>>,
     /// Placement that it asks for itself, instead of the configured one.
     pub strategy: Option<Strategy>,
     /// Scheduling gates that are still closed.
@@ -82,6 +90,18 @@ pub struct Bound {
     pub node: String,
     /// Its cards.
     pub cards: BoundCards,
+    /// Whether it is about to go: it holds what it holds, but no longer counts for spread.
+    pub terminating: bool,
+    /// Whether it only has a nomination, of another scheduler: it counts against other pods, but
+    /// nobody's required affinity is met by it.
+    pub nominated: bool,
+}
+
+impl Bound {
+    /// A pod that runs.
+    pub fn new(node: impl Into<String>, cards: BoundCards) -> Self {
+        Self { node: node.into(), cards, terminating: false, nominated: false }
+    }
 }
 
 /// What is known of the cards of a bound pod.

@@ -104,7 +104,7 @@ pub enum Test {
 }
 
 impl Test {
-    fn accepts(&self, value: Option<&str>) -> bool {
+    pub(crate) fn accepts(&self, value: Option<&str>) -> bool {
         let integer = || value.and_then(|v| v.parse::<i64>().ok());
         match self {
             Self::In(values) => value.is_some_and(|v| values.iter().any(|x| x.as_ref() == v)),

@@ -121,6 +121,7 @@ impl Scheduler {
             Event::NodeGone(name) => self.remove_node(&name),
             Event::Pod(record) => return self.set_pod(*record),
             Event::PodGone(key) => self.remove_pod(&key),
+            Event::Namespace { .. } | Event::NamespaceGone(_) => {}
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ fn send(s: &mut Scheduler, record: PodRecord) -> Result<(), Problem> {
 }
 
 fn bound(name: &str, spec: PodSpec, node: &str, cards: BoundCards) -> PodRecord {
-    PodRecord { bound: Some(Bound { node: node.into(), cards }), ..pod(name, spec) }
+    PodRecord { bound: Some(Bound::new(node, cards)), ..pod(name, spec) }
 }
 
 fn recorded(cards: &[(u32, u64)]) -> BoundCards {

@@ -245,7 +245,7 @@ proptest! {
         for (key, holding) in live.holders() {
             let node = live.ledger().node(holding.node).unwrap().name().to_string();
             let cards = BoundCards::Recorded(holding.cards.to_vec());
-            let bound = Some(Bound { node, cards });
+            let bound = Some(Bound::new(node, cards));
             let record = PodRecord { bound, ..pod(key.name(), specs[key].clone()) };
             restarted.apply(Event::Pod(Box::new(record))).unwrap();
         }

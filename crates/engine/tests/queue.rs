@@ -96,7 +96,7 @@ fn a_pass_can_be_cut_short_and_goes_on_where_it_stopped() {
 #[test]
 fn bound_pods_hold_their_recorded_cards() {
     let mut s = cluster(Config::default(), [node("n", cards(2, 80))]);
-    let bound = |cards| Some(Bound { node: "n".into(), cards });
+    let bound = |cards| Some(Bound::new("n", cards));
     let share = CardShare { index: 1, bytes: Bytes(60 * GIB) };
     let recorded = PodRecord {
         bound: bound(BoundCards::Recorded(vec![share])),
@@ -120,7 +120,7 @@ fn bound_pods_hold_their_recorded_cards() {
 #[test]
 fn a_bound_pod_without_a_record_is_given_cards_only_when_asked_to() {
     let mut s = cluster(Config::default(), [node("n", cards(1, 80))]);
-    let bound = |cards| Some(Bound { node: "n".into(), cards });
+    let bound = |cards| Some(Bound::new("n", cards));
     let nothing = PodRecord { bound: bound(BoundCards::Nothing), ..pod("a", fraction("0.9")) };
     s.apply(Event::Pod(Box::new(nothing))).unwrap();
     assert_eq!(place(&mut s, "b", fraction("0.9")), "b n 0");
@@ -169,7 +169,7 @@ fn a_waiting_pod_is_woken_after_more_changes_than_the_journal_keeps() {
     assert_eq!(place(&mut s, "q", fraction("0.5")), "q waits");
     gone(&mut s, "f7");
     let at = s.scan(&fraction("0.5")).unwrap();
-    let bound = Some(Bound { node: "n19".into(), cards: BoundCards::Nothing });
+    let bound = Some(Bound::new("n19", BoundCards::Nothing));
     for _ in 0..40_000 {
         let record = PodRecord { bound: bound.clone(), ..pod("c", cpu(1)) };
         s.apply(Event::Pod(Box::new(record))).unwrap();

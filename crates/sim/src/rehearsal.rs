@@ -211,7 +211,7 @@ impl Loading<'_> {
     }
 
     fn hold(&mut self, mut record: PodRecord, node: String, cards: BoundCards) {
-        record.bound = Some(Bound { node, cards });
+        record.bound = Some(Bound::new(node, cards));
         self.apply(Event::Pod(Box::new(record)));
     }
 
@@ -363,6 +363,7 @@ fn malformed(namespace: &str, name: &str, error: &str) -> PodRecord {
         spec: PodSpec::default(),
         invalid: Some(error.to_owned()),
         paused: None,
+        nominated: None,
         bound: None,
     }
 }

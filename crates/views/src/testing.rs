@@ -65,20 +65,21 @@ pub(crate) fn pod(key: &str, request: Request) -> PodRecord {
         },
         invalid: None,
         paused: None,
+        nominated: None,
         bound: None,
     }
 }
 
 pub(crate) fn bound(record: PodRecord, node: &str) -> PodRecord {
     let cards = BoundCards::Choose;
-    PodRecord { bound: Some(Bound { node: node.to_owned(), cards }), ..record }
+    PodRecord { bound: Some(Bound::new(node, cards)), ..record }
 }
 
 /// A pod that runs on a node with so much of the given card.
 pub(crate) fn recorded(record: PodRecord, node: &str, index: u32, mib: u64) -> PodRecord {
     let share = CardShare { index, bytes: Bytes::from_mib(mib) };
     let cards = BoundCards::Recorded(vec![share]);
-    PodRecord { bound: Some(Bound { node: node.to_owned(), cards }), ..record }
+    PodRecord { bound: Some(Bound::new(node, cards)), ..record }
 }
 
 impl Cluster {

@@ -6,6 +6,7 @@ use crate::priorities::Priorities;
 use crate::problem::{Problems, check_metadata, short, visible};
 use crate::{affinity, request, resources, strategy, time};
 use divvy_engine::{PodKey, PodRecord, PodSpec, Strategy};
+use std::sync::Arc;
 
 /// The record of a pod. `owner` is the metadata of the controller if this is its template. The
 /// caller sets the final key of such a pod, and `bound`, for which `spec.rules.node_name` says the
@@ -25,6 +26,7 @@ pub fn pod(
     let mut record = PodSpec {
         request: request::request(metadata, spec, whole, &mut problems),
         rules: affinity::rules(spec, &mut problems).into(),
+        labels: Arc::new(metadata.labels.iter().collect()),
         strategy: own_strategy(metadata, owner, &mut problems),
         gates: spec.scheduling_gates.iter().map(|gate| gate.name.to_string()).collect(),
         ..PodSpec::default()
@@ -39,6 +41,7 @@ pub fn pod(
         spec: record,
         invalid: problems.into_first(),
         paused: None,
+        nominated: None,
         bound: None,
     }
 }

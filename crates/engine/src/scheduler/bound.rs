@@ -150,7 +150,8 @@ impl Scheduler {
             },
             invalid: None,
             paused: None,
-            bound: Some(Bound { node: target.name().to_string(), cards: BoundCards::Choose }),
+            nominated: None,
+            bound: Some(Bound::new(&**target.name(), BoundCards::Choose)),
         };
         if let Some(bound) = record.bound.clone() {
             self.try_hold(id, record, &bound);

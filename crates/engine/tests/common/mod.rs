@@ -53,6 +53,7 @@ pub fn pod(name: &str, spec: PodSpec) -> PodRecord {
         spec,
         invalid: None,
         paused: None,
+        nominated: None,
         bound: None,
     }
 }

@@ -1,0 +1,56 @@
+//! Labels of pods and namespaces, and selectors over them.
+
+use crate::rules::Requirement;
+
+/// Labels, sorted by key.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Labels(Box<[(Box<str>, Box<str>)]>);
+
+impl Labels {
+    /// The value of a label.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        let at = self.0.binary_search_by(|(k, _)| k.as_ref().cmp(key)).ok()?;
+        Some(&self.0[at].1)
+    }
+
+    /// All of them, by key.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (&**key, &**value))
+    }
+}
+
+impl<K: Into<Box<str>>, V: Into<Box<str>>> FromIterator<(K, V)> for Labels {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
+        let mut all: Vec<(Box<str>, Box<str>)> =
+            pairs.into_iter().map(|(k, v)| (k.into(), v.into())).collect();
+        all.sort();
+        all.dedup_by(|a, b| a.0 == b.0);
+        Self(all.into())
+    }
+}
+
+/// A label selector: all requirements must hold. An absent selector matches nothing, one
+/// without requirements everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Selector(pub Option<Box<[Requirement]>>);
+
+impl Selector {
+    /// Matches nothing.
+    pub const NOTHING: Self = Self(None);
+
+    /// All of these must hold.
+    pub fn all(requirements: impl IntoIterator<Item = Requirement>) -> Self {
+        Self(Some(requirements.into_iter().collect()))
+    }
+
+    /// Whether it matches whatever there is.
+    pub fn is_everything(&self) -> bool {
+        self.0.as_ref().is_some_and(|all| all.is_empty())
+    }
+
+    /// Whether these labels match.
+    pub fn matches(&self, labels: &Labels) -> bool {
+        let holds = |r: &Requirement| r.test.accepts(labels.get(&r.key));
+        self.0.as_ref().is_some_and(|all| all.iter().all(holds))
+    }
+}

@@ -1,0 +1,105 @@
+//! What a pod asks of other pods and of things that pods share: host ports, inter-pod affinity,
+//! topology spread, volumes. Parsed once at the edge, with defaults filled in.
+
+use crate::labels::Selector;
+
+/// Relations of a pod to others. Most pods have none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Relations {
+    /// Ports of the node that it takes.
+    pub ports: Vec<HostPort>,
+    /// Required affinity: some pod that matches all terms must be in the domain of each.
+    pub affinity: Vec<PodTerm>,
+    /// Required anti-affinity: no pod that matches a term may be in its domain.
+    pub anti_affinity: Vec<PodTerm>,
+    /// Preferred affinity with weights of 1 to 100; negative for anti-affinity.
+    pub preferred: Vec<(i32, PodTerm)>,
+    /// Topology spread constraints, the pod's `matchLabelKeys` already part of the selectors.
+    pub spread: Vec<Spread>,
+    /// Volumes.
+    pub volumes: Vec<VolumeUse>,
+}
+
+/// A volume of a pod that decides where the pod can run.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum VolumeUse {}
+
+/// Transport protocol of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Protocol {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// SCTP.
+    Sctp,
+}
+
+impl Protocol {
+    /// As Kubernetes writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Tcp => "TCP",
+            Self::Udp => "UDP",
+            Self::Sctp => "SCTP",
+        }
+    }
+}
+
+/// A port of the node.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostPort {
+    /// The port.
+    pub port: u16,
+    /// The protocol.
+    pub protocol: Protocol,
+    /// The address of the node, or every address.
+    pub ip: Option<Box<str>>,
+}
+
+impl HostPort {
+    /// Whether two pods of one node cannot both have their port.
+    pub fn clashes(&self, other: &Self) -> bool {
+        (self.port, self.protocol) == (other.port, other.protocol)
+            && (self.ip.is_none() || other.ip.is_none() || self.ip == other.ip)
+    }
+}
+
+/// Pods by namespace and labels.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PodSelector {
+    /// In one of these namespaces, sorted; for a term that says nothing, the pod's own.
+    pub namespaces: Box<[Box<str>]>,
+    /// Or in a namespace with such labels.
+    pub namespace_selector: Selector,
+    /// With such labels.
+    pub labels: Selector,
+}
+
+/// An affinity term: pods in the same domain of a topology.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PodTerm {
+    /// The pods.
+    pub pods: PodSelector,
+    /// The node label whose value names the domain.
+    pub topology: Box<str>,
+}
+
+/// A topology spread constraint.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Spread {
+    /// The node label whose value names the domain.
+    pub topology: Box<str>,
+    /// By how many pods a domain may exceed the least.
+    pub max_skew: u32,
+    /// `DoNotSchedule`; else it is a wish.
+    pub required: bool,
+    /// The pods of the own namespace that are counted.
+    pub selector: Selector,
+    /// With fewer domains than this the least counts as 0.
+    pub min_domains: u32,
+    /// Whether only nodes count that node selector and affinity admit.
+    pub honor_affinity: bool,
+    /// Whether only nodes count whose taints are tolerated.
+    pub honor_taints: bool,
+}
