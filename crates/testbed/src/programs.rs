@@ -1,14 +1,19 @@
-//! The programs of the control plane, built once per set of pins.
+//! The programs of the control plane, built once per set of pins and flags of each group.
 
 use crate::{Unavailable, io};
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A Go module of `testbed/` and what is built from it.
-struct Module {
-    folder: &'static str,
+/// Programs that are built together, from a Go module of `testbed/`.
+struct Group {
+    name: &'static str,
+    /// The Go module.
+    module: &'static str,
+    /// A folder of it with source of our own, besides the module's.
+    source: Option<&'static str>,
     packages: &'static [&'static str],
     flags: &'static [&'static str],
     /// What a cold build takes on two cores, in minutes: said to whoever waits.
@@ -19,10 +24,19 @@ struct Module {
 const VERSION: &str = "-s -w -X k8s.io/component-base/version.gitVersion=v1.37.0 \
      -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37";
 
-const MODULES: [Module; 3] = [
-    Module { folder: "etcd", packages: &["."], flags: &["-ldflags=-s -w"], minutes: 1 },
-    Module {
-        folder: "kubernetes",
+const GROUPS: [Group; 4] = [
+    Group {
+        name: "etcd",
+        module: "etcd",
+        source: None,
+        packages: &["."],
+        flags: &["-ldflags=-s -w"],
+        minutes: 1,
+    },
+    Group {
+        name: "kubernetes",
+        module: "kubernetes",
+        source: None,
         packages: &[
             "k8s.io/kubernetes/cmd/kube-apiserver",
             "k8s.io/kubernetes/cmd/kube-controller-manager",
@@ -32,8 +46,20 @@ const MODULES: [Module; 3] = [
         flags: &["-ldflags", VERSION],
         minutes: 8,
     },
-    Module {
-        folder: "kwok",
+    // Of the same module, so that what the scheduler is made of is compiled once, but with a
+    // stamp of its own.
+    Group {
+        name: "filters",
+        module: "kubernetes",
+        source: Some("filters"),
+        packages: &["./filters"],
+        flags: &["-ldflags=-s -w"],
+        minutes: 1,
+    },
+    Group {
+        name: "kwok",
+        module: "kwok",
+        source: None,
         packages: &["sigs.k8s.io/kwok/cmd/kwok"],
         flags: &["-ldflags=-s -w"],
         minutes: 2,
@@ -55,6 +81,8 @@ pub enum Program {
     Kubectl,
     /// Nodes and pods that only exist in the API.
     Kwok,
+    /// The scheduler's filters, for cases on standard input.
+    Filters,
 }
 
 impl Program {
@@ -67,6 +95,18 @@ impl Program {
             Self::Scheduler => "kube-scheduler",
             Self::Kubectl => "kubectl",
             Self::Kwok => "kwok",
+            Self::Filters => "filters",
+        }
+    }
+
+    const fn group(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::ApiServer | Self::ControllerManager | Self::Scheduler | Self::Kubectl => {
+                "kubernetes"
+            }
+            Self::Kwok => "kwok",
+            Self::Filters => "filters",
         }
     }
 }
@@ -74,42 +114,59 @@ impl Program {
 /// Where the built programs are.
 #[derive(Clone, Debug)]
 pub struct Programs {
-    folder: PathBuf,
+    /// By group.
+    folders: BTreeMap<&'static str, PathBuf>,
 }
 
 impl Programs {
     /// The file of a program.
     pub fn path(&self, program: Program) -> PathBuf {
-        self.folder.join(program.name())
+        let folder = self.folders.get(program.group()).cloned().unwrap_or_default();
+        folder.join(program.name())
     }
 
     /// Builds what is not built yet; a second call with the same pins builds nothing. `say` hears
     /// what is going on, a line at a time.
     pub fn build(say: &mut dyn FnMut(&str)) -> Result<Self, Unavailable> {
+        Self::build_groups(&GROUPS, say)
+    }
+
+    /// As [`Programs::build`], but only what `program` is built with.
+    pub fn build_one(program: Program, say: &mut dyn FnMut(&str)) -> Result<Self, Unavailable> {
+        Self::build_groups(GROUPS.iter().filter(|g| g.name == program.group()), say)
+    }
+
+    fn build_groups<'a>(
+        groups: impl IntoIterator<Item = &'a Group>,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Self, Unavailable> {
         let go = Command::new("go").arg("version").output();
         let go = go.map_err(|e| Unavailable::NoGo(e.to_string()))?;
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testbed");
-        let folder = cache().join(key(&sources, &go.stdout)?);
-        std::fs::create_dir_all(&folder).map_err(io("cannot make the cache"))?;
-        for module in &MODULES {
-            let done = folder.join(format!("{}.built", module.folder));
-            if done.exists() {
-                continue;
+        let mut folders = BTreeMap::new();
+        for group in groups {
+            let module = sources.join(group.module);
+            let folder =
+                cache().join(format!("{}-{}", group.name, key(group, &module, &go.stdout)?));
+            std::fs::create_dir_all(&folder).map_err(io("cannot make the cache"))?;
+            let done = folder.join("built");
+            if !done.exists() {
+                build(group, &module, &folder, say)?;
+                std::fs::write(&done, "").map_err(io("cannot write to the cache"))?;
             }
-            build(module, &sources.join(module.folder), &folder, say)?;
-            std::fs::write(&done, "").map_err(io("cannot write to the cache"))?;
+            folders.insert(group.name, folder);
         }
-        Ok(Self { folder })
+        Ok(Self { folders })
     }
 }
 
 fn build(
-    module: &Module,
-    source: &Path,
+    group: &Group,
+    module: &Path,
     folder: &Path,
     say: &mut dyn FnMut(&str),
 ) -> Result<(), Unavailable> {
-    let Module { folder: name, packages, flags, minutes } = module;
+    let Group { name, packages, flags, minutes, .. } = group;
     say(&format!("building {name}: about {minutes} min the first time"));
     let log = folder.join(format!("{name}.log"));
     let output = std::fs::File::create(&log).map_err(io("cannot write to the cache"))?;
@@ -124,7 +181,7 @@ fn build(
         .arg(&target)
         .args(*flags)
         .args(*packages)
-        .current_dir(source)
+        .current_dir(module)
         .env("CGO_ENABLED", "0")
         .stdout(Stdio::from(output))
         .stderr(Stdio::from(errors))
@@ -166,16 +223,15 @@ fn cache() -> PathBuf {
     })
 }
 
-/// A name for this set of pins, flags and compiler.
-fn key(sources: &Path, go: &[u8]) -> Result<String, Unavailable> {
+/// A name for the pins, source and flags of a group, and the compiler.
+fn key(group: &Group, module: &Path, go: &[u8]) -> Result<String, Unavailable> {
     let mut hash = DefaultHasher::new();
-    go.hash(&mut hash);
-    for module in &MODULES {
-        (module.packages, module.flags).hash(&mut hash);
-        let folder = sources.join(module.folder);
-        let mut files: Vec<PathBuf> = std::fs::read_dir(&folder)
+    (go, group.packages, group.flags).hash(&mut hash);
+    for folder in [Some(module.to_owned()), group.source.map(|s| module.join(s))].iter().flatten() {
+        let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
             .map_err(io(format!("cannot read {}", folder.display())))?
             .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| path.is_file())
             .collect();
         files.sort();
         for file in files {
