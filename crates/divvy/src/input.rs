@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub fn rehearsal(args: &RehearsalArgs, bar: &Bar) -> anyhow::Result<Rehearsal> {
     let config = config(&args.placement)?;
     let (cluster, workload) = read(args.cluster.cluster.as_deref(), &args.files)?;
-    load(&Setup { cluster, workload, replicas: args.replicas, config }, bar)
+    load(&Setup { cluster, workload, replicas: args.replicas, config, ..Setup::default() }, bar)
 }
 
 /// A cluster with nothing to place.

@@ -6,12 +6,12 @@ use crate::hints::Hints;
 use crate::source::{InputError, MAX_PODS, Source};
 use crate::{EMBEDDED_CLUSTER, Progress};
 use divvy_engine::{Bound, BoundCards, Config, Event, PodKey, PodRecord, PodSpec, Scheduler};
-use divvy_words::{Content, Entry, Kind, Metadata, Object, Priorities};
+use divvy_words::{Content, Entry, Kind, Metadata, Object, Priorities, keys};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What to rehearse.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Setup {
     /// The cluster, or the embedded one.
     pub cluster: Option<Source>,
@@ -19,8 +19,25 @@ pub struct Setup {
     pub workload: Vec<Source>,
     /// Instead of the number of pods that the workload's manifests say.
     pub replicas: Option<u32>,
+    /// The namespace of the workload's objects that name none.
+    pub namespace: Option<String>,
+    /// Which names of schedulers are divvy's.
+    pub schedulers: Vec<String>,
     /// How to place.
     pub config: Config,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            cluster: None,
+            workload: Vec::new(),
+            replicas: None,
+            namespace: None,
+            schedulers: keys::SCHEDULER_NAMES.map(str::to_owned).to_vec(),
+            config: Config::default(),
+        }
+    }
 }
 
 /// The real engine on a copy of a cluster.
@@ -34,6 +51,10 @@ pub struct Rehearsal {
     pub ignored: BTreeMap<String, usize>,
     /// Pods that have ended and hold nothing.
     pub ended: BTreeSet<PodKey>,
+    /// Pods of the cluster that another scheduler places, and its name.
+    pub others: BTreeMap<PodKey, Box<str>>,
+    /// Whether KAI's scheduler runs in the cluster, so that its pods are left to it.
+    pub kai_runs: bool,
     /// What was not as it should be, in sentences.
     pub warnings: Vec<String>,
 }
@@ -43,6 +64,7 @@ struct Loading<'a> {
     rehearsal: Rehearsal,
     known: BTreeSet<PodKey>,
     priorities: Priorities,
+    schedulers: Vec<&'a str>,
     progress: &'a dyn Progress,
 }
 
@@ -70,7 +92,10 @@ impl Rehearsal {
         {
             return Err(InputError::Empty { source_name: first.name.clone() });
         }
-        let workload: Vec<Entry> = workload.into_iter().flatten().collect();
+        let mut workload: Vec<Entry> = workload.into_iter().flatten().collect();
+        if let Some(namespace) = &setup.namespace {
+            workload.iter_mut().for_each(|entry| name_namespace(entry, namespace));
+        }
         let mut priorities = Priorities::default();
         for entry in cluster_entries.iter().chain(&workload) {
             if let Entry::Object(object) = entry {
@@ -82,9 +107,14 @@ impl Rehearsal {
             pods: Vec::new(),
             ignored: BTreeMap::new(),
             ended: BTreeSet::new(),
+            others: BTreeMap::new(),
+            kai_runs: cluster_entries.iter().any(is_kai),
             warnings: Vec::new(),
         };
-        let mut loading = Loading { rehearsal, known: BTreeSet::new(), priorities, progress };
+        let mut schedulers: Vec<&str> = setup.schedulers.iter().map(String::as_str).collect();
+        schedulers.retain(|name| !rehearsal.kai_runs || *name != keys::KAI_SCHEDULER);
+        let known = BTreeSet::new();
+        let mut loading = Loading { rehearsal, known, priorities, schedulers, progress };
         loading.nodes(&cluster.name, &cluster_entries)?;
         loading.cluster_pods(&cluster_entries);
         loading.workload(&workload, setup.replicas)?;
@@ -149,6 +179,7 @@ impl Loading<'_> {
         let mut grouped: Vec<(PodRecord, String, Vec<String>)> = Vec::new();
         let mut loose: Vec<(PodRecord, String)> = Vec::new();
         let mut waiting: Vec<PodRecord> = Vec::new();
+        let mut left: BTreeMap<&str, usize> = BTreeMap::new();
         for entry in entries {
             let object = match entry {
                 Entry::Object(object) => object,
@@ -173,9 +204,17 @@ impl Loading<'_> {
                 self.rehearsal.ended.insert(record.key);
                 continue;
             }
+            // What the API server hands out always names one; what a person wrote waits for us.
+            let scheduler = &*spec.scheduler_name;
+            let is_ours = scheduler.is_empty() || self.schedulers.contains(&scheduler);
+            if !is_ours {
+                self.rehearsal.others.insert(record.key.clone(), scheduler.into());
+            }
             let Some(node) = bound_node(&mut record) else {
-                if object.metadata.deletion_timestamp.is_empty() {
-                    waiting.push(record);
+                match object.metadata.deletion_timestamp.is_empty() {
+                    true if is_ours => waiting.push(record),
+                    true => *left.entry(scheduler).or_default() += 1,
+                    false => {}
                 }
                 continue;
             };
@@ -193,6 +232,9 @@ impl Loading<'_> {
                     loose.push((record, node));
                 }
             }
+        }
+        for (scheduler, pods) in left {
+            self.warn(format!("{pods} pending pods are left to their scheduler, {scheduler}"));
         }
         // Groups get cards that nobody's record names, and the rest what is left.
         let mut cards_of = GroupCards::default();
@@ -300,6 +342,8 @@ impl Loading<'_> {
     /// Puts a pod into the queue.
     fn add(&mut self, record: PodRecord) {
         let key = record.key.clone();
+        // What is given to be placed is ours to place.
+        self.rehearsal.others.remove(&key);
         if let Some(holding) = self.rehearsal.scheduler.holding(&key) {
             let node = self.rehearsal.scheduler.ledger().node(holding.node);
             let node = node.map_or_else(String::new, |n| n.name().to_string());
@@ -345,6 +389,25 @@ fn is_made_by_another(object: &Object, owners: &BTreeSet<(&str, &str, &str)>) ->
     let references = object.metadata.owner_references.iter().filter(|r| r.controller);
     let mut makers = references.filter(|r| makes(&r.kind));
     makers.any(|r| owners.contains(&(&*r.kind, namespace, &*r.name)))
+}
+
+/// Whether it is KAI's scheduler.
+fn is_kai(entry: &Entry) -> bool {
+    let Entry::Object(Object { metadata, content: Content::Pod(_, status), .. }) = entry else {
+        return false;
+    };
+    divvy_words::is_kai_scheduler(metadata, status)
+}
+
+/// Puts an object that names no namespace into this one.
+fn name_namespace(entry: &mut Entry, name: &str) {
+    match entry {
+        Entry::Object(object) if object.metadata.namespace.is_empty() => {
+            object.metadata.namespace = name.into();
+        }
+        Entry::Malformed { namespace, .. } if namespace.is_empty() => name.clone_into(namespace),
+        Entry::Object(_) | Entry::Malformed { .. } => {}
+    }
 }
 
 fn bad_class(name: &str, error: &str) -> String {

@@ -1,7 +1,6 @@
 //! No input panics, whatever it is, from the text to the picture.
 #![allow(clippy::unwrap_used)]
 
-use divvy_engine::Config;
 use divvy_sim::{EMBEDDED_CLUSTER, Rehearsal, Setup, Source};
 use proptest::prelude::*;
 
@@ -11,8 +10,7 @@ fn survive(cluster: Option<&str>, workload: &str) {
     let setup = Setup {
         cluster: cluster.map(source),
         workload: vec![source(workload)],
-        replicas: None,
-        config: Config::default(),
+        ..Setup::default()
     };
     let Ok(mut rehearsal) = Rehearsal::load(&setup, &()) else { return };
     if rehearsal.pods.len() > 10_000 {

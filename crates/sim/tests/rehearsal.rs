@@ -1,7 +1,7 @@
 //! Manifests through the real engine: what is read, what is made of it, where it goes.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use divvy_engine::{Config, PodKey, Standing};
+use divvy_engine::{PodKey, Standing};
 use divvy_sim::{Rehearsal, Setup, Source};
 
 fn source(text: &str) -> Source {
@@ -13,9 +13,13 @@ fn rehearse(cluster: Option<&str>, workload: &str, replicas: Option<u32>) -> Reh
         cluster: cluster.map(source),
         workload: if workload.is_empty() { vec![] } else { vec![source(workload)] },
         replicas,
-        config: Config::default(),
+        ..Setup::default()
     };
-    let mut rehearsal = Rehearsal::load(&setup, &()).unwrap_or_else(|e| panic!("{e}"));
+    run(&setup)
+}
+
+fn run(setup: &Setup) -> Rehearsal {
+    let mut rehearsal = Rehearsal::load(setup, &()).unwrap_or_else(|e| panic!("{e}"));
     rehearsal.run(&());
     rehearsal
 }
@@ -380,4 +384,64 @@ fn what_a_running_pod_holds_is_not_lost_in_silence() {
     ] {
         assert!(warnings.contains(said), "{said}: {warnings}");
     }
+}
+
+fn pending(name: &str, scheduler: &str) -> String {
+    format!(
+        "- apiVersion: v1\n  kind: Pod\n  metadata: {{name: {name}, namespace: ml}}\n  \
+         spec: {{{scheduler}containers: [{{name: c}}]}}\n"
+    )
+}
+
+const KAI: &str = "- apiVersion: v1\n  kind: Pod\n  metadata: {name: kai-scheduler-default-1, \
+    namespace: kai-scheduler, labels: {app: kai-scheduler-default}}\n  \
+    spec: {nodeName: gpu-1, schedulerName: default-scheduler, containers: [{name: c}]}\n";
+
+#[test]
+fn pending_pods_of_the_cluster_wait_only_for_their_own_scheduler() {
+    let items = [
+        node("gpu-1", 1),
+        pending("ours", "schedulerName: divvy-scheduler, "),
+        pending("kais", "schedulerName: kai-scheduler, "),
+        pending("theirs", "schedulerName: default-scheduler, "),
+        pending("by-hand", ""),
+    ];
+    let found = rehearse(Some(&cluster(&items)), "", None);
+    assert_eq!(lines(&found), ["ml/ours gpu-1", "ml/kais gpu-1", "ml/by-hand gpu-1"]);
+    let others: Vec<String> = found.others.iter().map(|(k, s)| format!("{k} {s}")).collect();
+    assert_eq!(others, ["ml/theirs default-scheduler"]);
+    assert_eq!(found.warnings, ["1 pending pods are left to their scheduler, default-scheduler"]);
+}
+
+#[test]
+fn while_kais_scheduler_runs_its_pods_are_left_to_it() {
+    let items =
+        [node("gpu-1", 1), KAI.to_owned(), pending("kais", "schedulerName: kai-scheduler, ")];
+    let found = rehearse(Some(&cluster(&items)), "", None);
+    assert!(found.kai_runs && found.pods.is_empty(), "{:?}", found.pods);
+    assert_eq!(found.others[&PodKey::new("ml", "kais")].as_ref(), "kai-scheduler");
+    assert!(!rehearse(Some(&cluster(&items[..1])), "", None).kai_runs);
+}
+
+#[test]
+fn a_workload_is_placed_whatever_scheduler_it_names() {
+    let workload = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: ml}\n\
+        spec: {schedulerName: default-scheduler, containers: [{name: c}]}\n";
+    let items = [node("gpu-1", 1), pending("p", "schedulerName: default-scheduler, ")];
+    let found = rehearse(Some(&cluster(&items)), workload, None);
+    assert_eq!(lines(&found), ["ml/p gpu-1"]);
+    assert!(found.others.is_empty());
+}
+
+#[test]
+fn a_namespace_is_given_to_what_names_none() {
+    let workload = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\n{BODY}\n---\n\
+         apiVersion: v1\nkind: Pod\nmetadata: {{name: b, namespace: own}}\n{BODY}\n---\n\
+         apiVersion: batch/v1\nkind: Job\nmetadata: {{name: c}}\nspec: {{template: {{{BODY}}}}}\n"
+    );
+    let workload = vec![source(&workload)];
+    let setup = Setup { workload, namespace: Some("ml".to_owned()), ..Setup::default() };
+    let names: Vec<String> = run(&setup).pods.iter().map(ToString::to_string).collect();
+    assert_eq!(names, ["ml/a", "own/b", "ml/c-0"]);
 }

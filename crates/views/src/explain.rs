@@ -42,6 +42,8 @@ pub struct Explanation<'a> {
     pub nearest: Option<NearestFit>,
     /// What to do about it.
     pub next: Option<String>,
+    /// Who places it, if that is not divvy.
+    pub scheduler: Option<String>,
     /// Whether it runs there already.
     #[serde(skip)]
     pub already_bound: bool,
@@ -66,6 +68,8 @@ pub enum State {
     Pending,
     /// It is bound to a node that is not in the cluster.
     UnknownNode,
+    /// It waits for a scheduler that is not divvy.
+    OtherScheduler,
 }
 
 /// Nodes that refuse for the same reason.
@@ -119,24 +123,7 @@ pub fn explain<'a>(
 ) -> Option<Explanation<'a>> {
     let standing = scheduler.standing(key)?;
     let request = scheduler.request(key);
-    let mut explanation = Explanation {
-        api_version: API_VERSION,
-        kind: "Explanation",
-        namespace: key.namespace().to_owned(),
-        name: key.name().to_owned(),
-        state: State::Placed,
-        node: None,
-        cards: Vec::new(),
-        reason: None,
-        message: None,
-        reasons: Vec::new(),
-        nearest: None,
-        next: None,
-        already_bound,
-        request,
-        picture: None,
-        pictured: Vec::new(),
-    };
+    let mut explanation = Explanation { already_bound, request, ..Explanation::of(key) };
     match standing {
         Standing::Placed(_) => {
             let holding = scheduler.holding(key)?;
@@ -171,6 +158,44 @@ pub fn explain<'a>(
         }
     }
     Some(explanation)
+}
+
+impl Explanation<'_> {
+    /// A pod of which nothing more is known.
+    fn of(key: &PodKey) -> Self {
+        Self {
+            api_version: API_VERSION,
+            kind: "Explanation",
+            namespace: key.namespace().to_owned(),
+            name: key.name().to_owned(),
+            state: State::Placed,
+            node: None,
+            cards: Vec::new(),
+            reason: None,
+            message: None,
+            reasons: Vec::new(),
+            nearest: None,
+            next: None,
+            scheduler: None,
+            already_bound: false,
+            request: None,
+            picture: None,
+            pictured: Vec::new(),
+        }
+    }
+
+    /// A pod that waits for another scheduler, and what to do if it should not.
+    pub fn of_another(key: &PodKey, scheduler: &str, next: String) -> Self {
+        let message = format!("scheduled by {scheduler}, not by divvy");
+        Self {
+            state: State::OtherScheduler,
+            reason: Some(message.clone()),
+            message: Some(message),
+            next: Some(next),
+            scheduler: Some(scheduler.to_owned()),
+            ..Self::of(key)
+        }
+    }
 }
 
 fn reasons(diagnosis: &Diagnosis) -> Vec<NodesByReason> {

@@ -287,7 +287,24 @@ fn the_json_names_every_node() {
           }
         ]
       },
-      "next": "ask at most 0.25 to start now, or wait"
+      "next": "ask at most 0.25 to start now, or wait",
+      "scheduler": null
     }
     "#);
+}
+
+#[test]
+fn a_pod_of_another_scheduler_is_said_to_be_so() {
+    let next = "set spec.schedulerName: divvy-scheduler".to_owned();
+    let waiting = Explanation::of_another(&key("ml/x"), "default-scheduler", next);
+    insta::assert_snapshot!(explanation_text(&waiting, TextOptions::default()), @"
+    ml/x is scheduled by default-scheduler, not by divvy
+    Next: set spec.schedulerName: divvy-scheduler
+    ");
+    let cluster = Cluster::new().with(cpu_node("cpu-1")).ask("ml/x", Request::None);
+    let mut bound = explain(&cluster.scheduler, &key("ml/x"), true).unwrap();
+    bound.scheduler = Some("default-scheduler".to_owned());
+    insta::assert_snapshot!(explanation_text(&bound, TextOptions::default()), @"
+    ml/x runs on cpu-1 (no GPU), placed by default-scheduler
+    ");
 }

@@ -17,7 +17,11 @@ pub fn explanation_text(explanation: &Explanation<'_>, options: TextOptions) -> 
     let mut out = match explanation.state {
         State::Placed => {
             let verb = if explanation.already_bound { "runs on" } else { "would go to" };
-            format!("{pod} {verb} {}\n", place(explanation))
+            let by = match &explanation.scheduler {
+                Some(scheduler) => format!(", placed by {}", clean(scheduler)),
+                None => String::new(),
+            };
+            format!("{pod} {verb} {}{by}\n", place(explanation))
         }
         State::Pending => {
             let is_own = explanation.reasons.iter().all(|r| r.nodes == 0);
@@ -25,7 +29,9 @@ pub fn explanation_text(explanation: &Explanation<'_>, options: TextOptions) -> 
             let pending = painter.paint("pending", tint);
             format!("{pod} is {pending}: {}\n", message(explanation))
         }
-        State::UnknownNode => format!("{pod} is {}\n", message(explanation)),
+        State::UnknownNode | State::OtherScheduler => {
+            format!("{pod} is {}\n", message(explanation))
+        }
     };
     write_reasons(&mut out, &explanation.reasons, options);
     if let Some(nearest) = &explanation.nearest {
