@@ -10,6 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+mod parts;
+
+pub use parts::Kwok;
+
 /// A running control plane. Dropping it kills it; its files and logs stay where they are.
 #[derive(Debug)]
 pub struct ControlPlane {
@@ -17,6 +21,7 @@ pub struct ControlPlane {
     folder: PathBuf,
     url: String,
     token: String,
+    controllers: bool,
     // Clients before servers: the order in which they are dropped.
     processes: Vec<Process>,
 }
@@ -28,6 +33,22 @@ impl ControlPlane {
     /// Starts etcd and the API server with files and logs in `folder`, and waits until the API
     /// server is ready.
     pub fn start(programs: &Programs, folder: &Path) -> Result<Self, Unavailable> {
+        Self::start_servers(programs, folder, false)
+    }
+
+    /// The same with the controller-manager, and with the admission that needs it: default
+    /// ServiceAccounts in pods, and taints on nodes until they are ready.
+    pub fn start_with_controllers(programs: &Programs, folder: &Path) -> Result<Self, Unavailable> {
+        let mut plane = Self::start_servers(programs, folder, true)?;
+        plane.start_controllers()?;
+        Ok(plane)
+    }
+
+    fn start_servers(
+        programs: &Programs,
+        folder: &Path,
+        controllers: bool,
+    ) -> Result<Self, Unavailable> {
         std::fs::create_dir_all(folder).map_err(io("cannot make a folder for the cluster"))?;
         let mut random = [0; 64];
         let mut source = std::fs::File::open("/dev/urandom").map_err(io("no /dev/urandom"))?;
@@ -41,11 +62,12 @@ impl ControlPlane {
             folder: folder.to_owned(),
             url,
             token,
+            controllers,
             processes: Vec::new(),
         };
         plane.write("tokens.csv", &format!("{},admin,admin,system:masters\n", plane.token))?;
         plane.write("signing.key", &signing_key(seed))?;
-        plane.write("kubeconfig", &plane.kubeconfig_text())?;
+        plane.write("kubeconfig", &kubeconfig_text(&plane.url, &plane.token))?;
         plane.start_etcd(etcd, peers)?;
         plane.start_api_server(etcd, api)?;
         Ok(plane)
@@ -61,9 +83,30 @@ impl ControlPlane {
         &self.token
     }
 
+    /// Where its files and logs are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// A kubeconfig for it.
     pub fn kubeconfig(&self) -> PathBuf {
         self.folder.join("kubeconfig")
+    }
+
+    /// A kubeconfig with the same token for another way to it, such as a proxy.
+    pub fn kubeconfig_through(&self, name: &str, url: &str) -> Result<PathBuf, Unavailable> {
+        self.write(name, &kubeconfig_text(url, &self.token))?;
+        Ok(self.folder.join(name))
+    }
+
+    /// The process id of one of its programs.
+    pub fn id(&self, program: Program) -> Option<u32> {
+        self.processes.iter().find(|p| p.name() == program.name()).map(Process::id)
+    }
+
+    /// Lets all of it live on without an owner; gives names and process ids, clients first.
+    pub fn detach(self) -> Vec<(String, u32)> {
+        self.processes.into_iter().map(|p| (p.name().to_owned(), p.detach())).collect()
     }
 
     /// kubectl with these arguments against this cluster.
@@ -107,55 +150,68 @@ impl ControlPlane {
             .arg("--service-account-issuer=https://kubernetes.default.svc")
             .args(["--bind-address=127.0.0.1", "--endpoint-reconciler-type=none"])
             .args(["--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=Node,RBAC"])
-            // No controller-manager makes the default ServiceAccounts.
-            .args(["--disable-admission-plugins=ServiceAccount", "--allow-privileged=true"])
-            .args(["--enable-priority-and-fairness=false", "--max-requests-inflight=0"])
+            .args([
+                "--allow-privileged=true",
+                "--enable-priority-and-fairness=false",
+                "--max-requests-inflight=0",
+            ])
             .args(["--max-mutating-requests-inflight=0", "--profiling=false"]);
+        if !self.controllers {
+            // Nobody makes the default ServiceAccounts, nor takes the taint off a ready node.
+            command.arg("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition");
+        }
         self.processes.insert(0, Process::start(command, "kube-apiserver", &self.folder)?);
         self.wait_until_ready()
     }
 
     fn wait_until_ready(&mut self) -> Result<(), Unavailable> {
+        self.wait_for("kube-apiserver", |plane| {
+            let output = plane.kubectl().args(["get", "--raw", "/readyz"]).output();
+            let output = output.map_err(|e| format!("cannot run kubectl: {e}"))?;
+            let text = || String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            output.status.success().then_some(()).ok_or_else(text)
+        })
+    }
+
+    /// Tries until it is true, all programs run and the patience lasts.
+    fn wait_for(
+        &mut self,
+        program: &str,
+        is_ready: impl Fn(&Self) -> Result<(), String>,
+    ) -> Result<(), Unavailable> {
         let start = Instant::now();
         loop {
-            let output = self.kubectl().args(["get", "--raw", "/readyz"]).output();
-            let output = output.map_err(io("cannot run kubectl"))?;
-            if output.status.success() {
-                return Ok(());
-            }
+            let Err(why) = is_ready(self) else { return Ok(()) };
             let ended = self.processes.iter_mut().find_map(|p| {
                 let status = p.exited()?;
-                Some((p.name().to_owned(), format!("it ended with {status}"), p.log().to_owned()))
+                Some((p.name().to_owned(), format!("it ended with {status}")))
             });
             if ended.is_none() && start.elapsed() < PATIENCE {
-                std::thread::sleep(Duration::from_millis(100));
+                std::thread::sleep(Duration::from_millis(50));
                 continue;
             }
-            let (program, why, log) = ended.unwrap_or_else(|| {
-                let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-                ("kube-apiserver".to_owned(), why, self.folder.join("kube-apiserver.log"))
-            });
-            let (seconds, log) = (start.elapsed().as_secs(), log.display().to_string());
+            let (program, why) = ended.unwrap_or_else(|| (program.to_owned(), why));
+            let log = self.folder.join(format!("{program}.log")).display().to_string();
+            let seconds = start.elapsed().as_secs();
             return Err(Unavailable::NotReady { program, seconds, why, log });
         }
     }
+}
 
-    fn kubeconfig_text(&self) -> String {
-        let Self { url, token, .. } = self;
-        // JSON is YAML, and serde_json quotes whatever has to be quoted.
-        serde_json::json!({
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "testbed", "cluster": {
-                // Its certificate is made at start and only ever seen on loopback.
-                "server": url, "insecure-skip-tls-verify": true,
-            }}],
-            "users": [{"name": "admin", "user": {"token": token}}],
-            "contexts": [{"name": "testbed", "context": {"cluster": "testbed", "user": "admin"}}],
-            "current-context": "testbed",
-        })
-        .to_string()
-    }
+fn kubeconfig_text(url: &str, token: &str) -> String {
+    // JSON is YAML, and serde_json quotes whatever has to be quoted.
+    serde_json::json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "testbed", "cluster": {
+            // Its certificate is made at start and only ever seen on loopback.
+            "server": url, "insecure-skip-tls-verify": true,
+        }}],
+        "users": [{"name": "admin", "user": {"token": token}}],
+        "contexts": [{"name": "testbed", "context": {"cluster": "testbed", "user": "admin"}}],
+        "current-context": "testbed",
+    })
+    .to_string()
 }
 
 /// Ports that nobody listens on. All are held until all are found, so they differ.

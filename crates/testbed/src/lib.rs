@@ -9,15 +9,30 @@
 //!                                                    kubeconfig, logs; killed on drop
 //! ```
 //!
-//! Nothing here knows divvy. What a machine lacks is an [`Unavailable`] with the reason, so that a
+//! With the feature `api`: a client, a history of all pods and nodes, a checker that replays it, and
+//! a proxy that injects faults.
+//!
+//! Nothing here knows divvy but the checker, which knows the annotation it checks. What a machine lacks is an [`Unavailable`] with the reason, so that a
 //! test that needs it can say that it was skipped and why.
 
+#[cfg(feature = "api")]
+pub mod api;
+#[cfg(feature = "api")]
+pub mod checker;
+#[cfg(feature = "api")]
+pub mod history;
+#[cfg(feature = "api")]
+pub mod manifests;
+#[cfg(feature = "api")]
+pub mod proxy;
+
 mod control_plane;
+mod guard;
 mod key;
 mod process;
 mod programs;
 
-pub use control_plane::ControlPlane;
+pub use control_plane::{ControlPlane, Kwok};
 pub use process::Process;
 pub use programs::{Program, Programs};
 

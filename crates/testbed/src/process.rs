@@ -1,13 +1,16 @@
 //! A child process with a log, which does not outlive its owner.
 
-use crate::{Unavailable, io};
+use crate::{Unavailable, guard, io};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// A running program. Dropping it kills it, also when a test panics.
+/// A running program. Dropping it kills it, also when a test panics; if the owner is killed, a guard
+/// process does it.
 #[derive(Debug)]
 pub struct Process {
-    child: Child,
+    child: Option<Child>,
+    id: u32,
     name: String,
     log: PathBuf,
 }
@@ -20,13 +23,17 @@ impl Process {
         let output = open().map_err(io(format!("cannot write {}", log.display())))?;
         let errors = open().map_err(io(format!("cannot write {}", log.display())))?;
         command.stdin(Stdio::null()).stdout(Stdio::from(output)).stderr(Stdio::from(errors));
+        // Ctrl-C in a terminal is for the owner, who then ends this one.
+        command.process_group(0);
         let child = command.spawn().map_err(io(format!("cannot start {name}")))?;
-        Ok(Self { child, name: name.to_owned(), log })
+        let id = child.id();
+        guard::add(id);
+        Ok(Self { child: Some(child), id, name: name.to_owned(), log })
     }
 
     /// Its process id.
     pub fn id(&self) -> u32 {
-        self.child.id()
+        self.id
     }
 
     /// Its name.
@@ -41,13 +48,31 @@ impl Process {
 
     /// How it ended, if it did.
     pub fn exited(&mut self) -> Option<String> {
-        self.child.try_wait().ok().flatten().map(|status| status.to_string())
+        let status = self.child.as_mut()?.try_wait().ok().flatten()?;
+        Some(status.to_string())
+    }
+
+    /// Sends a signal by its name, such as `STOP`.
+    pub fn signal(&self, name: &str) -> Result<(), Unavailable> {
+        let mut kill = Command::new("kill");
+        kill.args(["-s", name, &self.id.to_string()]).stderr(Stdio::null());
+        kill.status().map(|_| ()).map_err(io("cannot run kill"))
     }
 
     /// Kills it as the kernel would, with no chance to tidy up, and waits until it is gone.
     pub fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+            guard::remove(self.id);
+        }
+    }
+
+    /// Lets it live on by itself; gives its id.
+    pub fn detach(mut self) -> u32 {
+        guard::remove(self.id);
+        self.child = None;
+        self.id
     }
 }
 

@@ -1,0 +1,251 @@
+//! An independent checker: replays what the API said about pods and nodes and looks, at every
+//! instant, whether somebody was given what was not there.
+//!
+//! It shares no code with divvy on purpose. What a pod holds it reads off the pod: its node, its
+//! annotation `divvy.dev/cards`, its whole GPUs. Held = bound, there, and not ended; a deletion that
+//! is only announced frees nothing.
+
+mod amounts;
+mod objects;
+
+use crate::history::{Happened, Now};
+use objects::{Asked, Node, Pod};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The state of the replay and what was wrong on the way.
+#[derive(Debug)]
+pub struct Checker {
+    schedulers: Vec<String>,
+    nodes: BTreeMap<String, Node>,
+    pods: BTreeMap<String, Pod>,
+    /// What was wrong, in sentences.
+    pub violations: Vec<String>,
+    /// How many bindings there were.
+    pub bindings: usize,
+}
+
+impl Checker {
+    /// A checker of what these schedulers do; what others do only counts as used.
+    pub fn new(schedulers: &[&str]) -> Self {
+        Self {
+            schedulers: schedulers.iter().map(|&s| s.to_owned()).collect(),
+            nodes: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            violations: Vec::new(),
+            bindings: 0,
+        }
+    }
+
+    /// Replays all that happened.
+    pub fn replay(schedulers: &[&str], happened: &[Happened]) -> Self {
+        let mut checker = Self::new(schedulers);
+        for event in happened {
+            checker.step(event);
+        }
+        checker
+    }
+
+    /// The state that is there now, with no history: for what is only asked of the end.
+    pub fn at(schedulers: &[&str], now: &Now) -> Self {
+        let mut checker = Self::new(schedulers);
+        for object in now.nodes.values().chain(now.pods.values()) {
+            checker.step(&Happened { version: 0, gone: false, object: object.clone() });
+        }
+        checker
+    }
+
+    /// The next thing that happened.
+    pub fn step(&mut self, event: &Happened) {
+        if event.object["kind"] == "Node" {
+            let node = Node::read(&event.object, event.gone);
+            self.nodes.insert(node.name.clone(), node);
+        } else {
+            self.pod(event.version, &event.object, event.gone);
+        }
+    }
+
+    fn pod(&mut self, version: u64, object: &Value, gone: bool) {
+        let mut wrong = Vec::new();
+        let pod = Pod::read(object, &mut wrong);
+        let before = self.pods.remove(&pod.key);
+        if gone {
+            return;
+        }
+        let before = before.filter(|before| before.uid == pod.uid);
+        let is_new = before.as_ref().is_none_or(|before| before.node.is_none());
+        if let Some(before) = &before
+            && let Some(node) = &before.node
+        {
+            if pod.node.as_ref() != Some(node) {
+                wrong.push(format!("was moved from {node} to {:?}", pod.node));
+            }
+            if pod.cards != before.cards {
+                wrong.push(format!("its cards changed from {:?} to {:?}", before.cards, pod.cards));
+            }
+        }
+        if is_new
+            && pod.is_held()
+            && let Some(name) = &pod.node
+        {
+            self.bindings += 1;
+            let known = self.problems(name, None);
+            let now = self.problems(name, Some(&pod));
+            wrong.extend(now.into_iter().filter(|problem| !known.contains(problem)));
+            if self.schedulers.contains(&pod.scheduler) {
+                wrong.extend(self.nodes.get(name).and_then(|node| inexact(&pod, node)));
+            }
+        }
+        let say = |text| format!("at {version}: {}: {text}", pod.key);
+        self.violations.extend(wrong.into_iter().map(say));
+        self.pods.insert(pod.key.clone(), pod);
+    }
+
+    fn held_on<'a>(
+        &'a self,
+        node: &'a str,
+        more: Option<&'a Pod>,
+    ) -> impl Iterator<Item = &'a Pod> {
+        let on = move |pod: &&Pod| pod.is_held() && pod.node.as_deref() == Some(node);
+        self.pods.values().chain(more).filter(on)
+    }
+
+    /// What a node's pods hold beyond what it has.
+    fn problems(&self, name: &str, more: Option<&Pod>) -> Vec<String> {
+        let Some(node) = self.nodes.get(name) else {
+            return vec![format!("{name} was never there")];
+        };
+        let use_of = Use::of(self.held_on(name, more));
+        let mut problems = Vec::new();
+        let mut say = |over: bool, text: String| {
+            if over {
+                problems.push(format!("on {name} {text}"));
+            }
+        };
+        for (index, bytes) in &use_of.shared {
+            let size = node.card_bytes.unwrap_or(0);
+            say(*index >= node.cards, format!("there is no card {index}"));
+            say(*bytes > size, format!("card {index} has {size} bytes and gives {bytes}"));
+            say(use_of.named.contains_key(index), format!("card {index} is whole and shared"));
+        }
+        for (index, holders) in &use_of.named {
+            say(*holders > 1, format!("card {index} is whole for {holders} pods"));
+        }
+        let cards = use_of.whole + use_of.shared.len() as u64;
+        say(cards > node.gpus, format!("{cards} of {} GPUs are held", node.gpus));
+        for (what, used, has) in [
+            ("milli-CPU", use_of.cpu, node.cpu),
+            ("bytes of memory", use_of.memory, node.memory),
+            ("pods", use_of.pods, node.pods),
+        ] {
+            say(used > has, format!("{used} of {has} {what} are held"));
+        }
+        problems
+    }
+
+    /// Pods that wait although they fit by numbers: pod and node. Selectors, affinity, volumes and
+    /// the like are not looked at, so this is for pods that have none.
+    pub fn waiting_that_fit(&self) -> Vec<(String, String)> {
+        let waits = |pod: &&Pod| {
+            pod.node.is_none() && !pod.is_deleted && self.schedulers.contains(&pod.scheduler)
+        };
+        let free = |node: &&Node| !node.is_gone && !node.is_closed;
+        let mut found = Vec::new();
+        for node in self.nodes.values().filter(free) {
+            let used = Use::of(self.held_on(&node.name, None));
+            for pod in self.pods.values().filter(waits) {
+                if fits(pod, node, &used) {
+                    found.push((pod.key.clone(), node.name.clone()));
+                }
+            }
+        }
+        found
+    }
+}
+
+/// What pods hold of a node together.
+#[derive(Default)]
+struct Use {
+    /// Bytes by card.
+    shared: BTreeMap<u32, u128>,
+    /// Whole cards that a record names, and by how many pods.
+    named: BTreeMap<u32, usize>,
+    whole: u64,
+    cpu: u128,
+    memory: u128,
+    pods: u128,
+}
+
+impl Use {
+    fn of<'a>(pods: impl Iterator<Item = &'a Pod>) -> Self {
+        let mut sum = Self::default();
+        for pod in pods {
+            sum.cpu += pod.cpu;
+            sum.memory += pod.memory;
+            sum.pods += 1;
+            match &pod.asked {
+                Asked::Whole(count) => {
+                    sum.whole += count;
+                    for (index, _) in &pod.cards {
+                        *sum.named.entry(*index).or_default() += 1;
+                    }
+                }
+                Asked::Nothing | Asked::Share { .. } => {
+                    for (index, bytes) in &pod.cards {
+                        *sum.shared.entry(*index).or_default() += bytes;
+                    }
+                }
+            }
+        }
+        sum
+    }
+}
+
+/// Why the record of a pod is not exactly what it asked for.
+fn inexact(pod: &Pod, node: &Node) -> Option<String> {
+    let mut indexes: Vec<u32> = pod.cards.iter().map(|(index, _)| *index).collect();
+    indexes.sort_unstable();
+    indexes.dedup();
+    if indexes.len() != pod.cards.len() {
+        return Some(format!("has a card twice in {:?}", pod.cards));
+    }
+    match &pod.asked {
+        Asked::Nothing if pod.cards.is_empty() => None,
+        Asked::Nothing => Some(format!("asked no GPU and holds {:?}", pod.cards)),
+        Asked::Whole(count) => {
+            let is_named = pod.cards.is_empty() || pod.cards.len() as u64 == *count;
+            (!is_named).then(|| format!("asked {count} GPUs and holds {:?}", pod.cards))
+        }
+        Asked::Share { portion, cards } => {
+            let bytes = portion.of(node.card_bytes.unwrap_or(0));
+            let is_exact = pod.cards.len() as u64 == *cards
+                && pod.cards.iter().all(|(_, held)| *held == bytes);
+            (!is_exact)
+                .then(|| format!("asked {bytes} bytes on {cards} cards and holds {:?}", pod.cards))
+        }
+    }
+}
+
+fn fits(pod: &Pod, node: &Node, used: &Use) -> bool {
+    if used.cpu + pod.cpu > node.cpu
+        || used.memory + pod.memory > node.memory
+        || used.pods + 1 > node.pods
+    {
+        return false;
+    }
+    let free = node.gpus.saturating_sub(used.whole + used.shared.len() as u64);
+    match &pod.asked {
+        Asked::Nothing => true,
+        Asked::Whole(count) => *count <= free,
+        Asked::Share { .. } if node.has_replicas => false,
+        Asked::Share { portion, cards } => {
+            let Some(size) = node.card_bytes else { return false };
+            let bytes = portion.of(size);
+            let roomy = used.shared.values().filter(|held| **held + bytes <= size).count() as u64;
+            bytes <= size && roomy + free >= *cards
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! What the checker keeps of a pod and a node.
+
+use super::amounts::{Portion, thousandths};
+use serde_json::Value;
+
+/// What a pod asks of GPUs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    Nothing,
+    Whole(u64),
+    Share { portion: Portion, cards: u64 },
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Pod {
+    pub key: String,
+    pub uid: String,
+    pub scheduler: String,
+    pub node: Option<String>,
+    pub has_ended: bool,
+    pub is_deleted: bool,
+    pub asked: Asked,
+    /// Index and bytes, from the record on the pod.
+    pub cards: Vec<(u32, u128)>,
+    pub cpu: u128,
+    pub memory: u128,
+}
+
+impl Pod {
+    pub(super) fn read(object: &Value, wrong: &mut Vec<String>) -> Self {
+        let (metadata, spec) = (&object["metadata"], &object["spec"]);
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let annotation = |key: &str| metadata["annotations"][key].as_str();
+        let sum = |list: &str, resource: &str| -> u128 {
+            let containers = spec["containers"].as_array().into_iter().flatten();
+            containers.filter_map(|c| thousandths(c["resources"][list][resource].as_str()?)).sum()
+        };
+        let portion = annotation("gpu-fraction").and_then(Portion::fraction).or_else(|| {
+            let mib: u128 = annotation("gpu-memory")?.parse().ok()?;
+            Some(Portion::Bytes(mib << 20))
+        });
+        let whole = sum("limits", "nvidia.com/gpu") / 1000;
+        let asked = match portion {
+            Some(portion) => {
+                let cards = annotation("gpu-fraction-num-devices");
+                Asked::Share { portion, cards: cards.and_then(|c| c.parse().ok()).unwrap_or(1) }
+            }
+            None if whole > 0 => Asked::Whole(u64::try_from(whole).unwrap_or(u64::MAX)),
+            None => Asked::Nothing,
+        };
+        let node = spec["nodeName"].as_str().map(str::to_owned);
+        let record = annotation("divvy.dev/cards").filter(|_| node.is_some()).unwrap_or_default();
+        let cards = record.split(',').filter(|part| !part.is_empty()).filter_map(|part| {
+            let read =
+                |(index, bytes): (&str, &str)| Some((index.parse().ok()?, bytes.parse().ok()?));
+            let card = part.split_once(':').and_then(read);
+            if card.is_none() {
+                wrong.push(format!("its record {record:?} cannot be read"));
+            }
+            card
+        });
+        Self {
+            key: format!("{}/{}", text(&metadata["namespace"]), text(&metadata["name"])),
+            uid: text(&metadata["uid"]),
+            scheduler: text(&spec["schedulerName"]),
+            cards: cards.collect(),
+            node,
+            has_ended: matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed")),
+            is_deleted: metadata["deletionTimestamp"].is_string(),
+            asked,
+            cpu: sum("requests", "cpu"),
+            memory: sum("requests", "memory") / 1000,
+        }
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        self.node.is_some() && !self.has_ended
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub name: String,
+    pub is_gone: bool,
+    /// Cordoned or tainted.
+    pub is_closed: bool,
+    /// How many cards there are.
+    pub cards: u32,
+    pub card_bytes: Option<u128>,
+    /// How many GPUs, or replicas of them, can be given.
+    pub gpus: u64,
+    pub has_replicas: bool,
+    pub cpu: u128,
+    pub memory: u128,
+    pub pods: u128,
+}
+
+impl Node {
+    pub(super) fn read(object: &Value, gone: bool) -> Self {
+        let (metadata, spec) = (&object["metadata"], &object["spec"]);
+        let label = |key: &str| -> Option<u64> { metadata["labels"][key].as_str()?.parse().ok() };
+        let amount = |key: &str| {
+            object["status"]["allocatable"][key].as_str().and_then(thousandths).unwrap_or(0)
+        };
+        let gpus = u64::try_from(amount("nvidia.com/gpu") / 1000).unwrap_or(0);
+        let cards = label("nvidia.com/gpu.count").unwrap_or(gpus);
+        let has_taint = |taint: &Value| taint["effect"] != "PreferNoSchedule";
+        Self {
+            name: metadata["name"].as_str().unwrap_or_default().to_owned(),
+            is_gone: gone,
+            is_closed: spec["unschedulable"] == true
+                || spec["taints"].as_array().into_iter().flatten().any(has_taint),
+            cards: u32::try_from(cards).unwrap_or(0),
+            card_bytes: label("nvidia.com/gpu.memory").map(|mib| u128::from(mib) << 20),
+            gpus,
+            has_replicas: label("nvidia.com/gpu.replicas").is_some_and(|n| n > 1) || gpus > cards,
+            cpu: amount("cpu"),
+            memory: amount("memory") / 1000,
+            pods: amount("pods") / 1000,
+        }
+    }
+}

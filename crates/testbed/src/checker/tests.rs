@@ -1,0 +1,122 @@
+//! A checker that finds nothing proves nothing: each thing it looks for is shown to it here.
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::manifests::{GpuNode, pod, with_fraction, with_gpus, with_memory};
+use serde_json::json;
+
+const US: &str = "divvy-scheduler";
+
+/// One node with two T4, and bindings of these pods with these records, in this order.
+fn violations(pods: &[(Value, &str)]) -> Vec<String> {
+    let node = GpuNode { cards: 2, ..GpuNode::T4 }.node("t4");
+    let mut checker = Checker::new(&[US]);
+    checker.step(&Happened { version: 1, gone: false, object: node });
+    for (i, (pod, record)) in pods.iter().enumerate() {
+        let mut object = pod.clone();
+        object["metadata"]["name"] = json!(format!("p{i}"));
+        object["metadata"]["uid"] = json!(format!("u{i}"));
+        let version = 10 + 2 * i as u64;
+        checker.step(&Happened { version, gone: false, object: object.clone() });
+        object["spec"]["nodeName"] = json!("t4");
+        object["metadata"]["annotations"]["divvy.dev/cards"] = json!(record);
+        checker.step(&Happened { version: version + 1, gone: false, object });
+    }
+    checker.violations
+}
+
+fn half() -> Value {
+    with_fraction(pod("a", "p", US), "0.5", 1)
+}
+
+const HALF: u64 = 15_360 << 19;
+
+#[test]
+fn what_is_right_passes() {
+    let two = with_fraction(pod("a", "p", US), "0.5", 2);
+    let record = format!("0:{HALF},1:{HALF}");
+    let memory = with_memory(pod("a", "p", US), 7680);
+    let pods = [(two, record.as_str()), (memory, &format!("1:{HALF}"))];
+    assert_eq!(violations(&pods), [""; 0]);
+    let whole = with_gpus(pod("a", "p", US), 1);
+    assert_eq!(violations(&[(half(), &format!("1:{HALF}")), (whole, "")]), [""; 0]);
+}
+
+#[test]
+fn each_wrong_is_found() {
+    let one = format!("0:{HALF}");
+    let whole = |n| with_gpus(pod("a", "p", US), n);
+    let table: [(&str, &[(Value, &str)]); 9] = [
+        (
+            "has 16106127360 bytes and gives 24159191040",
+            &[(half(), &one), (half(), &one), (half(), &one)],
+        ),
+        ("there is no card 2", &[(half(), &format!("2:{HALF}"))]),
+        ("holds []", &[(half(), "")]),
+        ("asked 8053063680 bytes on 1 cards", &[(half(), "0:8053063679")]),
+        (
+            "has a card twice",
+            &[(with_fraction(pod("a", "p", US), "0.5", 2), &format!("0:{HALF},0:{HALF}"))],
+        ),
+        ("3 of 2 GPUs are held", &[(half(), &one), (whole(2), "")]),
+        ("card 0 is whole and shared", &[(half(), &one), (whole(1), "0:16106127360")]),
+        ("card 1 is whole for 2 pods", &[(whole(1), "1:1"), (whole(1), "1:1")]),
+        ("cannot be read", &[(half(), "0=5")]),
+    ];
+    for (expected, pods) in table {
+        let found = violations(pods);
+        assert!(found.iter().any(|v| v.contains(expected)), "{expected}: {found:?}");
+    }
+}
+
+#[test]
+fn an_announced_deletion_frees_nothing_and_an_ended_pod_does() {
+    let one = format!("0:{HALF}");
+    let node = GpuNode { cards: 1, ..GpuNode::T4 }.node("t4");
+    let bound = |name: &str| {
+        let mut pod = half();
+        pod["metadata"]["name"] = json!(name);
+        pod["metadata"]["uid"] = json!(name);
+        pod["spec"]["nodeName"] = json!("t4");
+        pod["metadata"]["annotations"]["divvy.dev/cards"] = json!(one);
+        pod
+    };
+    let mut leaving = bound("b");
+    leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let mut ended = leaving.clone();
+    ended["status"]["phase"] = json!("Succeeded");
+    for (last, is_wrong) in [(leaving, true), (ended, false)] {
+        let objects = [node.clone(), bound("a"), bound("b"), last, bound("c")];
+        let mut checker = Checker::new(&[US]);
+        for (version, object) in (1..).zip(objects) {
+            checker.step(&Happened { version, gone: false, object });
+        }
+        assert_eq!(checker.violations.is_empty(), !is_wrong, "{:?}", checker.violations);
+    }
+}
+
+#[test]
+fn a_pod_that_waits_although_it_fits_is_named() {
+    let node = GpuNode { cards: 2, ..GpuNode::T4 }.node("t4");
+    let mut held = half();
+    held["spec"]["nodeName"] = json!("t4");
+    held["metadata"]["annotations"]["divvy.dev/cards"] = json!(format!("0:{HALF}"));
+    let table = [
+        (half(), true),
+        (with_fraction(pod("a", "p", US), "0.6", 1), true),
+        (with_fraction(pod("a", "p", US), "0.6", 2), false),
+        (with_fraction(pod("a", "p", US), "0.5", 2), true),
+        (with_gpus(pod("a", "p", US), 1), true),
+        (with_gpus(pod("a", "p", US), 2), false),
+        (with_memory(pod("a", "p", US), 15_361), false),
+    ];
+    for (mut waiting, fits) in table {
+        waiting["metadata"]["name"] = json!("waiting");
+        let mut now = Now::default();
+        now.nodes.insert("t4".to_owned(), node.clone());
+        now.pods.insert("a/p".to_owned(), held.clone());
+        now.pods.insert("a/waiting".to_owned(), waiting.clone());
+        let found = Checker::at(&[US], &now).waiting_that_fit();
+        assert_eq!(!found.is_empty(), fits, "{waiting}");
+    }
+}

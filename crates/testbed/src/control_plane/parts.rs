@@ -1,0 +1,114 @@
+//! What can be started beside the API server: controllers, kwok, and the scheduler to compare with.
+
+use super::{ControlPlane, free_ports};
+use crate::Unavailable;
+use crate::process::Process;
+use crate::programs::Program;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+use std::time::Duration;
+
+const NODE_STAGES: &str = include_str!("../../stages/node.yaml");
+const POD_STAGES: &str = include_str!("../../stages/pod.yaml");
+
+/// What kwok does with nodes that only exist in the API.
+#[derive(Clone, Copy, Debug)]
+pub struct Kwok {
+    /// Whether bound pods run, and go when they are deleted; else they stay as they are.
+    pub pods: bool,
+    /// How often a node says that it is well. Kubelets do it every five minutes.
+    pub heartbeat: Duration,
+}
+
+impl ControlPlane {
+    pub(super) fn start_controllers(&mut self) -> Result<(), Unavailable> {
+        let [port] = free_ports()?;
+        let file = |name: &str| self.folder.join(name).display().to_string();
+        let mut command = Command::new(self.programs.path(Program::ControllerManager));
+        command
+            .arg(format!("--kubeconfig={}", file("kubeconfig")))
+            .arg(format!("--service-account-private-key-file={}", file("signing.key")))
+            .arg(format!("--root-ca-file={}", file("certs/apiserver.crt")))
+            .arg(format!("--cert-dir={}", file("controller-certs")))
+            .arg(format!("--secure-port={port}"))
+            .args(["--bind-address=127.0.0.1", "--leader-elect=false"])
+            .args(["--kube-api-qps=1000", "--kube-api-burst=2000", "--profiling=false"]);
+        self.add(Program::ControllerManager, command)?;
+        // Until then no pod can be made.
+        self.wait_for(Program::ControllerManager.name(), |plane| {
+            let output = plane.kubectl().args(["get", "serviceaccount", "default"]).output();
+            let is_there = output.is_ok_and(|output| output.status.success());
+            is_there.then_some(()).ok_or_else(|| "no default ServiceAccount yet".to_owned())
+        })
+    }
+
+    /// Starts kwok, which keeps all nodes ready.
+    pub fn with_kwok(mut self, kwok: Kwok) -> Result<Self, Unavailable> {
+        let milliseconds = kwok.heartbeat.as_millis().to_string();
+        let jitter = (kwok.heartbeat.as_millis() * 3 / 2).to_string();
+        let mut stages = NODE_STAGES.replace("HEARTBEAT", &milliseconds).replace("JITTER", &jitter);
+        if kwok.pods {
+            stages += POD_STAGES;
+        }
+        self.write("stages.yaml", &stages)?;
+        let [port] = free_ports()?;
+        let mut command = Command::new(self.programs.path(Program::Kwok));
+        command
+            .arg("--kubeconfig")
+            .arg(self.kubeconfig())
+            .arg("--config")
+            .arg(self.folder.join("stages.yaml"))
+            .args(["--manage-all-nodes", "--node-lease-duration-seconds=0"])
+            .arg(format!("--server-address=127.0.0.1:{port}"));
+        self.add(Program::Kwok, command)?;
+        self.wait_for(Program::Kwok.name(), |_| healthy(port).map_err(|e| e.to_string()))?;
+        Ok(self)
+    }
+
+    /// Starts kube-scheduler, with the limits of its client raised so far that they do not show.
+    pub fn start_kube_scheduler(&mut self) -> Result<(), Unavailable> {
+        let [port] = free_ports()?;
+        let config = serde_json::json!({
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "leaderElection": {"leaderElect": false},
+            "clientConnection": {
+                "kubeconfig": self.kubeconfig(), "qps": 100_000, "burst": 100_000,
+                // What its own default is: protobuf, not JSON.
+                "contentType": "application/vnd.kubernetes.protobuf",
+            },
+        });
+        self.write("kube-scheduler.yaml", &config.to_string())?;
+        let mut command = Command::new(self.programs.path(Program::Scheduler));
+        command
+            .arg(format!("--config={}", self.folder.join("kube-scheduler.yaml").display()))
+            .arg(format!("--cert-dir={}", self.folder.join("scheduler-certs").display()))
+            .arg(format!("--secure-port={port}"))
+            .args(["--bind-address=127.0.0.1", "--profiling=false"]);
+        self.add(Program::Scheduler, command)?;
+        self.wait_for(Program::Scheduler.name(), |_| {
+            TcpStream::connect(("127.0.0.1", port)).map(|_| ()).map_err(|e| e.to_string())
+        })
+    }
+
+    /// Ends one of the programs.
+    pub fn stop(&mut self, program: Program) {
+        self.processes.retain(|process| process.name() != program.name());
+    }
+
+    fn add(&mut self, program: Program, command: Command) -> Result<(), Unavailable> {
+        self.processes.insert(0, Process::start(command, program.name(), &self.folder)?);
+        Ok(())
+    }
+}
+
+/// Whether kwok's plain page says so.
+fn healthy(port: u16) -> std::io::Result<()> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.write_all(b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let is_ok = answer.lines().next().is_some_and(|line| line.contains(" 200 "));
+    is_ok.then_some(()).ok_or_else(|| std::io::Error::other(answer))
+}

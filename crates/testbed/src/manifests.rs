@@ -1,0 +1,99 @@
+//! Nodes and pods to test with.
+
+use serde_json::{Value, json};
+
+/// A node with GPUs, as GPU feature discovery and the device plugin would describe it.
+#[derive(Clone, Copy, Debug)]
+pub struct GpuNode {
+    /// The label `nvidia.com/gpu.product`.
+    pub model: &'static str,
+    /// How many cards.
+    pub cards: u32,
+    /// The memory of each in MiB.
+    pub mib: u64,
+    /// How many replicas the device plugin makes of each.
+    pub replicas: u32,
+}
+
+impl GpuNode {
+    /// Eight A100.
+    pub const A100: Self =
+        Self { model: "NVIDIA-A100-SXM4-80GB", cards: 8, mib: 81_920, replicas: 1 };
+    /// Eight H100.
+    pub const H100: Self =
+        Self { model: "NVIDIA-H100-80GB-HBM3", cards: 8, mib: 81_559, replicas: 1 };
+    /// Four L40S.
+    pub const L40S: Self = Self { model: "NVIDIA-L40S", cards: 4, mib: 46_068, replicas: 1 };
+    /// Four T4.
+    pub const T4: Self = Self { model: "Tesla-T4", cards: 4, mib: 15_360, replicas: 1 };
+
+    /// The node with this name.
+    pub fn node(&self, name: &str) -> Value {
+        let Self { model, cards, mib, replicas } = self;
+        let mut node = cpu_node(name);
+        let suffix = if *replicas > 1 { "-SHARED" } else { "" };
+        let labels = &mut node["metadata"]["labels"];
+        labels["nvidia.com/gpu.count"] = json!(cards.to_string());
+        labels["nvidia.com/gpu.memory"] = json!(mib.to_string());
+        labels["nvidia.com/gpu.product"] = json!(format!("{model}{suffix}"));
+        labels["nvidia.com/gpu.replicas"] = json!(replicas.to_string());
+        for list in ["capacity", "allocatable"] {
+            node["status"][list]["nvidia.com/gpu"] = json!((cards * replicas).to_string());
+        }
+        node
+    }
+}
+
+/// A node without GPUs.
+pub fn cpu_node(name: &str) -> Value {
+    let amounts = json!({
+        "cpu": "128", "memory": "1Ti", "ephemeral-storage": "4Ti", "pods": "250",
+    });
+    json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": name, "labels": {
+            "kubernetes.io/hostname": name,
+            "kubernetes.io/os": "linux",
+            "kubernetes.io/arch": "amd64",
+        }},
+        "status": {"capacity": amounts, "allocatable": amounts},
+    })
+}
+
+/// A pod that asks no GPU, for this scheduler.
+pub fn pod(namespace: &str, name: &str, scheduler: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"namespace": namespace, "name": name, "annotations": {}},
+        "spec": {
+            "schedulerName": scheduler,
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "main", "image": "example.com/main:1", "resources": {
+                "requests": {"cpu": "10m", "memory": "16Mi"},
+            }}],
+        },
+    })
+}
+
+/// The pod asks this part of a card, or of each of `cards` cards.
+pub fn with_fraction(mut pod: Value, fraction: &str, cards: u32) -> Value {
+    let annotations = &mut pod["metadata"]["annotations"];
+    annotations["gpu-fraction"] = json!(fraction);
+    if cards > 1 {
+        annotations["gpu-fraction-num-devices"] = json!(cards.to_string());
+    }
+    pod
+}
+
+/// The pod asks so many MiB of a card.
+pub fn with_memory(mut pod: Value, mib: u64) -> Value {
+    pod["metadata"]["annotations"]["gpu-memory"] = json!(mib.to_string());
+    pod
+}
+
+/// The pod asks whole GPUs.
+pub fn with_gpus(mut pod: Value, count: u32) -> Value {
+    let resources = &mut pod["spec"]["containers"][0]["resources"];
+    resources["limits"]["nvidia.com/gpu"] = json!(count.to_string());
+    pod
+}

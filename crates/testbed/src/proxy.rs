@@ -1,0 +1,303 @@
+//! A proxy between a client and the API server that can be told to misbehave, and that counts.
+//!
+//! ```text
+//!   divvy ─► plain HTTP on loopback ─► fault? ─► API server
+//!                                        └─► 409, 429, 5xx, nothing, late, or an answer that is lost
+//! ```
+
+mod fault;
+mod streams;
+
+use crate::api::{Api, ApiError};
+use fault::Faults;
+pub use fault::{Fault, Target};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use kube::client::Body;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use streams::{Order, Streams};
+use tokio::net::TcpListener;
+use tokio::task::{JoinHandle, JoinSet};
+
+type Failure = std::io::Error;
+type Answer = Response<UnsyncBoxBody<Bytes, Failure>>;
+
+/// A running proxy. Dropping it closes all that goes through it.
+pub struct Proxy {
+    url: String,
+    state: Arc<State>,
+    task: JoinHandle<()>,
+}
+
+struct State {
+    api: Api,
+    faults: Mutex<Faults>,
+    streams: Streams,
+    counts: Mutex<BTreeMap<String, usize>>,
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Proxy {
+    /// Starts one in front of this API server.
+    pub async fn start(api: &Api) -> Result<Self, ApiError> {
+        let failed = |e: std::io::Error| ApiError::NoClient(e.to_string());
+        let listener = TcpListener::bind("127.0.0.1:0").await.map_err(failed)?;
+        let url = format!("http://{}", listener.local_addr().map_err(failed)?);
+        let state = Arc::new(State {
+            api: api.clone(),
+            faults: Mutex::default(),
+            streams: Streams::default(),
+            counts: Mutex::default(),
+        });
+        let task = tokio::spawn(serve(listener, Arc::clone(&state)));
+        Ok(Self { url, state, task })
+    }
+
+    /// Where it listens.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The next `times` requests of this kind go wrong in this way.
+    pub fn inject(&self, target: Target, fault: Fault, times: usize) {
+        lock(&self.state.faults).add(target, fault, times);
+    }
+
+    /// No more faults from now on; streams that are stuck stay so.
+    pub fn heal(&self) {
+        lock(&self.state.faults).clear();
+    }
+
+    /// How often faults were injected since the start.
+    pub fn injected(&self) -> usize {
+        lock(&self.state.faults).injected
+    }
+
+    /// All open watches break off in the middle.
+    pub fn cut_watches(&self) {
+        self.state.streams.order(Order::Cut);
+    }
+
+    /// All open watches say nothing more but stay open.
+    pub fn freeze_watches(&self) {
+        self.state.streams.order(Order::Freeze);
+    }
+
+    /// All open watches end with 410: the resourceVersion is too old.
+    pub fn expire_watches(&self) {
+        self.state.streams.order(Order::Expire);
+    }
+
+    /// How many watches are open.
+    pub fn open_watches(&self) -> usize {
+        self.state.streams.open()
+    }
+
+    /// Requests so far by what they ask, such as `POST pods/binding` or `WATCH nodes`.
+    pub fn counts(&self) -> BTreeMap<String, usize> {
+        lock(&self.state.counts).clone()
+    }
+
+    /// The sum of all counts.
+    pub fn requests(&self) -> usize {
+        lock(&self.state.counts).values().sum()
+    }
+}
+
+async fn serve(listener: TcpListener, state: Arc<State>) {
+    // Connections end with the proxy.
+    let mut connections = JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        let state = Arc::clone(&state);
+        connections.spawn(async move {
+            let service = service_fn(move |request| {
+                let state = Arc::clone(&state);
+                async move { state.answer(request).await }
+            });
+            let connection = hyper::server::conn::http1::Builder::new();
+            let _ = connection.serve_connection(TokioIo::new(stream), service).await;
+        });
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+impl State {
+    /// An error closes the connection without an answer.
+    async fn answer(&self, request: Request<Incoming>) -> Result<Answer, Failure> {
+        let asked = Asked::of(request.method(), request.uri());
+        *lock(&self.counts).entry(asked.to_string()).or_default() += 1;
+        let fault = lock(&self.faults).next(&asked);
+        let (parts, body) = request.into_parts();
+        let body = whole(body).await?;
+        match fault {
+            None => {}
+            Some(Fault::Slow(delay)) => tokio::time::sleep(delay).await,
+            Some(Fault::Status(status)) => return Ok(refusal(status, None)),
+            Some(Fault::TooMany { retry_after }) => {
+                return Ok(refusal(StatusCode::TOO_MANY_REQUESTS, Some(retry_after)));
+            }
+            Some(Fault::Drop) => return Err(Failure::other("dropped")),
+            Some(Fault::Hang(delay)) => {
+                tokio::time::sleep(delay).await;
+                return Err(Failure::other("hung and dropped"));
+            }
+            Some(Fault::LoseAnswer) => {
+                self.forward(&parts.method, &parts.uri, &parts.headers, body).await?;
+                return Err(Failure::other("the answer is lost"));
+            }
+        }
+        let response = self.forward(&parts.method, &parts.uri, &parts.headers, body).await?;
+        let (parts, body) = response.into_parts();
+        let mut answer = if asked.is_watch && parts.status.is_success() {
+            Response::new(self.streams.pass_on(body).boxed_unsync())
+        } else {
+            Response::new(full(whole(body).await?))
+        };
+        *answer.status_mut() = parts.status;
+        for name in [http::header::CONTENT_TYPE, http::header::CONTENT_ENCODING] {
+            if let Some(value) = parts.headers.get(&name) {
+                answer.headers_mut().insert(name, value.clone());
+            }
+        }
+        Ok(answer)
+    }
+
+    async fn forward(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<Body>, Failure> {
+        let mut request = Request::builder().method(method).uri(uri);
+        let kept = [
+            http::header::ACCEPT,
+            http::header::ACCEPT_ENCODING,
+            http::header::CONTENT_TYPE,
+            http::header::USER_AGENT,
+        ];
+        for name in kept {
+            if let Some(value) = headers.get(&name) {
+                request = request.header(name, value);
+            }
+        }
+        let request = request.body(Body::from(body)).map_err(Failure::other)?;
+        self.api.client().send(request).await.map_err(Failure::other)
+    }
+}
+
+async fn whole<B>(body: B) -> Result<Bytes, Failure>
+where
+    B: http_body::Body,
+    B::Error: std::fmt::Display,
+{
+    let collected = body.collect().await.map_err(|e| Failure::other(e.to_string()))?;
+    Ok(collected.to_bytes())
+}
+
+fn full(bytes: Bytes) -> UnsyncBoxBody<Bytes, Failure> {
+    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// What the API server would answer, with its kind of body.
+fn refusal(status: StatusCode, retry_after: Option<u64>) -> Answer {
+    let reason = match status {
+        StatusCode::CONFLICT => "Conflict",
+        StatusCode::TOO_MANY_REQUESTS => "TooManyRequests",
+        StatusCode::SERVICE_UNAVAILABLE => "ServiceUnavailable",
+        StatusCode::FORBIDDEN => "Forbidden",
+        StatusCode::GONE => "Expired",
+        _ => "InternalError",
+    };
+    let body = serde_json::json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "refused by the fault proxy", "reason": reason, "code": status.as_u16(),
+    });
+    let mut answer = Response::new(full(Bytes::from(body.to_string())));
+    *answer.status_mut() = status;
+    let json = http::HeaderValue::from_static("application/json");
+    answer.headers_mut().insert(http::header::CONTENT_TYPE, json);
+    if let Some(seconds) = retry_after {
+        answer.headers_mut().insert(http::header::RETRY_AFTER, seconds.into());
+    }
+    answer
+}
+
+/// What a request asks, without names.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    method: Method,
+    /// Such as `pods` or `pods/binding`.
+    resource: String,
+    is_watch: bool,
+    is_list: bool,
+}
+
+impl Asked {
+    fn of(method: &Method, uri: &Uri) -> Self {
+        let mut parts = uri.path().split('/').skip(1);
+        // /api/v1/..., /apis/group/version/...
+        let skipped = if parts.next() == Some("apis") { 2 } else { 1 };
+        let mut rest: Vec<&str> = parts.skip(skipped).collect();
+        if rest.first() == Some(&"namespaces") && rest.len() > 2 {
+            rest.drain(..2);
+        }
+        let resource = match rest.as_slice() {
+            [resource, _, sub, ..] => format!("{resource}/{sub}"),
+            [resource, ..] => (*resource).to_owned(),
+            [] => uri.path().to_owned(),
+        };
+        let query = uri.query().unwrap_or_default();
+        let is_watch = query.split('&').any(|part| part == "watch=true" || part == "watch=1");
+        let is_list = method == Method::GET && rest.len() == 1 && !is_watch;
+        Self { method: method.clone(), resource, is_watch, is_list }
+    }
+}
+
+impl std::fmt::Display for Asked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let verb = match (self.is_watch, self.is_list) {
+            (true, _) => "WATCH",
+            (false, true) => "LIST",
+            (false, false) => self.method.as_str(),
+        };
+        write!(f, "{verb} {}", self.resource)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_named_by_what_they_ask() {
+        let table = [
+            ("POST", "/api/v1/namespaces/ml/pods/a/binding", "POST pods/binding"),
+            ("POST", "/api/v1/namespaces/ml/bindings", "POST bindings"),
+            ("GET", "/api/v1/pods?limit=500", "LIST pods"),
+            ("GET", "/api/v1/pods?watch=1&resourceVersion=5", "WATCH pods"),
+            ("GET", "/api/v1/namespaces/ml/pods/a", "GET pods"),
+            ("GET", "/api/v1/namespaces", "LIST namespaces"),
+            ("PUT", "/apis/coordination.k8s.io/v1/namespaces/a/leases/b", "PUT leases"),
+            ("POST", "/apis/events.k8s.io/v1/namespaces/a/events", "POST events"),
+        ];
+        for (method, uri, expected) in table {
+            let (Ok(method), Ok(uri)) = (method.parse(), uri.parse()) else { continue };
+            assert_eq!(Asked::of(&method, &uri).to_string(), expected);
+        }
+    }
+}
