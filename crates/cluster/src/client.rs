@@ -160,3 +160,19 @@ fn build(config: &kube::Config, fence: Fence) -> Result<kube::Client, kube::Erro
         .with_layer(&config.base_uri_layer())
         .build())
 }
+
+/// An error with all its causes on one line; the outermost alone says only that a request failed.
+pub fn explain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let inner = error.to_string();
+        // Some print their cause themselves.
+        if !text.contains(&inner) {
+            text.push_str(": ");
+            text.push_str(&inner);
+        }
+        cause = error.source();
+    }
+    text
+}

@@ -3,3 +3,4 @@
 pub mod client;
 pub mod fence;
 mod fenced;
+pub mod lease;
