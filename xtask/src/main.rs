@@ -1,11 +1,12 @@
-//! Project tasks: `cargo xtask test`, `cargo xtask bench`, `cargo xtask docs`.
+//! Project tasks: `cargo xtask test`, `cargo xtask bench`, `cargo xtask cluster`, `cargo xtask docs`.
 
 mod architecture;
+mod cluster;
 mod report;
 mod test;
 
 use anyhow::ensure;
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -22,6 +23,12 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,
     },
+    /// Start a cluster to play with, divvy and nodes with GPUs of several models in it, or stop it
+    Cluster {
+        /// What to do
+        #[command(subcommand)]
+        what: Cluster,
+    },
     /// Write the pages and pictures that are made from the code: docs/cli.md, docs/card-map.svg
     Docs,
 }
@@ -34,6 +41,14 @@ enum Bench {
     Simulate,
 }
 
+#[derive(Clone, Copy, Subcommand)]
+enum Cluster {
+    /// Build what is needed, start it, and say how to reach it
+    Up,
+    /// Stop it and delete its files
+    Down,
+}
+
 fn main() -> anyhow::Result<()> {
     match Task::parse() {
         Task::Test => test::run(),
@@ -44,6 +59,8 @@ fn main() -> anyhow::Result<()> {
             bench.args(options);
             run(bench)
         }
+        Task::Cluster { what: Cluster::Up } => cluster::up(),
+        Task::Cluster { what: Cluster::Down } => cluster::down(),
         Task::Docs => docs(),
     }
 }

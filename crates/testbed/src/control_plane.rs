@@ -104,9 +104,14 @@ impl ControlPlane {
         self.processes.iter().find(|p| p.name() == program.name()).map(Process::id)
     }
 
-    /// Lets all of it live on without an owner; gives names and process ids, clients first.
-    pub fn detach(self) -> Vec<(String, u32)> {
-        self.processes.into_iter().map(|p| (p.name().to_owned(), p.detach())).collect()
+    /// Names and process ids of its programs, clients before servers.
+    pub fn ids(&self) -> Vec<(String, u32)> {
+        self.processes.iter().map(|p| (p.name().to_owned(), p.id())).collect()
+    }
+
+    /// Lets all of it live on without an owner.
+    pub fn detach(self) {
+        self.processes.into_iter().for_each(Process::detach);
     }
 
     /// kubectl with these arguments against this cluster.
@@ -215,7 +220,7 @@ fn kubeconfig_text(url: &str, token: &str) -> String {
 }
 
 /// Ports that nobody listens on. All are held until all are found, so they differ.
-fn free_ports<const N: usize>() -> Result<[u16; N], Unavailable> {
+pub fn free_ports<const N: usize>() -> Result<[u16; N], Unavailable> {
     let mut ports = [0; N];
     let mut held = Vec::new();
     for port in &mut ports {

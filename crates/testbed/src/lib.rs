@@ -21,7 +21,6 @@ pub mod api;
 pub mod checker;
 #[cfg(feature = "api")]
 pub mod history;
-#[cfg(feature = "api")]
 pub mod manifests;
 #[cfg(feature = "api")]
 pub mod proxy;
@@ -32,9 +31,9 @@ mod key;
 mod process;
 mod programs;
 
-pub use control_plane::{ControlPlane, Kwok};
+pub use control_plane::{ControlPlane, Kwok, free_ports};
 pub use process::Process;
-pub use programs::{Program, Programs};
+pub use programs::{Program, Programs, cache};
 
 /// Why there is no testbed on this machine.
 #[derive(Debug, thiserror::Error)]

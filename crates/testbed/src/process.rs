@@ -68,11 +68,10 @@ impl Process {
         }
     }
 
-    /// Lets it live on by itself; gives its id.
-    pub fn detach(mut self) -> u32 {
+    /// Lets it live on by itself.
+    pub fn detach(mut self) {
         guard::remove(self.id);
         self.child = None;
-        self.id
     }
 }
 

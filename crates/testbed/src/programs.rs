@@ -212,8 +212,8 @@ fn build(
     Ok(())
 }
 
-/// Outside `target/`, so that `cargo clean` does not cost ten minutes.
-fn cache() -> PathBuf {
+/// Where what is built, and clusters to play with, are kept: outside `target/`, so that `cargo clean` does not cost ten minutes.
+pub fn cache() -> PathBuf {
     let given = std::env::var_os("DIVVY_TESTBED_CACHE").map(PathBuf::from);
     given.unwrap_or_else(|| {
         let base = std::env::var_os("XDG_CACHE_HOME")

@@ -1,0 +1,170 @@
+//! `cargo xtask cluster up|down`: the cluster of the tests, for a person to play with.
+
+use crate::{cargo, root, run};
+use anyhow::{Context, bail, ensure};
+use divvy_testbed::manifests::{GpuNode, cpu_node};
+use divvy_testbed::{ControlPlane, Kwok, Process, Program, Programs, cache, free_ports};
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Names and process ids, in the order in which they are to be stopped.
+type Running = Vec<(String, u32)>;
+
+fn folder() -> PathBuf {
+    cache().join("cluster")
+}
+
+pub fn up() -> anyhow::Result<()> {
+    let folder = folder();
+    let programs = Programs::build(&mut |line| println!("{line}"))?;
+    if read(&folder).iter().any(|(name, id)| is_running(name, *id)) {
+        println!("The cluster runs already; `cargo xtask cluster down` stops it.\n");
+        say_how(&folder, &programs);
+        return Ok(());
+    }
+    println!("[1/4] building divvy");
+    run(cargo(&["build", "--release", "--package", "divvy"]))?;
+    let divvy = target().join("release/divvy");
+    println!("[2/4] starting etcd, the API server, controllers and kwok");
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder)?;
+    }
+    let kwok = Kwok { pods: true, heartbeat: Duration::from_secs(15) };
+    let plane = ControlPlane::start_with_controllers(&programs, &folder)?.with_kwok(kwok)?;
+    println!("[3/4] making nodes");
+    create(&plane, &objects())?;
+    println!("[4/4] starting divvy");
+    let scheduler = start_divvy(&divvy, &folder)?;
+    let mut running = vec![(scheduler.name().to_owned(), scheduler.id())];
+    running.extend(plane.ids());
+    std::fs::write(folder.join("running.json"), serde_json::to_string(&running)?)?;
+    scheduler.detach();
+    plane.detach();
+    println!();
+    say_how(&folder, &programs);
+    Ok(())
+}
+
+pub fn down() -> anyhow::Result<()> {
+    let folder = folder();
+    let running = read(&folder);
+    if running.is_empty() {
+        println!("No cluster is there.");
+        return Ok(());
+    }
+    for (name, id) in &running {
+        if is_running(name, *id) {
+            kill(name, *id)?;
+        }
+    }
+    std::fs::remove_dir_all(&folder)?;
+    println!("The cluster is stopped and its files are deleted.");
+    Ok(())
+}
+
+/// Several models, one node without GPUs, and one whose GPUs are time-sliced.
+fn objects() -> Vec<Value> {
+    let sliced = GpuNode { replicas: 4, ..GpuNode::T4 };
+    let mut objects = vec![
+        GpuNode::A100.node("a100-1"),
+        GpuNode::A100.node("a100-2"),
+        GpuNode::H100.node("h100-1"),
+        GpuNode::L40S.node("l40s-1"),
+        GpuNode::L40S.node("l40s-2"),
+        GpuNode::T4.node("t4-1"),
+        sliced.node("t4-sliced-1"),
+        cpu_node("cpu-1"),
+    ];
+    // Where the examples live.
+    for name in ["ml", "web"] {
+        objects.push(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
+    }
+    objects
+}
+
+fn create(plane: &ControlPlane, objects: &[Value]) -> anyhow::Result<()> {
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
+    let mut kubectl = plane.kubectl();
+    kubectl.args(["create", "-f", "-"]).stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut kubectl = kubectl.spawn()?;
+    kubectl.stdin.take().context("kubectl takes no input")?.write_all(list.as_bytes())?;
+    ensure!(kubectl.wait()?.success(), "kubectl create failed");
+    Ok(())
+}
+
+fn start_divvy(divvy: &Path, folder: &Path) -> anyhow::Result<Process> {
+    let [port] = free_ports()?;
+    let mut command = Command::new(divvy);
+    command.arg("scheduler").arg("--kubeconfig").arg(folder.join("kubeconfig"));
+    command.args(["--leader-elect=false", "--listen", &format!("127.0.0.1:{port}")]);
+    let mut process = Process::start(command, "divvy", folder)?;
+    let start = Instant::now();
+    while !is_ready(port) {
+        if let Some(status) = process.exited() {
+            bail!("divvy ended with {status}; see {}", process.log().display());
+        }
+        ensure!(start.elapsed() < PATIENCE, "divvy is not ready; see {}", process.log().display());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Ok(process)
+}
+
+fn is_ready(port: u16) -> bool {
+    let ask = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.write_all(b"GET /readyz HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    ask().is_ok_and(|answer| answer.lines().next().is_some_and(|line| line.contains(" 200 ")))
+}
+
+fn say_how(folder: &Path, programs: &Programs) {
+    let kubectl = programs.path(Program::Kubectl);
+    let divvy = target().join("release/divvy");
+    println!("export KUBECONFIG={}", folder.join("kubeconfig").display());
+    println!("export PATH={}:{}:$PATH", parent(&kubectl), parent(&divvy));
+    println!("\nThen try:");
+    println!("  kubectl apply -f examples/ && kubectl get pods -A -o wide");
+    println!("  divvy top cards");
+    println!("\nLogs are in {}.", folder.display());
+}
+
+fn parent(path: &Path) -> String {
+    path.parent().map_or_else(String::new, |parent| parent.display().to_string())
+}
+
+/// Where cargo builds to.
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// What was started and not stopped, as far as is known.
+fn read(folder: &Path) -> Running {
+    let text = std::fs::read_to_string(folder.join("running.json")).unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
+/// Whether this process is still the program that was started: ids are used again.
+fn is_running(name: &str, id: u32) -> bool {
+    let command = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+    let program = command.split(|b| *b == 0).next().unwrap_or_default();
+    Path::new(&*String::from_utf8_lossy(program)).file_name().is_some_and(|file| file == name)
+}
+
+fn kill(name: &str, id: u32) -> anyhow::Result<()> {
+    ensure!(Command::new("kill").args(["-9", &id.to_string()]).status()?.success(), "kill failed");
+    let start = Instant::now();
+    while is_running(name, id) {
+        ensure!(start.elapsed() < PATIENCE, "{name}, process {id}, does not end");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
