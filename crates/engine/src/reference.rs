@@ -3,10 +3,11 @@
 
 use crate::cards;
 use crate::event::Placement;
-use crate::record::PodSpec;
+use crate::record::{PodRecord, PodSpec};
 use crate::scheduler::{Scheduler, share_on};
 use crate::score::{self, Strategies};
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 impl Scheduler {
     /// Where a pod would go if it came now: every node is judged, fitted and scored anew, with no
@@ -24,5 +25,21 @@ impl Scheduler {
         let share = share_on(node, needs.request);
         let cards = cards::choose(node, needs.request, share, strategies.card);
         Some(Placement { node: node.name().clone(), cards })
+    }
+
+    /// The nodes that a pod may go to now, by name. A pod that cannot be tried may go nowhere.
+    pub fn feasible(&self, pod: &PodRecord) -> Vec<Arc<str>> {
+        let is_tried = pod.invalid.is_none() && pod.paused.is_none() && pod.spec.gates.is_empty();
+        let Some(needs) = self.known_needs(&pod.spec).filter(|_| is_tried) else {
+            return Vec::new();
+        };
+        let is_feasible = |id| {
+            let (Some(node), Some(facts)) = (self.ledger().node(id), self.facts(id)) else {
+                return false;
+            };
+            pod.spec.rules.judge(node.name(), facts).is_ok()
+                && node.fit(&needs, share_on(node, needs.request)).is_ok()
+        };
+        self.nodes().filter(|(_, id)| is_feasible(*id)).map(|(name, _)| name.clone()).collect()
     }
 }

@@ -101,7 +101,7 @@ impl Expansion<'_> {
         spec: &PodManifest,
         owner: Option<&Metadata>,
     ) -> PodRecord {
-        let mut record = divvy_words::pod(metadata, spec, owner, self.priorities);
+        let mut record = divvy_words::pod(metadata, spec, None, owner, self.priorities);
         if record.invalid.is_none() && spec.containers.is_empty() {
             let field = if owner.is_some() { "spec.template.spec" } else { "spec" };
             record.invalid =

@@ -199,7 +199,8 @@ impl Loading<'_> {
                 }
             };
             let Content::Pod(spec, status) = &object.content else { continue };
-            let mut record = divvy_words::pod(&object.metadata, spec, None, &self.priorities);
+            let mut record =
+                divvy_words::pod(&object.metadata, spec, Some(status), None, &self.priorities);
             if status.has_ended() {
                 self.rehearsal.ended.insert(record.key);
                 continue;

@@ -320,13 +320,58 @@ pub struct PodStatus {
     /// Its conditions.
     #[serde(deserialize_with = "list")]
     pub conditions: Vec<Condition>,
+    /// How its containers are.
+    #[serde(deserialize_with = "list")]
+    pub container_statuses: Vec<ContainerStatus>,
+    /// How its init containers are.
+    #[serde(deserialize_with = "list")]
+    pub init_container_statuses: Vec<ContainerStatus>,
+    /// What the node promised the pod as a whole.
+    pub allocated_resources: Option<ResourceList>,
+    /// What the pod as a whole has.
+    #[serde(deserialize_with = "optional")]
+    pub resources: Option<ActualResources>,
 }
 
 impl PodStatus {
+    /// How a container or init container is.
+    pub fn of_container(&self, name: &str) -> Option<&ContainerStatus> {
+        let mut all = self.container_statuses.iter().chain(&self.init_container_statuses);
+        all.find(|status| &*status.name == name)
+    }
+
+    /// Whether the node has said that it can never give what the pod asks after a change.
+    pub fn is_resize_infeasible(&self) -> bool {
+        let pending = self.conditions.iter().find(|c| &*c.kind == "PodResizePending");
+        pending.is_some_and(|c| &*c.reason == "Infeasible")
+    }
+
     /// Whether the pod has ended, and holds nothing any more.
     pub fn has_ended(&self) -> bool {
         matches!(&*self.phase, "Succeeded" | "Failed")
     }
+}
+
+/// One of `status.containerStatuses`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+pub struct ContainerStatus {
+    /// Which container.
+    #[serde(deserialize_with = "text")]
+    pub name: Box<str>,
+    /// What the node promised it.
+    pub allocated_resources: Option<ResourceList>,
+    /// What it has.
+    #[serde(deserialize_with = "optional")]
+    pub resources: Option<ActualResources>,
+}
+
+/// `resources` of a status, of which only the requests matter.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, expecting = "an object")]
+pub struct ActualResources {
+    /// What it was given.
+    pub requests: Option<ResourceList>,
 }
 
 /// One of `status.conditions`.

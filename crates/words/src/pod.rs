@@ -1,19 +1,20 @@
 //! A pod manifest, or the template of a controller, into a record for the engine.
 
 use crate::keys;
-use crate::manifest::{Metadata, PodManifest};
+use crate::manifest::{Metadata, PodManifest, PodStatus};
 use crate::priorities::Priorities;
 use crate::problem::{Problems, check_metadata, short, visible};
 use crate::{affinity, request, resources, strategy, time};
 use divvy_engine::{PodKey, PodRecord, PodSpec, Strategy};
 use std::sync::Arc;
 
-/// The record of a pod. `owner` is the metadata of the controller if this is its template. The
+/// The record of a pod. `status` is that of a pod that exists, `owner` is the metadata of the controller if this is its template. The
 /// caller sets the final key of such a pod, and `bound`, for which `spec.rules.node_name` says the
 /// node. `invalid` names the first problem; the rest is then as good as it can be.
 pub fn pod(
     metadata: &Metadata,
     spec: &PodManifest,
+    status: Option<&PodStatus>,
     owner: Option<&Metadata>,
     priorities: &Priorities,
 ) -> PodRecord {
@@ -21,7 +22,7 @@ pub fn pod(
     request::check_container(metadata, spec, &mut problems);
     check_metadata(metadata, owner.is_some(), &mut problems);
     resources::check(spec, &mut problems);
-    let totals = resources::totals(spec);
+    let totals = resources::totals(spec, status.filter(|_| !spec.node_name.is_empty()));
     let whole = totals.get(keys::GPU).unwrap_or_default();
     let mut record = PodSpec {
         request: request::request(metadata, spec, whole, &mut problems),
@@ -41,7 +42,10 @@ pub fn pod(
         spec: record,
         invalid: problems.into_first(),
         paused: None,
-        nominated: None,
+        nominated: status
+            .map(|status| &status.nominated_node_name)
+            .filter(|node| !node.is_empty())
+            .cloned(),
         bound: None,
     }
 }

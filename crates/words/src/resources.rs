@@ -1,9 +1,13 @@
-//! What the containers of a pod ask in sum, counted as Kubernetes does.
+//! What a pod asks in sum, counted as Kubernetes does: containers, what of them runs at the same
+//! time, the pod as a whole, overhead, and what a resize has not given back yet.
+
+mod check;
+
+pub(crate) use check::check;
 
 use crate::keys;
-use crate::manifest::{Container, PodManifest, ResourceList, Resources};
-use crate::problem::{Problems, short};
-use crate::quantity::{Amount, Quantity};
+use crate::manifest::{Container, PodManifest, PodStatus, ResourceList, Resources};
+use crate::quantity::Quantity;
 use divvy_engine::PodSpec;
 use divvy_ledger::{Bytes, MilliCpu};
 
@@ -59,47 +63,78 @@ fn is_extended(name: &str) -> bool {
 }
 
 fn is_counted(name: &str) -> bool {
-    is_extended(name)
-        || name.starts_with(keys::HUGE_PAGES_PREFIX)
-        || name.starts_with(keys::VOLUMES_PREFIX)
+    is_extended(name) || is_huge_pages(name) || name.starts_with(keys::VOLUMES_PREFIX)
 }
 
-/// What a container asks: its requests, and its limits where it makes no request.
-fn asked(resources: &Resources) -> impl Iterator<Item = (&str, Quantity)> {
-    let Resources { requests, limits } = resources;
-    let defaulted = limits.iter().filter(|(name, _)| requests.amount(name).is_none());
-    requests.iter().chain(defaulted).filter_map(|(name, amount)| {
+type Asked<'a> = (&'a str, Quantity);
+
+/// The amounts of a list, without those that make no sense.
+fn amounts(list: &ResourceList) -> impl Iterator<Item = Asked<'_>> {
+    list.iter().filter_map(|(name, amount)| {
         amount.as_ref().ok().filter(|q| !q.is_negative()).map(|q| (name, *q))
     })
 }
 
-/// What the pod asks of a node. Init containers run one after another and before the others, but
-/// sidecars among them stay: the sum is the most that runs at the same time.
-pub(crate) fn totals(spec: &PodManifest) -> Totals<'_> {
+/// What a container asks: its requests, and its limits where it makes no request.
+fn asked(resources: &Resources) -> impl Iterator<Item = Asked<'_>> {
+    let Resources { requests, limits } = resources;
+    let defaulted = amounts(limits).filter(|(name, _)| requests.amount(name).is_none());
+    amounts(requests).chain(defaulted)
+}
+
+/// What the pod takes from a node. `status` is that of a pod that is bound: while its resources
+/// are being changed in place, it takes the most of what it asks, was promised and has.
+pub(crate) fn totals<'a>(spec: &'a PodManifest, status: Option<&'a PodStatus>) -> Totals<'a> {
+    let containers = of_containers(spec, |container| asked(&container.resources));
+    let pod_level = spec.resources.as_deref().map(|pod| pod_level(pod, &containers));
+    let mut totals = match status {
+        Some(status) => resized(spec, status, containers),
+        None => containers,
+    };
+    if let Some(mut requests) = pod_level.filter(|requests| !requests.0.is_empty()) {
+        if let Some(status) = status
+            && let Some(actual) = &status.resources
+        {
+            if status.is_resize_infeasible() {
+                requests = Totals::default();
+            }
+            let known = [actual.requests.as_ref(), status.allocated_resources.as_ref()];
+            for (name, quantity) in known.into_iter().flatten().flat_map(amounts) {
+                requests.update(name, |q| q.max(quantity));
+            }
+        }
+        for (name, quantity) in requests.0.into_iter().filter(|(name, _)| is_pod_level(name)) {
+            totals.update(name, |_| quantity);
+        }
+    }
+    totals.add(amounts(&spec.overhead));
+    totals
+}
+
+/// What the containers ask together. Init containers run one after another and before the others,
+/// but sidecars among them stay: the sum is the most that runs at the same time.
+fn of_containers<'a, I>(spec: &'a PodManifest, of: impl Fn(&'a Container) -> I) -> Totals<'a>
+where
+    I: Iterator<Item = Asked<'a>>,
+{
     let mut running = Totals::default();
     for container in &spec.containers {
-        running.add(asked(&container.resources));
+        running.add(of(container));
     }
     let mut sidecars = Totals::default();
     let mut starting = Totals::default();
     for init in &spec.init_containers {
         if is_sidecar(init) {
-            running.add(asked(&init.resources));
-            sidecars.add(asked(&init.resources));
+            running.add(of(init));
+            sidecars.add(of(init));
             starting.raise_to(&sidecars);
         } else {
             let mut now = sidecars.clone();
-            now.add(asked(&init.resources));
+            now.add(of(init));
             starting.raise_to(&now);
         }
     }
     running.raise_to(&starting);
-    if let Some(pod) = &spec.resources {
-        replace_by_pod_level(&mut running, pod);
-    }
-    running.add(spec.overhead.iter().filter_map(|(name, amount)| {
-        amount.as_ref().ok().filter(|q| !q.is_negative()).map(|q| (name, *q))
-    }));
     running
 }
 
@@ -107,117 +142,63 @@ fn is_sidecar(init: &Container) -> bool {
     &*init.restart_policy == "Always"
 }
 
-/// Requests of the pod as a whole count instead of those of its containers. Its limits count only
-/// for what no container asks, as the API server fills in.
-fn replace_by_pod_level<'a>(running: &mut Totals<'a>, pod: &'a Resources) {
-    for (name, quantity) in asked(pod) {
-        let is_request = pod.requests.amount(name).is_some();
-        if is_pod_level(name) && (is_request || running.get(name).is_none()) {
-            running.update(name, |_| quantity);
+/// What the containers of a bound pod take: what they ask, were promised and have, whichever is
+/// most. What they ask does not count once the kubelet has said that it can never be.
+fn resized<'a>(spec: &'a PodManifest, status: &'a PodStatus, asked: Totals<'a>) -> Totals<'a> {
+    let infeasible = status.is_resize_infeasible();
+    let mut most = if infeasible { Totals::default() } else { asked };
+    let of_pod = status.resources.as_ref().and_then(|r| r.requests.as_ref());
+    if let (Some(promised), Some(actual)) = (&status.allocated_resources, of_pod) {
+        for (name, quantity) in amounts(promised).chain(amounts(actual)) {
+            most.update(name, |q| q.max(quantity));
         }
+        return most;
     }
+    let known = |container: &'a Container, prefers_actual: bool| -> Vec<Asked<'a>> {
+        let found = status.of_container(&container.name);
+        let promised = found.and_then(|s| s.allocated_resources.as_ref());
+        let actual = found.and_then(|s| s.resources.as_ref()?.requests.as_ref());
+        match actual.filter(|_| prefers_actual).or(promised) {
+            Some(list) => amounts(list).collect(),
+            None if infeasible => Vec::new(),
+            None => self::asked(&container.resources).collect(),
+        }
+    };
+    most.raise_to(&of_containers(spec, |container| known(container, false).into_iter()));
+    most.raise_to(&of_containers(spec, |container| known(container, true).into_iter()));
+    most
 }
 
-/// Checks every quantity of the pod.
-pub(crate) fn check(spec: &PodManifest, problems: &mut Problems) {
-    let containers = spec.containers.iter().map(|c| ("containers", c)).enumerate();
-    let inits = spec.init_containers.iter().map(|c| ("initContainers", c)).enumerate();
-    for (index, (list, container)) in containers.chain(inits) {
-        let path = || format!("spec.{list}[{index}].resources");
-        check_resources(&container.resources, &path, problems);
+/// The requests of the pod as a whole, filled in as the API server does: by the sum of the
+/// containers, and by its limits for what no container asks and for huge pages.
+fn pod_level<'a>(pod: &'a Resources, containers: &Totals<'a>) -> Totals<'a> {
+    let mut requests = Totals::default();
+    if pod.requests.is_empty() && pod.limits.is_empty() {
+        return requests;
     }
-    if let Some(pod) = &spec.resources {
-        check_pod_level(pod, problems);
-        check_resources(pod, &|| "spec.resources".to_owned(), problems);
+    requests.add(amounts(&pod.requests).filter(|(name, _)| is_pod_level(name)));
+    let given = |name: &str| pod.requests.amount(name).is_some();
+    for (name, quantity) in &containers.0 {
+        let is_limited = is_huge_pages(name) && pod.limits.amount(name).is_some();
+        if is_pod_level(name) && !given(name) && !is_limited {
+            requests.update(name, |_| *quantity);
+        }
     }
-    check_list(&spec.overhead, &|| "spec.overhead".to_owned(), problems);
+    for (name, quantity) in amounts(&pod.limits) {
+        if is_pod_level(name) && !given(name) && requests.get(name).is_none() {
+            requests.update(name, |_| quantity);
+        }
+    }
+    requests
+}
+
+fn is_huge_pages(name: &str) -> bool {
+    name.starts_with(keys::HUGE_PAGES_PREFIX)
 }
 
 /// Whether the pod as a whole may ask for it.
 fn is_pod_level(name: &str) -> bool {
-    name == keys::CPU || name == keys::MEMORY || name.starts_with(keys::HUGE_PAGES_PREFIX)
-}
-
-fn check_pod_level(pod: &Resources, problems: &mut Problems) {
-    for (field, list) in [("limits", &pod.limits), ("requests", &pod.requests)] {
-        problems.note_some(|| {
-            let (name, _) = list.iter().find(|(name, _)| !is_pod_level(name))?;
-            Some(format!(
-                "spec.resources.{field}[\"{}\"]: not for the pod as a whole; allowed are {}, {} and \
-                 hugepages-<size>, set others in a container",
-                short(name),
-                keys::CPU,
-                keys::MEMORY
-            ))
-        });
-    }
-}
-
-fn check_resources(resources: &Resources, path: &dyn Fn() -> String, problems: &mut Problems) {
-    let Resources { requests, limits } = resources;
-    check_list(limits, &|| format!("{}.limits", path()), problems);
-    check_list(requests, &|| format!("{}.requests", path()), problems);
-    for (name, amount) in requests.iter() {
-        let Ok(request) = amount else { continue };
-        match limits.get(name) {
-            Some(limit) if is_extended(name) && limit != *request => problems.note(|| {
-                let (path, name) = (path(), short(name));
-                format!("{path}.requests[\"{name}\"]: {request} must be equal to {name} limit of {limit}")
-            }),
-            Some(limit) if limit < *request => problems.note(|| {
-                let (path, name) = (path(), short(name));
-                format!(
-                    "{path}.requests[\"{name}\"]: {request} must be less than or equal to {name} limit of {limit}"
-                )
-            }),
-            None if is_extended(name) && limits.amount(name).is_none() => problems.note(|| {
-                let (path, name) = (path(), short(name));
-                format!(
-                    "{path}.limits[\"{name}\"]: missing; limit must be set for non overcommitable \
-                     resources, write {name}: {request}"
-                )
-            }),
-            _ => {}
-        }
-    }
-}
-
-fn check_list(list: &ResourceList, path: &dyn Fn() -> String, problems: &mut Problems) {
-    for (name, amount) in list.iter() {
-        problems.note_some(|| {
-            let problem = amount_problem(name, amount)?;
-            Some(format!("{}[\"{}\"]: {problem}", path(), short(name)))
-        });
-    }
-}
-
-fn amount_problem(name: &str, amount: &Amount) -> Option<String> {
-    let standard = [keys::CPU, keys::MEMORY, keys::EPHEMERAL_STORAGE];
-    let quantity = match amount {
-        Err(error) => return Some(error.to_string()),
-        Ok(quantity) => *quantity,
-    };
-    if !standard.contains(&name) && !is_counted(name) {
-        return Some(format!(
-            "unknown resource; allowed are {}, hugepages-<size> and names with a domain such as {}",
-            standard.join(", "),
-            keys::GPU
-        ));
-    }
-    if quantity.is_negative() {
-        return Some(format!("{quantity} is negative; allowed is 0 or more"));
-    }
-    if is_extended(name) && !quantity.is_integer() {
-        let hint = match name == keys::GPU && quantity < Quantity::from_units(1) {
-            true => format!(
-                "; for a part of a GPU set the annotation {}: \"{quantity}\" instead",
-                keys::GPU_FRACTION
-            ),
-            false => String::new(),
-        };
-        return Some(format!("{quantity} must be an integer{hint}"));
-    }
-    None
+    name == keys::CPU || name == keys::MEMORY || is_huge_pages(name)
 }
 
 #[cfg(test)]

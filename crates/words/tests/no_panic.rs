@@ -16,13 +16,13 @@ fn digest(text: &str) {
                 let _ = cards::parse(text);
             }
             match &object.content {
-                Content::Pod(spec, _) => {
-                    let _ = pod(&object.metadata, spec, None, &priorities);
+                Content::Pod(spec, status) => {
+                    let _ = pod(&object.metadata, spec, Some(status), None, &priorities);
                 }
                 Content::Workload(workload) => {
                     let template = &workload.template;
                     let owner = Some(&object.metadata);
-                    let _ = pod(&template.metadata, &template.spec, owner, &priorities);
+                    let _ = pod(&template.metadata, &template.spec, None, owner, &priorities);
                 }
                 _ => {}
             }

@@ -4,7 +4,7 @@ use divvy_engine::{Effect, Requirement, Rules, Term, Test, Toleration};
 fn parsed(spec: &str) -> (Rules, Option<String>) {
     let text = format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\nspec: {{{spec}}}\n");
     let (metadata, spec) = testing::pod(&text);
-    let record = pod(&metadata, &spec, None, &Priorities::default());
+    let record = pod(&metadata, &spec, None, None, &Priorities::default());
     ((*record.spec.rules).clone(), record.invalid)
 }
 

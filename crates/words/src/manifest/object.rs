@@ -24,7 +24,7 @@ pub struct Object {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Content {
     /// A pod: its spec and status.
-    Pod(Box<PodManifest>, PodStatus),
+    Pod(Box<PodManifest>, Box<PodStatus>),
     /// A node: its spec, and its status if it has one.
     Node(Box<(NodeManifest, Option<NodeStatus>)>),
     /// A controller of pods.
@@ -89,7 +89,7 @@ struct Fields {
     pod: Option<Box<PodManifest>>,
     node: Option<NodeManifest>,
     workload: Option<Box<WorkloadManifest>>,
-    pod_status: Option<PodStatus>,
+    pod_status: Option<Box<PodStatus>>,
     node_status: Option<NodeStatus>,
     value: Option<i32>,
     global_default: bool,

@@ -3,7 +3,7 @@ use crate::testing;
 
 fn parsed(text: &str) -> PodRecord {
     let (metadata, spec) = testing::pod(&format!("apiVersion: v1\nkind: Pod\n{text}"));
-    pod(&metadata, &spec, None, &Priorities::default())
+    pod(&metadata, &spec, None, None, &Priorities::default())
 }
 
 #[test]
@@ -50,14 +50,14 @@ fn a_template_takes_from_its_controller_what_it_lacks() {
         ..Metadata::default()
     };
     let (metadata, spec) = (Metadata::default(), PodManifest::default());
-    let record = pod(&metadata, &spec, Some(&owner), &Priorities::default());
+    let record = pod(&metadata, &spec, None, Some(&owner), &Priorities::default());
     assert_eq!(record.key.namespace(), "ml");
     assert_eq!(record.spec.strategy, Some(Strategy::Spread));
     assert_eq!((record.created, record.invalid), (5, None));
     let (metadata, spec) = testing::pod(
         "kind: Pod\nmetadata: {name: o, annotations: {scheduling.run.ai/scheduling-strategy: binpack}}",
     );
-    let record = pod(&metadata, &spec, Some(&owner), &Priorities::default());
+    let record = pod(&metadata, &spec, None, Some(&owner), &Priorities::default());
     assert_eq!(record.spec.strategy, Some(Strategy::Binpack), "the pod's own comes first");
 }
 

@@ -28,7 +28,7 @@ fn nothing_that_is_quoted_acts_on_a_terminal() {
         ]);
     for text in texts {
         let (metadata, spec) = testing::pod(&text);
-        let record = pod(&metadata, &spec, None, &Priorities::default());
+        let record = pod(&metadata, &spec, None, None, &Priorities::default());
         let key = record.key.to_string();
         assert!(key.chars().all(is_visible), "{key:?}");
         let invalid = record.invalid.unwrap();

@@ -7,7 +7,7 @@ fn parsed(annotations: &str, spec: &str) -> (Request, Option<String>) {
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: p, annotations: {{{annotations}}}}}\nspec: {{{spec}}}\n"
     );
     let (metadata, spec) = testing::pod(&text);
-    let record = pod(&metadata, &spec, None, &Priorities::default());
+    let record = pod(&metadata, &spec, None, None, &Priorities::default());
     (record.spec.request, record.invalid)
 }
 

@@ -1,10 +1,10 @@
-use crate::{Priorities, pod, testing};
+use crate::{Content, Priorities, pod, testing};
 use divvy_engine::PodSpec;
 
 fn parsed(spec: &str) -> (PodSpec, Option<String>) {
     let text = format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\nspec: {{{spec}}}\n");
     let (metadata, spec) = testing::pod(&text);
-    let record = pod(&metadata, &spec, None, &Priorities::default());
+    let record = pod(&metadata, &spec, None, None, &Priorities::default());
     (record.spec, record.invalid)
 }
 
@@ -139,4 +139,64 @@ fn the_pod_as_a_whole_may_ask_for_cpu_memory_and_huge_pages_only() {
     }
     let spec = "resources: {limits: {cpu: 1, memory: 1Gi, hugepages-2Mi: 4Mi}}";
     assert_eq!(parsed(spec).1, None);
+}
+
+/// CPU of a bound pod by spec and status.
+fn bound(spec: &str, status: &str) -> u64 {
+    let text = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\nspec: {{nodeName: a, {spec}}}\nstatus: {{{status}}}\n"
+    );
+    let object = testing::object(&text);
+    let Content::Pod(spec, status) = &object.content else { panic!("{text}") };
+    pod(&object.metadata, spec, Some(status), None, &Priorities::default()).spec.cpu.0
+}
+
+#[test]
+fn a_pod_that_is_resized_takes_the_most_of_what_it_asks_was_promised_and_has() {
+    let one = "containers: [{name: a, resources: {requests: {cpu: 2}}}]";
+    let whole = format!("{one}, resources: {{requests: {{cpu: 3}}}}");
+    let of = |promised: &str, has: &str| {
+        format!(
+            "containerStatuses: [{{name: a, allocatedResources: {promised}, resources: {has}}}]"
+        )
+    };
+    let infeasible = "conditions: [{type: PodResizePending, reason: Infeasible}]";
+    let deferred = "conditions: [{type: PodResizePending, reason: Deferred}]";
+    for (spec, status, cpu) in [
+        (one, String::new(), 2),
+        (one, of("{cpu: 1}", "{requests: {cpu: 1}}"), 2),
+        (one, of("{cpu: 5}", "{requests: {cpu: 1}}"), 5),
+        (one, of("{cpu: 1}", "{requests: {cpu: 5}}"), 5),
+        (one, of("null", "{requests: {cpu: 1}}"), 2),
+        (one, format!("{}, {deferred}", of("{cpu: 1}", "{requests: {cpu: 1}}")), 2),
+        (one, format!("{}, {infeasible}", of("{cpu: 1}", "{requests: {cpu: 1}}")), 1),
+        (one, format!("{}, {infeasible}", of("{cpu: 1}", "{limits: {cpu: 9}}")), 1),
+        (one, infeasible.to_owned(), 0),
+        (one, "allocatedResources: {cpu: 4}, resources: {requests: {cpu: 1}}".to_owned(), 4),
+        (one, "allocatedResources: {cpu: 4}".to_owned(), 2),
+        (&whole, String::new(), 3),
+        (&whole, of("{cpu: 9}", "{requests: {cpu: 9}}"), 3),
+        (&whole, "allocatedResources: {cpu: 4}, resources: {}".to_owned(), 4),
+        (&whole, format!("resources: {{requests: {{cpu: 1}}}}, {infeasible}"), 1),
+    ] {
+        assert_eq!(bound(spec, &status), cpu * 1000, "{spec} {status}");
+    }
+}
+
+#[test]
+fn a_resized_sidecar_counts_with_what_it_was_promised() {
+    let spec = "containers: [{name: a, resources: {requests: {cpu: 1}}}],
+        initContainers: [{name: s, restartPolicy: Always, resources: {requests: {cpu: 1}}}]";
+    let promised = "initContainerStatuses: [{name: s, allocatedResources: {cpu: 3}}]";
+    assert_eq!(bound(spec, promised), 4000);
+}
+
+#[test]
+fn the_status_of_a_pod_that_is_not_bound_does_not_count() {
+    let text = "kind: Pod\nspec: {containers: [{name: a}]}\n\
+                status: {containerStatuses: [{name: a, allocatedResources: {cpu: 3}}]}";
+    let object = testing::object(text);
+    let Content::Pod(spec, status) = &object.content else { panic!("{text}") };
+    let record = pod(&object.metadata, spec, Some(status), None, &Priorities::default());
+    assert_eq!(record.spec.cpu.0, 0);
 }
