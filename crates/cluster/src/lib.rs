@@ -4,3 +4,4 @@ pub mod client;
 pub mod fence;
 mod fenced;
 pub mod lease;
+pub mod metrics;

@@ -1,0 +1,257 @@
+//! What the scheduler tells Prometheus.
+//!
+//! Label values come from enums and from the engine's reason names, so the number of series is
+//! bounded whatever pods are called. Each recording method costs an atomic addition or two.
+
+mod labels;
+mod totals;
+
+pub use labels::{Attempt, Binding, Restart, Verb};
+pub use totals::LedgerTotals;
+
+use labels::Label;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::{
+    counter::Counter,
+    family::Family,
+    gauge::Gauge,
+    histogram::{Histogram, exponential_buckets},
+    info::Info,
+};
+use prometheus_client::registry::{Registry, Unit};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+type Labels = [(&'static str, &'static str); 2];
+type Code = [(&'static str, u16); 1];
+
+/// All metrics of a process; a clone counts into the same.
+#[derive(Clone, Debug)]
+pub struct Metrics(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    registry: Registry,
+    attempts: Family<Label, Counter>,
+    bindings: Family<Label, Counter>,
+    requests: Family<(Label, Code), Counter>,
+    watch_restarts: Family<Labels, Counter>,
+    events: Counter,
+    reloads: Family<Label, Counter>,
+    pass: Histogram,
+    binding: Histogram,
+    bound: Histogram,
+    pending: Family<Label, Gauge>,
+    /// The reasons that were ever given: one that no pod has any more is 0, not absent.
+    reasons: Mutex<BTreeSet<&'static str>>,
+    held: Gauge,
+    nodes: Gauge,
+    cards: Family<Label, Gauge>,
+    disputed: Gauge,
+    memory: Family<Label, Gauge>,
+    queued_writes: Gauge,
+    leader: Gauge,
+    synced: Family<Label, Gauge>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// All at zero.
+    pub fn new() -> Self {
+        let seconds = |least, most| {
+            Histogram::new(exponential_buckets(least, 2.0, 32).take_while(move |s| *s <= most))
+        };
+        let mut inner = Inner {
+            registry: Registry::with_prefix("divvy"),
+            attempts: Family::default(),
+            bindings: Family::default(),
+            requests: Family::default(),
+            watch_restarts: Family::default(),
+            events: Counter::default(),
+            reloads: Family::default(),
+            pass: seconds(0.000_016, 5.0),
+            binding: seconds(0.001, 35.0),
+            bound: seconds(0.001, 2100.0),
+            pending: Family::default(),
+            reasons: Mutex::default(),
+            held: Gauge::default(),
+            nodes: Gauge::default(),
+            cards: Family::default(),
+            disputed: Gauge::default(),
+            memory: Family::default(),
+            queued_writes: Gauge::default(),
+            leader: Gauge::default(),
+            synced: Family::default(),
+        };
+        inner.register();
+        inner.begin();
+        Self(Arc::new(inner))
+    }
+
+    /// A try to place a pod ended.
+    pub fn attempt(&self, result: Attempt) {
+        self.0.attempts.get_or_create(&result.label()).inc();
+    }
+
+    /// A binding was answered, or given up, after so long.
+    pub fn binding(&self, result: Binding, took: Duration) {
+        self.0.bindings.get_or_create(&result.label()).inc();
+        self.0.binding.observe(took.as_secs_f64());
+    }
+
+    /// A pod was bound so long after it was created.
+    pub fn bound(&self, after: Duration) {
+        self.0.bound.observe(after.as_secs_f64());
+    }
+
+    /// The API answered with this status, or not at all.
+    pub fn request(&self, verb: Verb, code: Option<u16>) {
+        let labels = ([("verb", verb.name())], [("code", code.unwrap_or(0))]);
+        self.0.requests.get_or_create(&labels).inc();
+    }
+
+    /// A watch began anew.
+    pub fn watch_restart(&self, resource: &'static str, why: Restart) {
+        let labels = [("resource", resource), ("why", why.name())];
+        self.0.watch_restarts.get_or_create(&labels).inc();
+    }
+
+    /// An event was written.
+    pub fn event_written(&self) {
+        self.0.events.inc();
+    }
+
+    /// The configuration file changed, and could be used or not.
+    pub fn config_reload(&self, ok: bool) {
+        self.0.reloads.get_or_create(&reload(ok)).inc();
+    }
+
+    /// A pass decided in so long.
+    pub fn pass(&self, took: Duration) {
+        self.0.pass.observe(took.as_secs_f64());
+    }
+
+    /// How many pods wait, by the name of their reason.
+    pub fn set_pending(&self, by_reason: impl IntoIterator<Item = (&'static str, usize)>) {
+        let mut known = self.0.reasons.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut gone = known.clone();
+        for (reason, count) in by_reason {
+            self.0.pending.get_or_create(&[("reason", reason)]).set(whole(count));
+            gone.remove(reason);
+            known.insert(reason);
+        }
+        for reason in gone {
+            self.0.pending.get_or_create(&[("reason", reason)]).set(0);
+        }
+    }
+
+    /// What the ledger holds. It cannot be read while it is scraped, so the loop gives it now and
+    /// then.
+    pub fn set_ledger(&self, totals: &LedgerTotals) {
+        let inner = &self.0;
+        inner.nodes.set(whole(totals.nodes));
+        inner.held.set(whole(totals.held_pods));
+        inner.disputed.set(whole(totals.disputed));
+        for (state, count) in [
+            ("free", totals.free),
+            ("whole", totals.whole),
+            ("shared", totals.shared),
+            ("closed", totals.closed),
+        ] {
+            inner.cards.get_or_create(&[("state", state)]).set(whole(count));
+        }
+        for (kind, bytes) in
+            [("capacity", totals.capacity), ("held", totals.held), ("stranded", totals.stranded)]
+        {
+            inner.memory.get_or_create(&[("kind", kind)]).set(whole(bytes));
+        }
+    }
+
+    /// How many writes wait for their turn.
+    pub fn set_queued_writes(&self, count: usize) {
+        self.0.queued_writes.set(whole(count));
+    }
+
+    /// Whether this process leads.
+    pub fn set_leader(&self, leads: bool) {
+        self.0.leader.set(leads.into());
+    }
+
+    /// Whether a watch has seen all there is.
+    pub fn set_synced(&self, resource: &'static str, synced: bool) {
+        self.0.synced.get_or_create(&[("resource", resource)]).set(synced.into());
+    }
+
+    /// All of it as OpenMetrics text.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing into a String does not fail.
+        let _ = encode(&mut text, &self.0.registry);
+        text
+    }
+}
+
+fn whole<N: TryInto<i64>>(count: N) -> i64 {
+    count.try_into().unwrap_or(i64::MAX)
+}
+
+fn reload(ok: bool) -> Label {
+    [("result", if ok { "ok" } else { "failed" })]
+}
+
+impl Inner {
+    fn register(&mut self) {
+        let r = &mut self.registry;
+        let version = [("version", env!("CARGO_PKG_VERSION"))];
+        r.register("build", "Which divvy this is", Info::new(version));
+        r.register("leader", "1 if this process leads, 0 if it waits", self.leader.clone());
+        r.register("watch_synced", "1 if all objects are known", self.synced.clone());
+        let help = "Tries to place a pod, by how they ended";
+        r.register("schedule_attempts", help, self.attempts.clone());
+        r.register("bindings", "Bindings, by how they ended", self.bindings.clone());
+        let help = "Requests to the API by verb and status; code 0 is no answer";
+        r.register("api_requests", help, self.requests.clone());
+        r.register("watch_restarts", "Watches that began anew", self.watch_restarts.clone());
+        r.register("events_written", "Events written", self.events.clone());
+        let help = "Changes of the configuration file";
+        r.register("config_reloads", help, self.reloads.clone());
+        let help = "Time to decide one pass over what can be placed";
+        r.register_with_unit("pass_duration", help, Unit::Seconds, self.pass.clone());
+        let help = "Time from sending a binding to its answer";
+        r.register_with_unit("binding_duration", help, Unit::Seconds, self.binding.clone());
+        let help = "Time from a pod's creation to its binding";
+        r.register_with_unit("pod_create_to_bound", help, Unit::Seconds, self.bound.clone());
+        r.register("pending_pods", "Pods that wait, by the main reason", self.pending.clone());
+        r.register("held_pods", "Pods that hold something on a node", self.held.clone());
+        r.register("nodes", "Nodes of the cluster", self.nodes.clone());
+        r.register("cards", "Cards; closed ones take nobody new", self.cards.clone());
+        let help = "Cards that bound pods claim more of than there is";
+        r.register("disputed_cards", help, self.disputed.clone());
+        let help = "Memory of cards; stranded is free and too little for any share in use";
+        r.register_with_unit("card_memory", help, Unit::Bytes, self.memory.clone());
+        let help = "Writes that wait for their turn";
+        r.register("queued_writes", help, self.queued_writes.clone());
+    }
+
+    /// Rates need a zero to start from.
+    fn begin(&self) {
+        for result in Attempt::ALL {
+            self.attempts.get_or_create(&result.label()).inc_by(0);
+        }
+        for result in Binding::ALL {
+            self.bindings.get_or_create(&result.label()).inc_by(0);
+        }
+        for ok in [true, false] {
+            self.reloads.get_or_create(&reload(ok)).inc_by(0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
