@@ -83,7 +83,8 @@ fn set(scheduler: &mut Scheduler, record: NodeRecord) {
 }
 
 fn place(scheduler: &mut Scheduler, name: &str, request: Request) {
-    let blank = pod(&Metadata::default(), &PodManifest::default(), None, &Priorities::default());
+    let blank =
+        pod(&Metadata::default(), &PodManifest::default(), None, None, &Priorities::default());
     let spec = PodSpec { request, ..PodSpec::default() };
     let record = PodRecord { key: PodKey::new("ml", name), spec, invalid: None, ..blank };
     scheduler.apply(Event::Pod(Box::new(record))).unwrap();
