@@ -5,3 +5,4 @@ pub mod fence;
 mod fenced;
 pub mod lease;
 pub mod metrics;
+pub mod snapshot;

@@ -1,14 +1,17 @@
 //! The command line: what there is to say, and nothing else.
 
+use crate::live::LiveArgs;
+use crate::snapshot::SnapshotArgs;
 use clap::builder::RangedI64ValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use divvy_words::keys;
 use std::path::PathBuf;
 
 /// Divide GPUs among Kubernetes pods: fractions, memory shares and whole cards, on one exact
 /// ledger.
 ///
-/// Nothing here changes a cluster: simulate, explain and top rehearse on manifests, with the same
-/// engine that schedules.
+/// simulate, explain, top and snapshot change nothing: they rehearse, on manifests or on a copy of
+/// a live cluster, with the same engine that schedules.
 #[derive(Parser)]
 #[command(
     name = "divvy",
@@ -17,7 +20,9 @@ use std::path::PathBuf;
     after_help = "\
 Try it, with nothing but this binary:
   divvy simulate -f examples/
-  kubectl get nodes,pods -A -o yaml | divvy top cards --cluster -
+On the cluster of your kubeconfig:
+  divvy top cards
+  divvy explain pod ml/triton-9
 
 Exit codes: 0 all placed or answered, 2 something is pending, 1 bad input."
 )]
@@ -34,6 +39,8 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Show what is on which node, card or pod
     Top(TopArgs),
+    /// Save what a rehearsal reads of a live cluster
+    Snapshot(SnapshotArgs),
     /// Print the completion script of a shell
     Completion(CompletionArgs),
     /// Print this reference as Markdown
@@ -61,12 +68,26 @@ pub struct PlacementArgs {
 /// Which cluster.
 #[derive(Args)]
 pub struct ClusterArgs {
-    /// The cluster, as printed by `kubectl get nodes,pods -A -o yaml`; - reads standard input
+    /// The cluster as a file: what `divvy snapshot` or `kubectl get nodes,pods -A -o yaml` prints;
+    /// - reads standard input, and `embedded` is a small cluster in this binary
     ///
-    /// Bound pods hold what they hold. Without this option a small cluster that is embedded in
-    /// the binary is used; `divvy simulate --print-cluster` prints it.
+    /// Bound pods hold what they hold. Pending pods wait if their schedulerName is one of
+    /// --scheduler-names, or if they name none; the others are left to their scheduler.
     #[arg(long, value_name = "FILE")]
     pub cluster: Option<PathBuf>,
+    /// Pending pods of the cluster with these scheduler names wait for divvy
+    ///
+    /// While KAI's scheduler runs in the cluster, pods with schedulerName kai-scheduler are left
+    /// to it.
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_values = keys::SCHEDULER_NAMES
+    )]
+    pub scheduler_names: Vec<String>,
+    #[command(flatten)]
+    pub live: LiveArgs,
 }
 
 /// What to place, where and how.
@@ -79,6 +100,15 @@ pub struct RehearsalArgs {
     /// DaemonSets as the pods they would make. Other kinds are counted and left alone.
     #[arg(short = 'f', long = "filename", value_name = "FILE")]
     pub files: Vec<PathBuf>,
+    /// Place on a copy of the live cluster that the kubeconfig names; nothing there is changed
+    ///
+    /// Without this and --cluster, manifests are placed on the small cluster that is embedded in
+    /// the binary, and nothing is contacted.
+    #[arg(long, conflicts_with = "cluster")]
+    pub from_cluster: bool,
+    /// The namespace of manifests that name none [default: that of the context, or `default`]
+    #[arg(short, long, value_name = "NAME")]
+    pub namespace: Option<String>,
     #[command(flatten)]
     pub cluster: ClusterArgs,
     /// Make N pods of each pod and controller, whatever their manifests say (not of DaemonSets)
@@ -94,7 +124,8 @@ Examples:
   divvy simulate -f examples/                          on the embedded cluster
   divvy simulate -f pod.yaml --replicas 12             what if there were twelve of it
   divvy simulate -f pods.yaml --strategy spread --svg map.svg
-  kubectl get nodes,pods -A -o yaml > now.yaml
+  divvy simulate --from-cluster -f new.yaml            on a copy of the live cluster
+  divvy snapshot -o now.yaml
   divvy simulate --cluster now.yaml -f new.yaml -o json
 
 Exit codes: 0 all placed, 2 something is pending, 1 bad input.")]
@@ -130,12 +161,16 @@ pub enum Explained {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  kubectl get nodes,pods -A -o yaml | divvy explain pod ml/triton-9 --cluster -
-  divvy explain pod gpu-sharing -f examples/
+  divvy explain pod ml/triton-9                        in the cluster of your kubeconfig
+  divvy explain pod triton-9 -n ml --cluster now.yaml
+  divvy explain pod gpu-sharing -f examples/           on the embedded cluster
+
+A pod alone is looked for in the live cluster. With -f, manifests are rehearsed as simulate does:
+on the embedded cluster, unless --from-cluster or --cluster says otherwise.
 
 Exit codes: 0 it has a place, 2 it is pending, 1 bad input or no such pod.")]
 pub struct ExplainPodArgs {
-    /// The pod; without a namespace, the one in `default`
+    /// The pod; without a namespace, the one in that of -n
     #[arg(value_name = "NAMESPACE/NAME")]
     pub pod: String,
     #[command(flatten)]
@@ -146,10 +181,26 @@ pub struct ExplainPodArgs {
 }
 
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  divvy top cards                                      in the cluster of your kubeconfig
+  divvy top pods -n ml -o wide
+  divvy top nodes --watch
+  divvy top cards --cluster now.yaml
+  divvy top nodes --cluster embedded")]
 pub struct TopArgs {
     /// What to list
     #[arg(default_value = "nodes")]
     pub what: TopKind,
+    /// Only pods of this namespace
+    #[arg(short, long, value_name = "NAME", conflicts_with = "all_namespaces")]
+    pub namespace: Option<String>,
+    /// Pods of all namespaces, as without -n
+    #[arg(short = 'A', long)]
+    pub all_namespaces: bool,
+    /// Print again whenever something changes, at most every 2 s, until ctrl-C
+    #[arg(short, long, conflicts_with = "cluster")]
+    pub watch: bool,
     #[command(flatten)]
     pub cluster: ClusterArgs,
     /// How to print the list
@@ -161,7 +212,10 @@ pub struct TopArgs {
 #[command(after_help = "\
 Examples:
   source <(divvy completion bash)
-  divvy completion zsh > \"${fpath[1]}/_divvy\"")]
+  divvy completion zsh > \"${fpath[1]}/_divvy\"
+
+As `kubectl divvy`: link the binary as kubectl-divvy and, for completion, as kubectl_complete-divvy,
+both on the PATH.")]
 pub struct CompletionArgs {
     /// The shell
     pub shell: clap_complete::Shell,

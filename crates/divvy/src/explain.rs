@@ -1,23 +1,27 @@
 //! `divvy explain`
 
-use crate::cli::{ExplainArgs, ExplainPodArgs, Explained};
+use crate::cli::{ExplainArgs, ExplainPodArgs, Explained, RehearsalArgs};
+use crate::input::Prepared;
 use crate::progress::Bar;
 use crate::{DONE, PENDING, input, output};
 use anyhow::{Context, bail};
 use divvy_engine::PodKey;
+use divvy_sim::Rehearsal;
+use divvy_views::Explanation;
+use divvy_words::keys;
 
 pub fn run(args: &ExplainArgs) -> anyhow::Result<u8> {
     let Explained::Pod(args) = &args.what;
     let bar = Bar::new();
-    let mut rehearsal = input::rehearsal(&args.rehearsal, &bar)?;
-    let key = key_of(&args.pod);
+    let Prepared { mut rehearsal, namespace } = input::rehearsal(&args.rehearsal, true, &bar)?;
+    let key = key_of(&args.pod, &namespace, args.rehearsal.namespace.as_deref())?;
     let is_bound = rehearsal.scheduler.holding(&key).is_some();
     rehearsal.run(&bar);
     bar.finish();
     if rehearsal.ended.contains(&key) {
         bail!("pod {key} has ended: it waits for nothing and holds nothing");
     }
-    let explanation = divvy_views::explain(&rehearsal.scheduler, &key, is_bound)
+    let explanation = explanation(&rehearsal, &key, is_bound)
         .with_context(|| not_found(&key, args, &rehearsal.pods))?;
     output::print(args.output, &explanation, |options| {
         divvy_views::explanation_text(&explanation, options)
@@ -26,15 +30,51 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<u8> {
     Ok(if placed { DONE } else { PENDING })
 }
 
-fn key_of(text: &str) -> PodKey {
-    let (namespace, name) = text.split_once('/').unwrap_or(("default", text));
-    PodKey::new(namespace, name)
+fn explanation<'a>(
+    rehearsal: &'a Rehearsal,
+    key: &PodKey,
+    is_bound: bool,
+) -> Option<Explanation<'a>> {
+    let other = rehearsal.others.get(key);
+    let explained = divvy_views::explain(&rehearsal.scheduler, key, is_bound);
+    match (explained, other) {
+        (Some(mut explanation), other) => {
+            explanation.scheduler = other.map(ToString::to_string);
+            Some(explanation)
+        }
+        (None, Some(other)) => {
+            let ours = keys::SCHEDULER_NAMES[0];
+            let next = if rehearsal.kai_runs && &**other == keys::KAI_SCHEDULER {
+                "KAI's scheduler runs in this cluster, so its pods are left to it; divvy places \
+                 them once it is stopped"
+                    .to_owned()
+            } else {
+                format!(
+                    "set spec.schedulerName: {ours} where the pod is made to let divvy place it"
+                )
+            };
+            Some(Explanation::of_another(key, other, next))
+        }
+        (None, None) => None,
+    }
+}
+
+fn key_of(text: &str, namespace: &str, asked: Option<&str>) -> anyhow::Result<PodKey> {
+    let Some((own, name)) = text.split_once('/') else { return Ok(PodKey::new(namespace, text)) };
+    match asked {
+        Some(asked) if asked != own => {
+            bail!("pod {text} is in namespace {own}, but -n says {asked}")
+        }
+        _ => Ok(PodKey::new(own, name)),
+    }
 }
 
 /// Controllers number their pods, so a near miss is common: name those that are there.
 fn not_found(key: &PodKey, args: &ExplainPodArgs, pods: &[PodKey]) -> String {
-    let source = match &args.rehearsal.cluster.cluster {
+    let RehearsalArgs { cluster, from_cluster, files, .. } = &args.rehearsal;
+    let source = match &cluster.cluster {
         Some(path) => path.display().to_string(),
+        None if *from_cluster || files.is_empty() => "the live cluster".to_owned(),
         None => "the embedded cluster".to_owned(),
     };
     let like = pods.iter().filter(|p| p.name().starts_with(key.name()));

@@ -1,24 +1,94 @@
 //! What the subcommands read: cluster, manifests and settings.
 
 use crate::cli::{ClusterArgs, PlacementArgs, RehearsalArgs, StrategyArg};
+use crate::live::Live;
 use crate::output;
 use crate::progress::Bar;
 use anyhow::{Context, bail};
+use divvy_cluster::snapshot::{EVERYTHING, HOLDINGS};
 use divvy_engine::{Config, Strategy};
 use divvy_sim::{Rehearsal, Setup, Source, read_sources};
+use divvy_words::keys;
 use std::path::{Path, PathBuf};
 
-/// A rehearsal with everything read and nothing placed. Warnings have been printed.
-pub fn rehearsal(args: &RehearsalArgs, bar: &Bar) -> anyhow::Result<Rehearsal> {
-    let config = config(&args.placement)?;
-    let (cluster, workload) = read(args.cluster.cluster.as_deref(), &args.files)?;
-    load(&Setup { cluster, workload, replicas: args.replicas, config, ..Setup::default() }, bar)
+/// The name of the cluster in the binary, for `--cluster`.
+const EMBEDDED: &str = "embedded";
+
+/// Where the cluster comes from.
+enum Origin<'a> {
+    Embedded,
+    File(&'a Path),
+    Live,
 }
 
-/// A cluster with nothing to place.
+/// A rehearsal with everything read and nothing placed, and the namespace of what names none.
+/// Warnings have been printed.
+pub struct Prepared {
+    pub rehearsal: Rehearsal,
+    pub namespace: String,
+}
+
+/// Reads what is to be rehearsed. `live` says whether a rehearsal without manifests is about the
+/// live cluster.
+pub fn rehearsal(args: &RehearsalArgs, live: bool, bar: &Bar) -> anyhow::Result<Prepared> {
+    let config = config(&args.placement)?;
+    let cluster = &args.cluster;
+    let origin = match (args.from_cluster, origin(cluster)?) {
+        (true, _) => Origin::Live,
+        (false, Some(origin)) => origin,
+        (false, None) if live && args.files.is_empty() => Origin::Live,
+        (false, None) => {
+            if let Some(option) = cluster.live.given() {
+                bail!("{option} names a live cluster: add --from-cluster to place there");
+            }
+            Origin::Embedded
+        }
+    };
+    let file = if let Origin::File(path) = origin { Some(path) } else { None };
+    let (mut cluster_source, workload) = read(file, &args.files)?;
+    let mut namespace = args.namespace.clone();
+    if matches!(origin, Origin::Live) {
+        let live = Live::connect(&cluster.live)?;
+        cluster_source = Some(live.source(&live.read(&EVERYTHING, bar)?));
+        namespace.get_or_insert_with(|| live.namespace().to_owned());
+    }
+    let setup = Setup {
+        cluster: cluster_source,
+        workload,
+        replicas: args.replicas,
+        namespace: namespace.clone(),
+        schedulers: cluster.scheduler_names.clone(),
+        config,
+    };
+    let namespace = namespace.unwrap_or_else(|| keys::DEFAULT_NAMESPACE.to_owned());
+    Ok(Prepared { rehearsal: load(&setup, bar)?, namespace })
+}
+
+/// A cluster with nothing to place: the live one if none is given.
 pub fn cluster(args: &ClusterArgs, bar: &Bar) -> anyhow::Result<Rehearsal> {
-    let (cluster, _) = read(args.cluster.as_deref(), &[])?;
-    load(&Setup { cluster, ..Setup::default() }, bar)
+    let source = match origin(args)? {
+        Some(Origin::Embedded) => None,
+        Some(Origin::File(path)) => read(Some(path), &[])?.0,
+        Some(Origin::Live) | None => {
+            let live = Live::connect(&args.live)?;
+            Some(live.source(&live.read(&HOLDINGS, bar)?))
+        }
+    };
+    load(&holdings(args, source), bar)
+}
+
+fn holdings(args: &ClusterArgs, cluster: Option<Source>) -> Setup {
+    Setup { cluster, schedulers: args.scheduler_names.clone(), ..Setup::default() }
+}
+
+/// What `--cluster` says.
+fn origin(args: &ClusterArgs) -> anyhow::Result<Option<Origin<'_>>> {
+    let Some(path) = args.cluster.as_deref() else { return Ok(None) };
+    if let Some(option) = args.live.given() {
+        bail!("--cluster {} is read instead of a live cluster: drop {option}", path.display());
+    }
+    let is_embedded = path == Path::new(EMBEDDED);
+    Ok(Some(if is_embedded { Origin::Embedded } else { Origin::File(path) }))
 }
 
 fn load(setup: &Setup, bar: &Bar) -> anyhow::Result<Rehearsal> {

@@ -4,10 +4,12 @@ mod cli;
 mod completion;
 mod explain;
 mod input;
+mod live;
 mod output;
 mod progress;
 mod reference;
 mod simulate;
+mod snapshot;
 mod top;
 
 use clap::Parser;
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         Command::Simulate(args) => simulate::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Top(args) => top::run(&args),
+        Command::Snapshot(args) => snapshot::run(&args),
         Command::Completion(args) => completion::run(&args),
         Command::Reference => reference::run(),
     };

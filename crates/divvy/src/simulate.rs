@@ -12,14 +12,15 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<u8> {
         output::write(EMBEDDED_CLUSTER)?;
         return Ok(DONE);
     }
-    if args.rehearsal.files.is_empty() && args.rehearsal.cluster.cluster.is_none() {
+    let has_cluster = args.rehearsal.cluster.cluster.is_some() || args.rehearsal.from_cluster;
+    if args.rehearsal.files.is_empty() && !has_cluster {
         bail!(
             "nothing to place: give manifests with -f FILE (a folder or - work too), \
              for example `divvy simulate -f examples/`"
         );
     }
     let bar = Bar::new();
-    let mut rehearsal = input::rehearsal(&args.rehearsal, &bar)?;
+    let mut rehearsal = input::rehearsal(&args.rehearsal, false, &bar)?.rehearsal;
     rehearsal.run(&bar);
     bar.begin("explaining", 0);
     let simulation = divvy_views::simulation(&rehearsal.scheduler, &rehearsal.pods);

@@ -153,7 +153,7 @@ fn exit_codes_tell_placed_pending_and_bad_input_apart() {
         (vec!["simulate"], String::new(), 1),
         (vec!["simulate", "-f", "-", "--strategy", "tetris"], String::new(), 1),
         (vec!["simulate", "-f", "-", "--replicas", "-3"], String::new(), 1),
-        (vec!["explain", "pod", "nobody"], String::new(), 1),
+        (vec!["explain", "pod", "nobody", "--cluster", "embedded"], String::new(), 1),
         (vec!["top", "sideways"], String::new(), 1),
         (vec!["--help"], String::new(), 0),
         (vec!["--version"], String::new(), 0),

@@ -1,0 +1,115 @@
+//! The cluster that a kubeconfig names, read and never written.
+
+use crate::output;
+use crate::progress::Bar;
+use anyhow::Context;
+use clap::Args;
+use divvy_cluster::snapshot::{Reader, Resource, Snapshot};
+use divvy_sim::{Progress, Source};
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+
+/// Which live cluster, and how patient to be with it.
+#[derive(Args)]
+#[command(next_help_heading = "Live cluster")]
+pub struct LiveArgs {
+    /// The kubeconfig; without it as kubectl finds it, else the pod's own service account
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+    /// How long one answer of the API server may take, such as 5s or 2m; 0 for ever
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    pub request_timeout: Duration,
+}
+
+impl LiveArgs {
+    /// The first option that only makes sense with a live cluster.
+    pub fn given(&self) -> Option<&'static str> {
+        let kubeconfig = self.kubeconfig.is_some().then_some("--kubeconfig");
+        kubeconfig.or(self.context.is_some().then_some("--context"))
+    }
+}
+
+/// A connection to a live cluster.
+pub struct Live {
+    runtime: Runtime,
+    reader: Reader,
+}
+
+impl Live {
+    /// Finds out which cluster; nothing is asked of it yet.
+    pub fn connect(args: &LiveArgs) -> anyhow::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build().context("cannot start")?;
+        let (kubeconfig, context) = (args.kubeconfig.as_deref(), args.context.as_deref());
+        let reader = Reader::connect(kubeconfig, context, args.request_timeout);
+        let reader = runtime.block_on(reader).context(
+            "no live cluster; --cluster FILE reads a saved one, --cluster embedded is one to try",
+        )?;
+        Ok(Self { runtime, reader })
+    }
+
+    /// The namespace of the context.
+    pub fn namespace(&self) -> &str {
+        self.reader.namespace()
+    }
+
+    /// Reads collections, with a bar for each.
+    pub fn read(&self, resources: &[Resource], bar: &Bar) -> anyhow::Result<Snapshot> {
+        let current = Mutex::new("");
+        let on_page = |kind: &'static str, read: u64, left: u64| {
+            if let Ok(mut current) = current.lock()
+                && std::mem::replace(&mut *current, kind) != kind
+            {
+                bar.begin(kind, read + left);
+            }
+            bar.advance(read);
+        };
+        let snapshot = self.runtime.block_on(self.reader.read(resources, &on_page))?;
+        for note in &snapshot.notes {
+            output::note(&format!("note: {note}"));
+        }
+        Ok(snapshot)
+    }
+
+    /// A snapshot as a rehearsal reads it.
+    pub fn source(&self, snapshot: &Snapshot) -> Source {
+        Source { name: self.reader.server().to_owned(), text: snapshot.to_json() }
+    }
+}
+
+/// `5s`, `2m`, `1h`, `250ms`; a number alone is seconds, as for kubectl.
+fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let millis = match unit {
+        "ms" => 1,
+        "" | "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => 0,
+    };
+    match number.parse::<u32>() {
+        Ok(number) if millis > 0 => Ok(Duration::from_millis(u64::from(number) * millis)),
+        _ => Err("write a number with a unit, such as 5s, 2m or 1h".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_written_as_for_kubectl() {
+        let cases = [("0", 0), ("5", 5_000), ("5s", 5_000), ("250ms", 250), ("2m", 120_000)];
+        for (text, millis) in cases {
+            assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for text in ["", "s", "-1s", "1d", "1.5s", "99999999999s"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! `divvy snapshot`
+
+use crate::live::{Live, LiveArgs};
+use crate::progress::Bar;
+use crate::{DONE, output};
+use anyhow::Context;
+use clap::Args;
+use divvy_cluster::snapshot::{EVERYTHING, Snapshot};
+use std::path::PathBuf;
+
+#[derive(Args)]
+#[command(
+    long_about = "\
+Save what a rehearsal reads of a live cluster
+
+Pods, nodes, namespaces, priority classes, and what volumes need: claims, volumes, storage classes,
+CSI nodes, drivers and capacities. Collections that you may not list are left out with a note,
+except pods and nodes.
+
+Left out of every object is what no decision needs: environment variables, commands, images and
+messages of containers, annotations that neither divvy nor Kubernetes reads, managed fields,
+parameters of storage drivers. Secrets and ConfigMaps are not read at all.",
+    after_help = "\
+Examples:
+  divvy snapshot -o now.yaml
+  divvy simulate --cluster now.yaml -f new.yaml
+  divvy snapshot --context prod | divvy top cards --cluster -
+
+Exit codes: 0 saved, 1 the cluster could not be read."
+)]
+pub struct SnapshotArgs {
+    /// Where to save it: JSON if the name ends in .json, else YAML; without it or with -, YAML to
+    /// standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub live: LiveArgs,
+}
+
+pub fn run(args: &SnapshotArgs) -> anyhow::Result<u8> {
+    let bar = Bar::new();
+    let snapshot = Live::connect(&args.live)?.read(&EVERYTHING, &bar)?;
+    bar.finish();
+    match args.output.as_deref().filter(|path| path.as_os_str() != "-") {
+        None => output::write(&yaml(&snapshot)?)?,
+        Some(path) => {
+            let is_json = path.extension().is_some_and(|e| e == "json");
+            let text = if is_json { snapshot.to_json() } else { yaml(&snapshot)? };
+            std::fs::write(path, text)
+                .with_context(|| format!("cannot write -o {}", path.display()))?;
+            output::note(&format!("saved {} in {}", counts(&snapshot), path.display()));
+        }
+    }
+    Ok(DONE)
+}
+
+/// A document for each object.
+fn yaml(snapshot: &Snapshot) -> anyhow::Result<String> {
+    let mut text = String::new();
+    for object in &snapshot.objects {
+        let object: serde_json::Value =
+            serde_json::from_str(object).context("cannot print as YAML")?;
+        text.push_str("---\n");
+        text.push_str(&serde_saphyr::to_string(&object).context("cannot print as YAML")?);
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+    }
+    Ok(text)
+}
+
+/// `12 Pod, 3 Node`.
+fn counts(snapshot: &Snapshot) -> String {
+    let counts = snapshot.counts.iter().filter(|(_, n)| *n > 0);
+    let counts: Vec<String> = counts.map(|(kind, n)| format!("{n} {kind}")).collect();
+    if counts.is_empty() { "nothing".to_owned() } else { counts.join(", ") }
+}
