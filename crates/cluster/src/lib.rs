@@ -1,8 +1,27 @@
-//! The edge to a live Kubernetes API.
+//! The edge to a live Kubernetes API: what it says becomes events of the engine, and what the
+//! engine decides is written back.
+//!
+//! ```text
+//!   watch ─► objects ─► State ─► engine ─► plan ─► State ─► Action ─► writer ─► API
+//!                         ▲                                             │
+//!                         └──────────────── Outcome ────────────────────┘
+//!   lease ─► fence: every socket of the writer closes with the lease
+//! ```
 
+mod api;
 pub mod client;
 pub mod fence;
 mod fenced;
 pub mod lease;
 pub mod metrics;
+mod objects;
+mod run;
+mod settings;
 pub mod snapshot;
+mod stand_in;
+mod state;
+mod watch;
+mod writer;
+
+pub use run::{RunError, run};
+pub use settings::{Lease, Settings};

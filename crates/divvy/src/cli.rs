@@ -1,6 +1,7 @@
 //! The command line: what there is to say, and nothing else.
 
 use crate::live::LiveArgs;
+use crate::scheduler::SchedulerArgs;
 use crate::snapshot::SnapshotArgs;
 use clap::builder::RangedI64ValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -41,6 +42,8 @@ pub enum Command {
     Top(TopArgs),
     /// Save what a rehearsal reads of a live cluster
     Snapshot(SnapshotArgs),
+    /// Place the pods of a live cluster
+    Scheduler(Box<SchedulerArgs>),
     /// Print the completion script of a shell
     Completion(CompletionArgs),
     /// Print this reference as Markdown

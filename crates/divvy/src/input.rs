@@ -112,7 +112,8 @@ fn read(
 }
 
 /// The settings: the file's, overruled by the flags.
-fn config(args: &PlacementArgs) -> anyhow::Result<Config> {
+/// The settings that the file and the options give.
+pub fn config(args: &PlacementArgs) -> anyhow::Result<Config> {
     let mut config = Config::default();
     if let Some(path) = &args.config {
         let text = std::fs::read_to_string(path)

@@ -8,6 +8,7 @@ mod live;
 mod output;
 mod progress;
 mod reference;
+mod scheduler;
 mod simulate;
 mod snapshot;
 mod top;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Snapshot(args) => snapshot::run(&args),
+        Command::Scheduler(args) => scheduler::run(&args),
         Command::Completion(args) => completion::run(&args),
         Command::Reference => reference::run(),
     };

@@ -1,0 +1,238 @@
+//! One request to the API server, and what its answer means to us.
+
+use crate::fence::Fence;
+use crate::metrics::{Metrics, Verb};
+use http::{Method, Request, Response, StatusCode, header};
+use kube::client::Body;
+use serde::Deserialize;
+use std::time::Duration;
+
+/// Sends requests; every answer is counted.
+#[derive(Clone)]
+pub(crate) struct Api {
+    client: kube::Client,
+    fence: Fence,
+    metrics: Metrics,
+}
+
+/// Why a request did not do what it should.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The object is not there.
+    #[error("{0}")]
+    NotFound(String),
+    /// The object has changed, or the pod is bound already.
+    #[error("{0}")]
+    Conflict(String),
+    /// The version that was asked for is too old.
+    #[error("{0}")]
+    Expired(String),
+    /// The server is busy, and says when to come back.
+    #[error("the API server is busy: {message}")]
+    Busy {
+        /// When to come back.
+        after: Duration,
+        /// What it said.
+        message: String,
+    },
+    /// The server says no, and would say it again.
+    #[error("{message}")]
+    Refused {
+        /// The HTTP status.
+        code: u16,
+        /// What it said.
+        message: String,
+    },
+    /// Nobody knows whether it was done: no answer, or an error of the server.
+    #[error("{0}")]
+    Unclear(String),
+    /// It was not sent, because this process may not write any more.
+    #[error("this process does not lead any more")]
+    Fenced,
+}
+
+/// No request waits longer for its answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// A write ends this long before the fence closes.
+const MARGIN: Duration = Duration::from_millis(500);
+
+impl Api {
+    pub(crate) fn new(client: kube::Client, fence: Fence, metrics: Metrics) -> Self {
+        Self { client, fence, metrics }
+    }
+
+    /// Reads one object.
+    pub(crate) async fn get(&self, path: &str) -> Result<Vec<u8>, Failure> {
+        self.request(Verb::Get, path, "", Vec::new(), PATIENCE).await
+    }
+
+    /// Reads one page of a list.
+    pub(crate) async fn list(&self, path: &str) -> Result<Vec<u8>, Failure> {
+        self.request(Verb::List, path, "", Vec::new(), PATIENCE).await
+    }
+
+    /// Creates something.
+    pub(crate) async fn post(&self, path: &str, body: Vec<u8>) -> Result<Vec<u8>, Failure> {
+        self.write(Verb::Create, path, "application/json", body).await
+    }
+
+    /// Merges a patch as `kubectl patch` does: lists by their keys.
+    pub(crate) async fn patch(&self, path: &str, body: Vec<u8>) -> Result<Vec<u8>, Failure> {
+        self.write(Verb::Patch, path, "application/strategic-merge-patch+json", body).await
+    }
+
+    /// Its deadline ends before the fence closes, so that a write that is still under way when
+    /// another process takes over has been given up by us, and by the server that we tell.
+    async fn write(
+        &self,
+        verb: Verb,
+        path: &str,
+        content: &str,
+        body: Vec<u8>,
+    ) -> Result<Vec<u8>, Failure> {
+        let patience = self.fence.left().saturating_sub(MARGIN).min(PATIENCE);
+        if patience.is_zero() {
+            return Err(Failure::Fenced);
+        }
+        let seconds = patience.as_secs().max(1);
+        let separator = if path.contains('?') { '&' } else { '?' };
+        let path = format!("{path}{separator}timeout={seconds}s");
+        self.request(verb, &path, content, body, patience).await
+    }
+
+    async fn request(
+        &self,
+        verb: Verb,
+        path: &str,
+        content: &str,
+        body: Vec<u8>,
+        patience: Duration,
+    ) -> Result<Vec<u8>, Failure> {
+        let method = match verb {
+            Verb::Create => Method::POST,
+            Verb::Patch => Method::PATCH,
+            _ => Method::GET,
+        };
+        let answer = async {
+            let response = self.send(method, path, content, body).await?;
+            let (parts, body) = response.into_parts();
+            let bytes = body.collect_bytes().await.map_err(|e| Failure::Unclear(text(&e)))?;
+            Ok((parts, bytes))
+        };
+        let (parts, bytes) = match tokio::time::timeout(patience, answer).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(failure)) => {
+                self.metrics.request(verb, None);
+                return Err(failure);
+            }
+            Err(_) => {
+                self.metrics.request(verb, None);
+                let seconds = patience.as_secs();
+                return Err(Failure::Unclear(format!("no answer within {seconds} s")));
+            }
+        };
+        self.metrics.request(verb, Some(parts.status.as_u16()));
+        match failure(parts.status, &parts.headers, &bytes) {
+            None => Ok(bytes.into()),
+            Some(failure) => Err(failure),
+        }
+    }
+
+    /// Opens a watch: the answer's body goes on until somebody ends it.
+    pub(crate) async fn open(&self, path: &str) -> Result<Body, Failure> {
+        let opened = self.send(Method::GET, path, "", Vec::new());
+        let response = tokio::time::timeout(PATIENCE, opened)
+            .await
+            .map_err(|_| Failure::Unclear("no answer to a watch".to_owned()))??;
+        self.metrics.request(Verb::Watch, Some(response.status().as_u16()));
+        let (parts, body) = response.into_parts();
+        if parts.status.is_success() {
+            return Ok(body);
+        }
+        let bytes = tokio::time::timeout(PATIENCE, body.collect_bytes()).await;
+        let bytes = bytes.ok().and_then(Result::ok).unwrap_or_default();
+        Err(failure(parts.status, &parts.headers, &bytes)
+            .unwrap_or_else(|| Failure::Unclear(parts.status.to_string())))
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content: &str,
+        body: Vec<u8>,
+    ) -> Result<Response<Body>, Failure> {
+        let mut request = Request::builder().method(method).uri(path);
+        if !content.is_empty() {
+            request = request.header(header::CONTENT_TYPE, content);
+        }
+        let request = request.body(Body::from(body));
+        let request = request.map_err(|e| Failure::Refused { code: 0, message: e.to_string() })?;
+        self.client.send(request).await.map_err(|e| Failure::Unclear(text(&e)))
+    }
+}
+
+/// An error with what is behind it: the outermost alone says little.
+fn text(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// `Status`, as far as it is read.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    message: String,
+    reason: String,
+}
+
+fn failure(code: StatusCode, headers: &http::HeaderMap, body: &[u8]) -> Option<Failure> {
+    if code.is_success() {
+        return None;
+    }
+    let status: Status = serde_json::from_slice(body).unwrap_or_default();
+    let message = if status.message.is_empty() { code.to_string() } else { status.message };
+    let retry_after = headers.get(header::RETRY_AFTER).and_then(|v| v.to_str().ok()?.parse().ok());
+    Some(match code.as_u16() {
+        404 => Failure::NotFound(message),
+        409 => Failure::Conflict(message),
+        410 => Failure::Expired(message),
+        429 => Failure::Busy { after: Duration::from_secs(retry_after.unwrap_or(1)), message },
+        400 if status.reason == "Expired" => Failure::Expired(message),
+        code @ 400..=499 => Failure::Refused { code, message },
+        _ => Failure::Unclear(message),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_means_what_the_server_wants_us_to_do() {
+        let mut headers = http::HeaderMap::new();
+        headers.insert(header::RETRY_AFTER, header::HeaderValue::from_static("7"));
+        let of = |code: u16, body: &str| {
+            failure(StatusCode::from_u16(code).unwrap(), &headers, body.as_bytes())
+        };
+        let said = |text: &str| format!(r#"{{"kind":"Status","message":"{text}"}}"#);
+        assert_eq!(of(201, "{}"), None);
+        assert_eq!(of(404, &said("gone")), Some(Failure::NotFound("gone".into())));
+        assert_eq!(of(409, &said("no")), Some(Failure::Conflict("no".into())));
+        assert_eq!(of(410, &said("old")), Some(Failure::Expired("old".into())));
+        let busy = Failure::Busy { after: Duration::from_secs(7), message: "later".into() };
+        assert_eq!(of(429, &said("later")), Some(busy));
+        let refused = Failure::Refused { code: 403, message: "never".into() };
+        assert_eq!(of(403, &said("never")), Some(refused));
+        assert_eq!(of(500, &said("oops")), Some(Failure::Unclear("oops".into())));
+        assert_eq!(of(502, "<html>"), Some(Failure::Unclear("502 Bad Gateway".into())));
+    }
+}

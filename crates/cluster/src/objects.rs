@@ -1,0 +1,119 @@
+//! Objects of the API as far as a decision needs them, decoded straight from its answers.
+
+use crate::watch::Item;
+use divvy_engine::PodKey;
+use divvy_words::manifest::{Metadata, NodeManifest, NodeStatus, PodManifest, PodStatus};
+use serde::Deserialize;
+
+/// A pod.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PodItem {
+    pub(crate) metadata: Metadata,
+    pub(crate) spec: PodManifest,
+    pub(crate) status: PodStatus,
+    /// Why its spec could not be read.
+    #[serde(skip)]
+    pub(crate) unreadable: Option<String>,
+}
+
+impl PodItem {
+    pub(crate) fn key(&self) -> PodKey {
+        PodKey::new(&self.metadata.namespace, &self.metadata.name)
+    }
+
+    /// The node it is bound to.
+    pub(crate) fn node(&self) -> Option<&str> {
+        Some(&*self.spec.node_name).filter(|node| !node.is_empty())
+    }
+
+    pub(crate) fn is_ending(&self) -> bool {
+        !self.metadata.deletion_timestamp.is_empty()
+    }
+
+    /// What its condition says of why it waits.
+    pub(crate) fn told(&self) -> Option<&str> {
+        let mut conditions = self.status.conditions.iter();
+        let scheduled = conditions.find(|c| &*c.kind == "PodScheduled")?;
+        (&*scheduled.status == "False").then_some(&*scheduled.message)
+    }
+}
+
+impl Item for PodItem {
+    fn version(&self) -> &str {
+        &self.metadata.resource_version
+    }
+
+    fn unreadable(text: &str, why: &str) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Rest {
+            metadata: Metadata,
+            #[serde(default)]
+            spec: RestSpec,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(default, rename_all = "camelCase")]
+        struct RestSpec {
+            node_name: String,
+            scheduler_name: String,
+        }
+        let Rest { metadata, spec } = serde_json::from_str(text).ok()?;
+        let spec = PodManifest {
+            node_name: spec.node_name.into(),
+            scheduler_name: spec.scheduler_name.into(),
+            ..PodManifest::default()
+        };
+        Some(Self { metadata, spec, unreadable: Some(why.to_owned()), ..Self::default() })
+    }
+}
+
+/// A node.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct NodeItem {
+    pub(crate) metadata: Metadata,
+    pub(crate) spec: NodeManifest,
+    pub(crate) status: NodeStatus,
+}
+
+impl Item for NodeItem {
+    fn version(&self) -> &str {
+        &self.metadata.resource_version
+    }
+
+    fn unreadable(_: &str, _: &str) -> Option<Self> {
+        None
+    }
+}
+
+/// An object of which only the metadata counts.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct NamespaceItem {
+    pub(crate) metadata: Metadata,
+}
+
+impl Item for NamespaceItem {
+    fn version(&self) -> &str {
+        &self.metadata.resource_version
+    }
+
+    fn unreadable(_: &str, _: &str) -> Option<Self> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_that_cannot_be_read_still_says_who_and_where_it_is() {
+        let text = r#"{"metadata":{"namespace":"ml","name":"p","uid":"u","resourceVersion":"7"},
+            "spec":{"nodeName":"n1","containers":{"not":"a list"}}}"#;
+        assert!(serde_json::from_str::<PodItem>(text).is_err());
+        let pod = PodItem::unreadable(text, "why").unwrap();
+        assert_eq!((pod.key().to_string().as_str(), pod.node()), ("ml/p", Some("n1")));
+        assert_eq!(pod.version(), "7");
+    }
+}

@@ -1,0 +1,329 @@
+//! `divvy scheduler`: the loop around the state.
+//!
+//! ```text
+//!   lease ─► watches ─► State ─► actions ─► writers ─► outcomes ─► State ...
+//! ```
+//!
+//! One task owns the state. Watches decode in tasks of their own, every write is a task of its
+//! own, and their number is bounded: of bindings by the state, of all else here.
+
+use crate::api::Api;
+use crate::client::{self, ClientError};
+use crate::fence::Fence;
+use crate::lease::{self, Leadership, LeaseError, LeaseSettings, Lost};
+use crate::metrics::Metrics;
+use crate::objects::{NamespaceItem, NodeItem, PodItem};
+use crate::settings::{Lease, Settings};
+use crate::stand_in::serve::{self, Health};
+use crate::state::{Action, Outcome, Rules, State};
+use crate::watch::{Change, Item, Pace, Source, watch};
+use crate::writer::{Writer, is_binding};
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+/// Why the scheduler stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// There is no way to the API server.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// Health and metrics cannot be served.
+    #[error("failed to listen on {address}: {why}")]
+    Listen {
+        /// Where.
+        address: String,
+        /// Why not.
+        why: std::io::Error,
+    },
+    /// Another replica leads now, or may lead.
+    #[error("{0}: another replica may lead now")]
+    LostLease(Lost),
+    /// Leadership could not even be asked for.
+    #[error(transparent)]
+    Election(#[from] LeaseError),
+    /// The first settings are wrong.
+    #[error("{0}")]
+    Config(String),
+}
+
+const PODS: Source = Source { name: "pods", path: "/api/v1/pods", optional: false };
+const NODES: Source = Source { name: "nodes", path: "/api/v1/nodes", optional: false };
+const NAMESPACES: Source =
+    Source { name: "namespaces", path: "/api/v1/namespaces", optional: true };
+const WATCHES: [&str; 3] = ["pods", "nodes", "namespaces"];
+
+/// Batches that wait for the state, per watch: small, so that a list is not held twice.
+const BATCHES: usize = 4;
+/// Conditions and events that are written at a time.
+const SIDE_WRITES: usize = 16;
+/// Events that wait at most; beyond that the oldest are dropped.
+const MAX_EVENTS: usize = 20_000;
+/// How long a stop waits for writes under way.
+const LAST_WRITES: Duration = Duration::from_secs(5);
+
+/// Runs until it is told to stop, or may not go on.
+pub async fn run(settings: Settings, stop: impl Future<Output = ()>) -> Result<(), RunError> {
+    tokio::pin!(stop);
+    let metrics = Metrics::new();
+    let health = Health::default();
+    if let Some(address) = settings.listen {
+        let listen = |why| RunError::Listen { address: address.to_string(), why };
+        let listener = tokio::net::TcpListener::bind(address).await.map_err(listen)?;
+        let address = listener.local_addr().map_err(listen)?;
+        tracing::info!(%address, "serving health and metrics");
+        tokio::spawn(serve::serve(listener, metrics.clone(), health.clone()));
+    }
+    let config =
+        client::config(settings.kubeconfig.as_deref(), settings.context.as_deref()).await?;
+    let (fence, identity, mut leadership) = match &settings.lease {
+        None => (Fence::open(), format!("divvy_{}", std::process::id()), None),
+        Some(lease) => {
+            let fence = Fence::closed();
+            let unfenced = client::client(config.clone(), &Fence::open())?;
+            let asked = election(lease)?;
+            let identity = asked.identity.clone();
+            let lease = format!("{}/{}", lease.namespace, lease.name);
+            tracing::info!(%lease, %identity, "waiting to lead");
+            let leadership = tokio::select! {
+                led = lease::lead(unfenced, asked, fence.clone()) => led?,
+                () = &mut stop => return Ok(()),
+            };
+            tracing::info!(%lease, %identity, "leading");
+            (fence, identity, Some(leadership))
+        }
+    };
+    metrics.set_leader(true);
+    // Only now: what was written by who led before is in the lists.
+    let api = Api::new(client::client(config, &fence)?, fence.clone(), metrics.clone());
+    let mut scheduler = Loop::new(&settings, api, &identity, metrics, health);
+    let ended = scheduler.run(&mut stop, &mut leadership).await;
+    scheduler.finish().await;
+    if let Some(leadership) = leadership {
+        match ended {
+            Ok(()) => leadership.release().await,
+            Err(_) => fence.shut(),
+        }
+    }
+    ended
+}
+
+/// The usual times of an election, in proportion to how long the lease holds.
+fn election(lease: &Lease) -> Result<LeaseSettings, LeaseError> {
+    let duration = lease.duration;
+    let retry = (duration / 6).min(Duration::from_secs(2));
+    let usual = LeaseSettings::new(&lease.namespace, &lease.name)?;
+    Ok(LeaseSettings { duration, renew_deadline: duration * 2 / 3, retry, ..usual })
+}
+
+/// What the loop hears of.
+struct Loop {
+    state: State,
+    writer: Writer,
+    api: Api,
+    pace: Pace,
+    metrics: Metrics,
+    health: Health,
+    pods: mpsc::Receiver<Vec<Change<PodItem>>>,
+    pod_watch: JoinHandle<()>,
+    nodes: mpsc::Receiver<Vec<Change<NodeItem>>>,
+    namespaces: mpsc::Receiver<Vec<Change<NamespaceItem>>>,
+    outcomes: mpsc::UnboundedReceiver<Outcome>,
+    tell: mpsc::UnboundedSender<Outcome>,
+    side: VecDeque<Action>,
+    side_done: mpsc::UnboundedReceiver<()>,
+    tell_side: mpsc::UnboundedSender<()>,
+    side_writes: usize,
+}
+
+impl Loop {
+    fn new(
+        settings: &Settings,
+        api: Api,
+        identity: &str,
+        metrics: Metrics,
+        health: Health,
+    ) -> Self {
+        let rules = Rules {
+            names: settings.scheduler_names.clone(),
+            writes: settings.writes,
+            quarantine: settings.quarantine,
+        };
+        let pace = Pace { page: 500, silence: settings.watch_silence };
+        let (pods, pod_watch) = start(&api, PODS, pace, &metrics);
+        let (nodes, _) = start(&api, NODES, pace, &metrics);
+        let (namespaces, _) = start(&api, NAMESPACES, pace, &metrics);
+        let (tell, outcomes) = mpsc::unbounded_channel();
+        let (tell_side, side_done) = mpsc::unbounded_channel();
+        Self {
+            state: State::new(settings.config, rules, &WATCHES),
+            writer: Writer::new(api.clone(), identity),
+            api,
+            pace,
+            metrics,
+            health,
+            pods,
+            pod_watch,
+            nodes,
+            namespaces,
+            outcomes,
+            tell,
+            side: VecDeque::new(),
+            side_done,
+            tell_side,
+            side_writes: 0,
+        }
+    }
+
+    async fn run(
+        &mut self,
+        stop: &mut (impl Future<Output = ()> + Unpin),
+        leadership: &mut Option<Leadership>,
+    ) -> Result<(), RunError> {
+        let lost = async {
+            match leadership {
+                Some(leadership) => leadership.lost().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::pin!(lost);
+        let mut second = tokio::time::interval(Duration::from_secs(1));
+        second.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            let due = self.state.next_timer();
+            tokio::select! {
+                // Writes first: they make room for the next ones.
+                biased;
+                () = &mut *stop => {
+                    tracing::info!("stopping");
+                    return Ok(());
+                }
+                lost = &mut lost => return Err(RunError::LostLease(lost)),
+                Some(outcome) = self.outcomes.recv() => self.state.outcome(outcome, Instant::now()),
+                Some(()) = self.side_done.recv() => self.side_writes -= 1,
+                Some(batch) = self.nodes.recv() => self.on_nodes(batch),
+                Some(batch) = self.namespaces.recv() => self.on_namespaces(batch),
+                Some(batch) = self.pods.recv() => self.on_pods(batch),
+                () = sleep_until(due), if due.is_some() => {}
+                _ = second.tick() => self.each_second(),
+            }
+            self.drain();
+            self.state.tick(Instant::now());
+            self.state.pass();
+            self.act();
+        }
+    }
+
+    /// Takes in whatever else has come, so that one pass sees all of it.
+    fn drain(&mut self) {
+        while let Ok(outcome) = self.outcomes.try_recv() {
+            self.state.outcome(outcome, Instant::now());
+        }
+        while let Ok(()) = self.side_done.try_recv() {
+            self.side_writes -= 1;
+        }
+        while let Ok(batch) = self.nodes.try_recv() {
+            self.on_nodes(batch);
+        }
+        if let Ok(batch) = self.pods.try_recv() {
+            self.on_pods(batch);
+        }
+    }
+
+    fn on_pods(&mut self, batch: Vec<Change<PodItem>>) {
+        let now = Instant::now();
+        batch.into_iter().for_each(|change| self.state.pod_changed(change, now));
+    }
+
+    fn on_nodes(&mut self, batch: Vec<Change<NodeItem>>) {
+        batch.into_iter().for_each(|change| self.state.node_changed(change));
+    }
+
+    fn on_namespaces(&mut self, batch: Vec<Change<NamespaceItem>>) {
+        batch.into_iter().for_each(|change| self.state.namespace_changed(change));
+    }
+
+    fn each_second(&mut self) {
+        self.state.refresh(Instant::now());
+        self.health.beat();
+        self.health.set_missing(self.state.missing());
+    }
+
+    /// Starts the writes that were decided.
+    fn act(&mut self) {
+        for action in std::mem::take(&mut self.state.actions) {
+            if matches!(action, Action::RelistPods) {
+                self.pod_watch.abort();
+                (self.pods, self.pod_watch) = start(&self.api, PODS, self.pace, &self.metrics);
+            } else if is_binding(&action) {
+                let (writer, tell) = (self.writer.clone(), self.tell.clone());
+                tokio::spawn(async move {
+                    if let Some(outcome) = writer.perform(action).await {
+                        let _ = tell.send(outcome);
+                    }
+                });
+            } else {
+                self.side.push_back(action);
+            }
+        }
+        while self.side.len() > MAX_EVENTS
+            && let Some(at) = self.side.iter().position(|a| matches!(a, Action::Announce { .. }))
+        {
+            self.side.remove(at);
+        }
+        while self.side_writes < SIDE_WRITES
+            && let Some(action) = self.side.pop_front()
+        {
+            self.side_writes += 1;
+            let (writer, tell, done) =
+                (self.writer.clone(), self.tell.clone(), self.tell_side.clone());
+            tokio::spawn(async move {
+                if let Some(outcome) = writer.perform(action).await {
+                    let _ = tell.send(outcome);
+                }
+                let _ = done.send(());
+            });
+        }
+    }
+
+    /// Waits for the writes under way: what was decided and not written is decided again by
+    /// whoever comes next.
+    async fn finish(&mut self) {
+        let end = tokio::time::sleep(LAST_WRITES);
+        tokio::pin!(end);
+        while self.state.writing() > 0 {
+            tokio::select! {
+                Some(outcome) = self.outcomes.recv() => {
+                    self.state.outcome(outcome, Instant::now());
+                }
+                () = &mut end => return,
+            }
+        }
+        self.side.extend(self.state.actions.drain(..));
+        while self.side_writes > 0 || !self.side.is_empty() {
+            self.act();
+            tokio::select! {
+                Some(()) = self.side_done.recv() => self.side_writes -= 1,
+                () = &mut end => return,
+            }
+        }
+    }
+}
+
+async fn sleep_until(due: Option<Instant>) {
+    if let Some(due) = due {
+        tokio::time::sleep_until(due.into()).await;
+    }
+}
+
+fn start<T: Item>(
+    api: &Api,
+    source: Source,
+    pace: Pace,
+    metrics: &Metrics,
+) -> (mpsc::Receiver<Vec<Change<T>>>, JoinHandle<()>) {
+    let (tell, hear) = mpsc::channel(BATCHES);
+    let watching = watch(api.clone(), source, pace, metrics.clone(), tell);
+    (hear, tokio::spawn(watching))
+}

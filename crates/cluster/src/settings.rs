@@ -1,0 +1,42 @@
+//! How a scheduler is to run.
+
+use divvy_engine::Config;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Everything that `divvy scheduler` can be told.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The kubeconfig, or where kubectl would look, or the service account of the pod.
+    pub kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig.
+    pub context: Option<String>,
+    /// The pods with these scheduler names are ours.
+    pub scheduler_names: Vec<String>,
+    /// The lease by which one of several replicas works; `None` if there is only one.
+    pub lease: Option<Lease>,
+    /// Where health and metrics are served.
+    pub listen: Option<SocketAddr>,
+    /// How to place, where no file says.
+    pub config: Config,
+    /// A file with that, read again whenever it changes.
+    pub config_file: Option<PathBuf>,
+    /// How many bindings are written at a time.
+    pub writes: usize,
+    /// How long cards of a pod that vanished without ending stay closed, after its grace period.
+    pub quarantine: Duration,
+    /// A watch that says nothing for so long is opened anew.
+    pub watch_silence: Duration,
+}
+
+/// The lease of a leader.
+#[derive(Clone, Debug)]
+pub struct Lease {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// How long it holds without being renewed.
+    pub duration: Duration,
+}

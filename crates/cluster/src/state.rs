@@ -1,0 +1,368 @@
+//! What this process knows of the cluster, and what follows from each thing that it hears.
+//!
+//! Everything here is synchronous and owns no connection: changes and outcomes of writes go in,
+//! [`Action`]s come out, and time is an argument.
+//!
+//! ```text
+//!   Change (watch) ──┐                         ┌─► Bind ─► bound, or failed ─┐
+//!   Outcome (write) ─┼─► State ─► Scheduler ─► ├─► Tell (condition, event)   │
+//!   time ────────────┘      ▲                  └─► Look / Settle ─► the pod ─┤
+//!                           └────────────────────────────────────────────────┘
+//! ```
+
+mod failures;
+mod nodes;
+mod outcome;
+mod timers;
+mod told;
+
+pub(crate) use outcome::Outcome;
+
+use crate::objects::PodItem;
+use crate::watch::Change;
+use divvy_engine::{Bound, BoundCards, Config, Event, PlanEffect, PodKey, PodRecord, PodSpec};
+use divvy_engine::{Placement, Scheduler};
+use divvy_ledger::Request;
+use divvy_words::{Priorities, cards, keys};
+use failures::Failures;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use timers::{Timer, Timers};
+
+/// What to do in the cluster.
+#[derive(Debug)]
+pub(crate) enum Action {
+    /// Bind a pod; [`Outcome::Bound`] or [`Outcome::BindFailed`] follows.
+    Bind(Box<Binding>),
+    /// Say on a pod why it waits: condition and event. [`Outcome::Told`] follows.
+    Tell { pod: Target, text: Arc<str>, quiet: bool },
+    /// Write on a pod that its binding failed, which makes any binding that is still under way
+    /// void, and look at it. [`Outcome::Looked`] follows.
+    Settle { pod: Target, text: Arc<str>, tries: u32 },
+    /// Look at a pod. [`Outcome::Looked`] follows.
+    Look { pod: Target },
+    /// Say on a pod that it is bound.
+    Announce { pod: Target, node: Arc<str> },
+    /// List the pods anew: which of them are ours has changed.
+    RelistPods,
+}
+
+/// A pod as a write names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) key: PodKey,
+    pub(crate) uid: Box<str>,
+}
+
+/// A decision to be written.
+#[derive(Clone, Debug)]
+pub(crate) struct Binding {
+    pub(crate) pod: Target,
+    /// The version that was decided on: a pod that has changed since is decided on anew.
+    pub(crate) version: Box<str>,
+    pub(crate) placement: Placement,
+    /// Whether the cards are the pod's own and are to be recorded on it.
+    pub(crate) records_cards: bool,
+}
+
+/// A pod of ours that is not bound, as far as we heard.
+#[derive(Debug)]
+struct Waiting {
+    uid: Box<str>,
+    version: Box<str>,
+    /// What was last said on it, by us or by who led before.
+    told: Option<Arc<str>>,
+}
+
+/// How the state is to behave.
+#[derive(Clone, Debug)]
+pub(crate) struct Rules {
+    /// The scheduler names that are ours.
+    pub(crate) names: Vec<String>,
+    /// How many bindings are written at a time.
+    pub(crate) writes: usize,
+    /// How long the cards of a pod that vanished without ending stay closed, after its grace
+    /// period.
+    pub(crate) quarantine: Duration,
+}
+
+/// The state of the cluster, and of what we are doing in it.
+pub(crate) struct State {
+    pub(crate) scheduler: Scheduler,
+    rules: Rules,
+    /// Every pod, with the list that told it last.
+    pods: FxHashMap<PodKey, u32>,
+    pod_lists: u32,
+    nodes: FxHashMap<Box<str>, u32>,
+    node_lists: u32,
+    namespaces: FxHashMap<Box<str>, u32>,
+    namespace_lists: u32,
+    /// How many watches have not told all yet.
+    missing: FxHashSet<&'static str>,
+    waiting: FxHashMap<PodKey, Waiting>,
+    failures: FxHashMap<PodKey, Failures>,
+    timers: Timers,
+    /// Pods that are KAI's own scheduler.
+    kai: FxHashSet<PodKey>,
+    writing: usize,
+    told: told::Told,
+    pub(crate) actions: Vec<Action>,
+}
+
+impl State {
+    pub(crate) fn new(config: Config, rules: Rules, watches: &[&'static str]) -> Self {
+        Self {
+            scheduler: Scheduler::new(config),
+            rules,
+            pods: FxHashMap::default(),
+            pod_lists: 0,
+            nodes: FxHashMap::default(),
+            node_lists: 0,
+            namespaces: FxHashMap::default(),
+            namespace_lists: 0,
+            missing: watches.iter().copied().collect(),
+            waiting: FxHashMap::default(),
+            failures: FxHashMap::default(),
+            timers: Timers::default(),
+            kai: FxHashSet::default(),
+            writing: 0,
+            told: told::Told::default(),
+            actions: Vec::new(),
+        }
+    }
+
+    /// The watches that have not told all yet.
+    pub(crate) fn missing(&self) -> impl Iterator<Item = &'static str> {
+        self.missing.iter().copied()
+    }
+
+    /// Whether every watch has told all at least once.
+    pub(crate) fn is_listed(&self) -> bool {
+        self.missing.is_empty()
+    }
+
+    /// How many bindings are on their way.
+    pub(crate) const fn writing(&self) -> usize {
+        self.writing
+    }
+
+    /// Whether a KAI scheduler runs, whose pods are left alone.
+    pub(crate) fn kai_runs(&self) -> bool {
+        !self.kai.is_empty()
+    }
+
+    pub(crate) fn apply(&mut self, event: Event) {
+        if let Err(problem) = self.scheduler.apply(event) {
+            tracing::warn!("{problem}");
+        }
+    }
+
+    pub(crate) fn pod_changed(&mut self, change: Change<PodItem>, now: Instant) {
+        match change {
+            Change::Relisting => self.pod_lists += 1,
+            Change::Seen(pod) => self.pod_seen(&pod, now),
+            Change::Gone(pod) => self.pod_gone(&pod, now),
+            Change::Listed => {
+                let current = self.pod_lists;
+                let gone = self.pods.iter().filter(|(_, list)| **list != current);
+                for key in gone.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+                    // Nobody saw how it went.
+                    self.quarantine(&key, None, now);
+                    self.forget(&key);
+                }
+                self.missing.remove("pods");
+            }
+        }
+    }
+
+    fn pod_seen(&mut self, pod: &PodItem, now: Instant) {
+        let key = pod.key();
+        self.pods.insert(key.clone(), self.pod_lists);
+        self.notice_kai(&key, pod);
+        if pod.status.has_ended() {
+            self.stop_waiting(&key);
+            return self.apply(Event::PodGone(key));
+        }
+        if pod.node().is_some() {
+            self.stop_waiting(&key);
+            let record = bound_record(pod);
+            return self.apply(Event::Pod(Box::new(record)));
+        }
+        if pod.is_ending() || !self.is_ours(&pod.spec.scheduler_name) {
+            self.stop_waiting(&key);
+            return self.apply(Event::PodGone(key));
+        }
+        let mut record = record(pod);
+        if let Some(failures) = self.failures.get(&key).filter(|f| *f.uid == *pod.metadata.uid) {
+            record.paused = failures.paused(now);
+            Arc::make_mut(&mut record.spec.rules).avoid = failures.avoid(now);
+        } else {
+            self.failures.remove(&key);
+        }
+        let told = self.waiting.remove(&key).filter(|w| *w.uid == *pod.metadata.uid);
+        let told = told.and_then(|w| w.told).or_else(|| pod.told().map(Arc::from));
+        let (uid, version) = (pod.metadata.uid.clone(), pod.metadata.resource_version.clone());
+        self.waiting.insert(key, Waiting { uid, version, told });
+        self.apply(Event::Pod(Box::new(record)));
+    }
+
+    fn pod_gone(&mut self, pod: &PodItem, now: Instant) {
+        let key = pod.key();
+        if pod.node().is_some() && !pod.status.has_ended() && !pod.status.start_time.is_empty() {
+            self.quarantine(&key, Some(pod), now);
+        }
+        self.forget(&key);
+    }
+
+    fn forget(&mut self, key: &PodKey) {
+        self.pods.remove(key);
+        if self.kai.remove(key) && self.kai.is_empty() {
+            tracing::info!("no KAI scheduler runs any more: its pods are scheduled by divvy now");
+            self.actions.push(Action::RelistPods);
+        }
+        self.stop_waiting(key);
+        self.apply(Event::PodGone(key.clone()));
+    }
+
+    fn stop_waiting(&mut self, key: &PodKey) {
+        self.waiting.remove(key);
+        self.failures.remove(key);
+    }
+
+    /// Keeps the cards of a pod that was taken out of the API while its containers may still run:
+    /// deleted by force, or with its node.
+    fn quarantine(&mut self, key: &PodKey, pod: Option<&PodItem>, now: Instant) {
+        let Some(holding) = self.scheduler.holding(key).filter(|h| !h.cards.is_empty()) else {
+            return;
+        };
+        let Some(node) = self.scheduler.ledger().node(holding.node) else { return };
+        let request = holding.needs.request;
+        let cards = match request {
+            Request::Share { .. } => BoundCards::Recorded(holding.cards.to_vec()),
+            _ => BoundCards::Choose,
+        };
+        let uid = pod.map_or("", |pod| &*pod.metadata.uid);
+        let ghost = PodKey::new(key.namespace(), &format!("{} (gone, {uid})", key.name()));
+        let record = PodRecord {
+            key: ghost.clone(),
+            uid: uid.into(),
+            priority: 0,
+            created: 0,
+            spec: PodSpec { request, ..PodSpec::default() },
+            invalid: None,
+            paused: None,
+            nominated: None,
+            bound: Some(Bound {
+                node: node.name().to_string(),
+                cards,
+                nominated: false,
+                terminating: true,
+            }),
+        };
+        let grace = pod.and_then(|pod| pod.spec.termination_grace_period_seconds).unwrap_or(30);
+        let until = Duration::from_secs(u64::try_from(grace).unwrap_or(0)) + self.rules.quarantine;
+        tracing::info!(pod = %key, node = %node.name(), seconds = until.as_secs(),
+            "vanished without ending: its cards stay closed for a while");
+        self.apply(Event::PodGone(key.clone()));
+        self.apply(Event::Pod(Box::new(record)));
+        self.timers.add(now + until, Timer::Quarantine(ghost));
+    }
+
+    fn is_ours(&self, name: &str) -> bool {
+        let left_alone = name == keys::KAI_SCHEDULER && self.kai_runs();
+        !left_alone && self.rules.names.iter().any(|ours| ours == name)
+    }
+
+    fn notice_kai(&mut self, key: &PodKey, pod: &PodItem) {
+        let runs = divvy_words::is_kai_scheduler(&pod.metadata, &pod.status);
+        let before = self.kai_runs();
+        if runs {
+            self.kai.insert(key.clone());
+        } else {
+            self.kai.remove(key);
+        }
+        if before == self.kai_runs() || !self.rules.names.iter().any(|n| n == keys::KAI_SCHEDULER) {
+            return;
+        }
+        if runs {
+            tracing::warn!(pod = %key, "a KAI scheduler runs: pods with schedulerName {} are left to it", keys::KAI_SCHEDULER);
+        }
+        self.actions.push(Action::RelistPods);
+    }
+
+    /// Decides what fits, as far as there are writers for it.
+    pub(crate) fn pass(&mut self) {
+        if !self.is_listed() {
+            return;
+        }
+        while self.writing < self.rules.writes {
+            let plan = self.scheduler.pass(self.rules.writes - self.writing);
+            if plan.effects.is_empty() {
+                break;
+            }
+            for effect in plan.effects {
+                match effect {
+                    PlanEffect::Bind { pod, placement } => self.bind(pod, placement),
+                    PlanEffect::Report { pod } => self.report(&pod),
+                }
+            }
+        }
+    }
+
+    fn bind(&mut self, key: PodKey, placement: Placement) {
+        let Some(waiting) = self.waiting.get(&key) else {
+            // Not ours any more: what was assumed is undone.
+            return self.apply(Event::PodGone(key));
+        };
+        let request = self.scheduler.request(&key);
+        let records_cards = matches!(request, Some(Request::Share { .. }));
+        let (pod, version) = (Target { key, uid: waiting.uid.clone() }, waiting.version.clone());
+        self.writing += 1;
+        self.actions.push(Action::Bind(Box::new(Binding {
+            pod,
+            version,
+            placement,
+            records_cards,
+        })));
+    }
+}
+
+/// The record of a pod that is not bound.
+fn record(pod: &PodItem) -> PodRecord {
+    let mut record =
+        divvy_words::pod(&pod.metadata, &pod.spec, Some(&pod.status), None, &Priorities::default());
+    record.uid = pod.metadata.uid.clone();
+    if let Some(why) = &pod.unreadable {
+        record.invalid = Some(why.clone());
+    }
+    record
+}
+
+/// The record of a pod that is bound. A share holds the cards that its annotation names, and none
+/// if divvy did not write one; a whole-GPU pod holds cards that the device plugin chose.
+fn bound_record(pod: &PodItem) -> PodRecord {
+    let mut record = record(pod);
+    let node = Arc::make_mut(&mut record.spec.rules).node_name.take().unwrap_or_default();
+    let recorded = pod.metadata.annotations.get(keys::CARDS).map(cards::parse);
+    let cards = match (record.spec.request, recorded) {
+        (Request::None, _) => BoundCards::Nothing,
+        (Request::Whole(_), _) => BoundCards::Choose,
+        (Request::Share { cards, .. }, Some(Ok(held))) if held.len() == cards as usize => {
+            BoundCards::Recorded(held)
+        }
+        (Request::Share { .. }, Some(_)) => {
+            tracing::warn!(pod = %record.key, "{} does not say what the pod asks: it is counted without a card", keys::CARDS);
+            BoundCards::Nothing
+        }
+        (Request::Share { .. }, None) => BoundCards::Nothing,
+    };
+    // What is wrong with its request does not matter any more, and where it might run neither.
+    record.invalid = None;
+    let terminating = pod.is_ending();
+    record.bound = Some(Bound { node: node.into(), cards, nominated: false, terminating });
+    record
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+//! Nodes and namespaces as the watches tell them.
+
+use super::State;
+use crate::objects::{NamespaceItem, NodeItem};
+use crate::watch::Change;
+use divvy_engine::Event;
+use divvy_words::{Content, Object};
+
+impl State {
+    pub(crate) fn node_changed(&mut self, change: Change<NodeItem>) {
+        match change {
+            Change::Relisting => self.node_lists += 1,
+            Change::Seen(node) => self.node_seen(node),
+            Change::Gone(node) => self.node_gone(&node.metadata.name),
+            Change::Listed => {
+                let current = self.node_lists;
+                let gone = self.nodes.iter().filter(|(_, list)| **list != current);
+                for name in gone.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+                    self.node_gone(&name);
+                }
+                self.missing.remove("nodes");
+            }
+        }
+    }
+
+    fn node_seen(&mut self, node: NodeItem) {
+        self.nodes.insert(node.metadata.name.clone(), self.node_lists);
+        let object = Object {
+            kind: "Node".into(),
+            metadata: node.metadata,
+            content: Content::Node(Box::new((node.spec, Some(node.status)))),
+            ..Object::default()
+        };
+        match divvy_words::node(&object) {
+            Ok((record, warnings)) => {
+                for warning in warnings {
+                    tracing::debug!("{warning}");
+                }
+                self.apply(Event::Node(Box::new(record)));
+            }
+            Err(why) => {
+                let name = &object.metadata.name;
+                tracing::warn!(node = %name, %why, "a node cannot be read: nothing is placed there");
+                self.apply(Event::NodeGone(name.to_string()));
+            }
+        }
+    }
+
+    fn node_gone(&mut self, name: &str) {
+        self.nodes.remove(name);
+        self.apply(Event::NodeGone(name.to_owned()));
+    }
+
+    pub(crate) fn namespace_changed(&mut self, change: Change<NamespaceItem>) {
+        match change {
+            Change::Relisting => self.namespace_lists += 1,
+            Change::Seen(namespace) => {
+                let name = namespace.metadata.name.clone();
+                self.namespaces.insert(name.clone(), self.namespace_lists);
+                let labels = namespace.metadata.labels.iter().collect();
+                self.apply(Event::Namespace { name, labels });
+            }
+            Change::Gone(namespace) => self.namespace_gone(&namespace.metadata.name),
+            Change::Listed => {
+                let current = self.namespace_lists;
+                let gone = self.namespaces.iter().filter(|(_, list)| **list != current);
+                for name in gone.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+                    self.namespace_gone(&name);
+                }
+                self.missing.remove("namespaces");
+            }
+        }
+    }
+
+    fn namespace_gone(&mut self, name: &str) {
+        self.namespaces.remove(name);
+        self.apply(Event::NamespaceGone(name.into()));
+    }
+}

@@ -1,0 +1,70 @@
+//! What is due later.
+
+use super::Target;
+use divvy_engine::PodKey;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Something that is due.
+#[derive(Debug)]
+pub(crate) enum Timer {
+    /// A pause or an avoidance of a pod is over.
+    TryAgain(Target),
+    /// A pod that could not be looked at.
+    SettleAgain { pod: Target, text: Arc<str>, tries: u32 },
+    /// The cards of a vanished pod are free.
+    Quarantine(PodKey),
+}
+
+#[derive(Debug)]
+struct Due {
+    at: Instant,
+    order: u64,
+    timer: Timer,
+}
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Self) -> bool {
+        self.order == other.order
+    }
+}
+impl Eq for Due {}
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Due {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.order).cmp(&(other.at, other.order))
+    }
+}
+
+/// Timers, soonest first.
+#[derive(Debug, Default)]
+pub(crate) struct Timers {
+    heap: BinaryHeap<Reverse<Due>>,
+    count: u64,
+}
+
+impl Timers {
+    pub(crate) fn add(&mut self, at: Instant, timer: Timer) {
+        self.count += 1;
+        self.heap.push(Reverse(Due { at, order: self.count, timer }));
+    }
+
+    /// When the next one is due.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.heap.peek().map(|Reverse(due)| due.at)
+    }
+
+    /// The next one that is due by now.
+    pub(crate) fn pop(&mut self, now: Instant) -> Option<Timer> {
+        if self.next()? > now {
+            return None;
+        }
+        self.heap.pop().map(|Reverse(due)| due.timer)
+    }
+}

@@ -1,0 +1,78 @@
+//! What is said on pods that wait: once for each change of the reason.
+
+use super::{Action, State, Target};
+use divvy_engine::{PodKey, ShapeId, Standing};
+use divvy_ledger::Position;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// When the reasons of all were last worked out.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// Reasons that hold as long as the ledger does not change.
+    sentences: FxHashMap<ShapeId, Arc<str>>,
+    at: Position,
+    refreshed: Option<Instant>,
+    refreshed_at: Position,
+}
+
+/// How long a reason may be out of date, and how many are rewritten at a time.
+const REFRESH: Duration = Duration::from_secs(10);
+const REWRITES: usize = 500;
+
+impl State {
+    /// Says why a pod waits, if that is not what was last said.
+    pub(super) fn report(&mut self, key: &PodKey) {
+        let Some((text, quiet)) = self.sentence(key) else { return };
+        let Some(waiting) = self.waiting.get_mut(key) else { return };
+        if waiting.told.as_ref() == Some(&text) {
+            return;
+        }
+        waiting.told = Some(text.clone());
+        let pod = Target { key: key.clone(), uid: waiting.uid.clone() };
+        self.actions.push(Action::Tell { pod, text, quiet });
+    }
+
+    /// Why a pod waits, in one line, and whether the API server says it already.
+    fn sentence(&mut self, key: &PodKey) -> Option<(Arc<str>, bool)> {
+        let now = self.scheduler.ledger().journal().end();
+        if now != self.told.at {
+            self.told.at = now;
+            self.told.sentences.clear();
+        }
+        let shape = self.scheduler.shape_of(key);
+        if let Some(known) = shape.and_then(|shape| self.told.sentences.get(&shape)) {
+            return Some((known.clone(), false));
+        }
+        let Standing::Waiting(diagnosis) = self.scheduler.standing(key)? else { return None };
+        let gated = diagnosis.groups.iter().any(|g| g.reason.name() == "SchedulingGated");
+        let text: Arc<str> = diagnosis.sentence(self.scheduler.node_count()).into();
+        if let Some(shape) = shape {
+            self.told.sentences.insert(shape, text.clone());
+        }
+        Some((text, gated))
+    }
+
+    /// Brings what is said on waiting pods up to date, now and then.
+    pub(crate) fn refresh(&mut self, now: Instant) {
+        let journal = self.scheduler.ledger().journal().end();
+        let due = self.told.refreshed.is_none_or(|last| now >= last + REFRESH);
+        if !due || journal == self.told.refreshed_at || !self.is_listed() {
+            return;
+        }
+        self.told.refreshed = Some(now);
+        self.told.refreshed_at = journal;
+        let told = self.waiting.iter().filter(|(_, waiting)| waiting.told.is_some());
+        let keys: Vec<PodKey> = told.map(|(key, _)| key.clone()).collect();
+        let before = self.actions.len();
+        for key in keys {
+            self.report(&key);
+            if self.actions.len() - before >= REWRITES {
+                // The rest at the next time.
+                self.told.refreshed_at = Position::default();
+                return;
+            }
+        }
+    }
+}

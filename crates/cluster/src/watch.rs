@@ -1,0 +1,363 @@
+//! Keeps up with one kind of object: a list in pages, then a watch from there, for ever.
+//!
+//! ```text
+//!   list, page by page ─► Relisting, Seen.., Listed ─► watch ─► Seen, Gone ...
+//!        ▲                                               │ ended, broken or silent: watch again
+//!        └────────────── version expired ────────────────┘ from the last version
+//! ```
+//!
+//! Each object is decoded straight into what a decision needs; its text is not kept.
+
+use crate::api::{Api, Failure};
+use crate::metrics::{Metrics, Restart};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// What is watched.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    /// For logs and metrics.
+    pub(crate) name: &'static str,
+    /// The path of the collection.
+    pub(crate) path: &'static str,
+    /// Whether a cluster may lack it, or forbid us to read it.
+    pub(crate) optional: bool,
+}
+
+/// What a watch tells.
+#[derive(Debug)]
+pub(crate) enum Change<T> {
+    /// All is told anew: what is not told again until [`Change::Listed`] is gone.
+    Relisting,
+    /// An object is new or has changed.
+    Seen(T),
+    /// An object is gone; this is the last that was known of it.
+    Gone(T),
+    /// All has been told.
+    Listed,
+}
+
+/// Objects as a list or a watch gives them.
+pub(crate) trait Item: DeserializeOwned + Send + 'static {
+    /// The object's version.
+    fn version(&self) -> &str;
+    /// What to make of an object that cannot be read, from its text.
+    fn unreadable(text: &str, why: &str) -> Option<Self>;
+}
+
+/// Waits between tries: doubled from the first to the last, back to the first after a success.
+#[derive(Debug)]
+struct BackOff {
+    next: Duration,
+    seed: u64,
+}
+
+impl BackOff {
+    const FIRST: Duration = Duration::from_millis(200);
+    const LAST: Duration = Duration::from_secs(30);
+
+    fn new(seed: u64) -> Self {
+        Self { next: Self::FIRST, seed }
+    }
+
+    fn reset(&mut self) {
+        self.next = Self::FIRST;
+    }
+
+    /// At least `at_least`, and spread, so that replicas and watches do not come all at once.
+    async fn wait(&mut self, at_least: Duration) {
+        self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let spread = self.next.mul_f64((self.seed >> 40) as f64 / (1u64 << 24) as f64 / 2.0);
+        tokio::time::sleep(at_least.max(self.next) + spread).await;
+        self.next = (self.next * 2).min(Self::LAST);
+    }
+}
+
+/// How a watch is kept up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// Objects in a page of a list.
+    pub(crate) page: usize,
+    /// A watch that says nothing for so long, not even a bookmark, is taken for hung.
+    pub(crate) silence: Duration,
+}
+
+/// Watches until the receiver is gone.
+pub(crate) async fn watch<T: Item>(
+    api: Api,
+    source: Source,
+    pace: Pace,
+    metrics: Metrics,
+    tell: mpsc::Sender<Vec<Change<T>>>,
+) {
+    let mut back_off = BackOff::new(source.path.len() as u64 + u64::from(std::process::id()));
+    loop {
+        let mut version = match list(&api, &source, pace, &tell).await {
+            Ok(version) => version,
+            Err(Failure::NotFound(why) | Failure::Refused { message: why, .. })
+                if source.optional =>
+            {
+                tracing::warn!(resource = source.name, %why, "not watched: the server has it not, or keeps it from us");
+                // An empty list: nothing of it is known, and nobody waits for it.
+                let _ = tell.send(vec![Change::Relisting, Change::Listed]).await;
+                tokio::time::sleep(Duration::from_secs(300)).await;
+                continue;
+            }
+            Err(failure) => {
+                if tell.is_closed() {
+                    return;
+                }
+                tracing::warn!(resource = source.name, why = %failure, "failed to list, will try again");
+                metrics.watch_restart(source.name, Restart::Failed);
+                back_off.wait(after(&failure)).await;
+                continue;
+            }
+        };
+        loop {
+            let (told, end) = follow(&api, &source, pace, &mut version, &tell).await;
+            if told {
+                back_off.reset();
+            }
+            match end {
+                End::NobodyListens => return,
+                // One that ends at once, time and again, must not become a hot loop.
+                End::TimedOut => {
+                    metrics.watch_restart(source.name, Restart::Ended);
+                    if !told {
+                        back_off.wait(Duration::ZERO).await;
+                    }
+                }
+                End::Silent => {
+                    let seconds = pace.silence.as_secs();
+                    tracing::warn!(
+                        resource = source.name,
+                        seconds,
+                        "watch is silent, watching again"
+                    );
+                    metrics.watch_restart(source.name, Restart::Silent);
+                    back_off.wait(Duration::ZERO).await;
+                }
+                End::Failed(Failure::Expired(why)) => {
+                    tracing::info!(resource = source.name, %why, "watch expired, listing again");
+                    metrics.watch_restart(source.name, Restart::Expired);
+                    back_off.wait(Duration::ZERO).await;
+                    break;
+                }
+                End::Failed(failure) => {
+                    tracing::warn!(resource = source.name, why = %failure, "watch broke, watching again");
+                    metrics.watch_restart(source.name, Restart::Failed);
+                    back_off.wait(after(&failure)).await;
+                }
+            }
+        }
+    }
+}
+
+fn after(failure: &Failure) -> Duration {
+    match failure {
+        Failure::Busy { after, .. } => *after,
+        _ => Duration::ZERO,
+    }
+}
+
+#[derive(Deserialize)]
+struct Page<'a> {
+    #[serde(default)]
+    metadata: PageMetadata,
+    #[serde(borrow, default)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PageMetadata {
+    resource_version: String,
+    r#continue: Option<String>,
+}
+
+/// Tells every object, and returns the version from which to watch.
+async fn list<T: Item>(
+    api: &Api,
+    source: &Source,
+    pace: Pace,
+    tell: &mpsc::Sender<Vec<Change<T>>>,
+) -> Result<String, Failure> {
+    let mut changes = vec![Change::Relisting];
+    let mut next: Option<String> = None;
+    loop {
+        let mut path = format!("{}?limit={}", source.path, pace.page);
+        if let Some(next) = &next {
+            path = format!("{path}&continue={next}");
+        }
+        let bytes = api.list(&path).await?;
+        let page: Page<'_> = serde_json::from_slice(&bytes)
+            .map_err(|e| Failure::Unclear(format!("the list cannot be read: {e}")))?;
+        for item in page.items.unwrap_or_default() {
+            changes.extend(decode(source, item.get()).map(Change::Seen));
+        }
+        next = page.metadata.r#continue.filter(|token| !token.is_empty());
+        if next.is_none() {
+            changes.push(Change::Listed);
+        }
+        if tell.send(std::mem::take(&mut changes)).await.is_err() {
+            return Err(Failure::Fenced);
+        }
+        if next.is_none() {
+            return Ok(page.metadata.resource_version);
+        }
+    }
+}
+
+fn decode<T: Item>(source: &Source, text: &str) -> Option<T> {
+    serde_json::from_str(text).map_or_else(
+        |error| {
+            let why = error.to_string();
+            tracing::warn!(resource = source.name, %why, "an object cannot be read");
+            T::unreadable(text, &why)
+        },
+        Some,
+    )
+}
+
+/// How a watch ended.
+enum End {
+    /// As it should, after its time.
+    TimedOut,
+    /// Nothing was heard for too long.
+    Silent,
+    NobodyListens,
+    Failed(Failure),
+}
+
+#[derive(Deserialize)]
+struct Line<'a> {
+    r#type: &'a str,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+/// Follows a watch from `version` on until it ends; returns also whether it told anything.
+async fn follow<T: Item>(
+    api: &Api,
+    source: &Source,
+    pace: Pace,
+    version: &mut String,
+    tell: &mpsc::Sender<Vec<Change<T>>>,
+) -> (bool, End) {
+    let path = format!(
+        "{}?watch=true&allowWatchBookmarks=true&timeoutSeconds=300&resourceVersion={version}",
+        source.path
+    );
+    let mut body = tokio::select! {
+        opened = api.open(&path) => match opened {
+            Ok(body) => body,
+            Err(failure) => return (false, End::Failed(failure)),
+        },
+        () = tell.closed() => return (false, End::NobodyListens),
+    };
+    let mut buffer: Vec<u8> = Vec::new();
+    let mut told = false;
+    loop {
+        let data = tokio::select! {
+            data = tokio::time::timeout(pace.silence, next_chunk(&mut body)) => data,
+            () = tell.closed() => return (told, End::NobodyListens),
+        };
+        let Ok(data) = data else { return (told, End::Silent) };
+        match data {
+            Ok(Some(data)) => buffer.extend_from_slice(&data),
+            Ok(None) => return (told, End::TimedOut),
+            Err(why) => return (told, End::Failed(Failure::Unclear(why))),
+        }
+        let Some(end) = buffer.iter().rposition(|b| *b == b'\n') else { continue };
+        let mut changes = Vec::new();
+        let read = read_lines(source, &buffer[..end], version, &mut changes);
+        buffer.drain(..=end);
+        told = true;
+        if !changes.is_empty() && tell.send(changes).await.is_err() {
+            return (told, End::NobodyListens);
+        }
+        if let Err(failure) = read {
+            return (told, End::Failed(failure));
+        }
+    }
+}
+
+async fn next_chunk(
+    body: &mut Body,
+) -> Result<Option<impl AsRef<[u8]> + std::ops::Deref<Target = [u8]> + use<>>, String> {
+    loop {
+        match body.frame().await {
+            None => return Ok(None),
+            Some(Err(error)) => return Err(error.to_string()),
+            Some(Ok(frame)) => {
+                if let Ok(data) = frame.into_data() {
+                    return Ok(Some(data));
+                }
+            }
+        }
+    }
+}
+
+/// Reads whole lines of a watch. `version` follows.
+fn read_lines<T: Item>(
+    source: &Source,
+    text: &[u8],
+    version: &mut String,
+    changes: &mut Vec<Change<T>>,
+) -> Result<(), Failure> {
+    for line in text.split(|b| *b == b'\n').filter(|line| !line.is_empty()) {
+        let line: Line<'_> = serde_json::from_slice(line)
+            .map_err(|e| Failure::Unclear(format!("a line of the watch cannot be read: {e}")))?;
+        let object = line.object.get();
+        match line.r#type {
+            "BOOKMARK" => {
+                if let Some(bookmark) = bookmark(object) {
+                    *version = bookmark;
+                }
+            }
+            "ERROR" => return Err(error(object)),
+            kind => {
+                let Some(item) = decode::<T>(source, object) else { continue };
+                if !item.version().is_empty() {
+                    version.replace_range(.., item.version());
+                }
+                let gone = kind == "DELETED";
+                changes.push(if gone { Change::Gone(item) } else { Change::Seen(item) });
+            }
+        }
+    }
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct Bookmark {
+    metadata: PageMetadata,
+}
+
+fn bookmark(text: &str) -> Option<String> {
+    let bookmark: Bookmark = serde_json::from_str(text).ok()?;
+    Some(bookmark.metadata.resource_version).filter(|version| !version.is_empty())
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ErrorStatus {
+    code: u16,
+    message: String,
+}
+
+fn error(text: &str) -> Failure {
+    let status: ErrorStatus = serde_json::from_str(text).unwrap_or_default();
+    match status.code {
+        410 => Failure::Expired(status.message),
+        _ => Failure::Unclear(status.message),
+    }
+}
+
+#[cfg(test)]
+mod tests;

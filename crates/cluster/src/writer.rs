@@ -1,0 +1,218 @@
+//! Bindings, conditions and events, as the API wants them.
+
+use crate::api::{Api, Failure};
+use crate::objects::PodItem;
+use crate::state::{Action, Binding, Outcome, Target};
+use crate::watch::Item;
+use divvy_words::{cards, keys};
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Does what the state decided, one action a call.
+#[derive(Clone)]
+pub(crate) struct Writer {
+    api: Api,
+    /// Who says it, in events.
+    identity: Arc<str>,
+    events: Arc<AtomicU64>,
+}
+
+/// As whom divvy reports events.
+const CONTROLLER: &str = "divvy-scheduler";
+/// How often a busy server is asked again before a write counts as failed.
+const TRIES: u32 = 5;
+
+impl Writer {
+    pub(crate) fn new(api: Api, identity: &str) -> Self {
+        let since = Timestamp::now().as_microsecond().unsigned_abs();
+        Self { api, identity: identity.into(), events: Arc::new(AtomicU64::new(since)) }
+    }
+
+    /// Does it, and says what became of it where somebody has to know.
+    pub(crate) async fn perform(&self, action: Action) -> Option<Outcome> {
+        Some(match action {
+            Action::Bind(binding) => self.bind(&binding).await,
+            Action::Tell { pod, text, quiet } => {
+                let result = self.tell(&pod, &text, "Unschedulable", quiet).await;
+                let result = result.map(|pod| pod.metadata.resource_version);
+                Outcome::Told { pod, result }
+            }
+            Action::Settle { pod, text, tries } => {
+                let result = match self.tell(&pod, &text, "SchedulerError", false).await {
+                    Ok(item) => Ok(Some(item)),
+                    // Gone, or another pod of the same name.
+                    Err(Failure::NotFound(_)) => Ok(None),
+                    Err(Failure::Conflict(_)) => self.look(&pod).await,
+                    Err(failure) => Err(failure),
+                };
+                Outcome::Looked { pod, text: Some(text), tries, result }
+            }
+            Action::Look { pod } => {
+                let result = self.look(&pod).await;
+                Outcome::Looked { pod, text: None, tries: 0, result }
+            }
+            Action::Announce { pod, node } => {
+                let note = format!("Successfully assigned {} to {node}", pod.key);
+                self.say(&pod, "Normal", "Scheduled", "Binding", &note).await;
+                return None;
+            }
+            Action::RelistPods => return None,
+        })
+    }
+
+    async fn bind(&self, binding: &Binding) -> Outcome {
+        let Binding { pod, placement, .. } = binding;
+        let path = format!("{}/binding", path(pod));
+        let body = binding_body(binding).to_string().into_bytes();
+        let result = self.patiently(|| self.api.post(&path, body.clone())).await;
+        let (pod, node) = (pod.clone(), placement.node.clone());
+        match result {
+            Ok(_) => Outcome::Bound { pod, node },
+            Err(failure) => Outcome::BindFailed { pod, node, failure },
+        }
+    }
+
+    /// Tries again as often as a busy server asks for it, within reason.
+    async fn patiently<F, T>(&self, mut write: impl FnMut() -> F) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        let mut tries = 0;
+        loop {
+            match write().await {
+                Err(Failure::Busy { after, .. }) if tries < TRIES => {
+                    tries += 1;
+                    tokio::time::sleep(after.max(Duration::from_millis(100))).await;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    async fn look(&self, pod: &Target) -> Result<Option<Box<PodItem>>, Failure> {
+        let path = path(pod);
+        match self.patiently(|| self.api.get(&path)).await {
+            Ok(bytes) => read(&bytes).map(Some),
+            Err(Failure::NotFound(_)) => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Writes the condition that says why a pod waits, and an event; returns the pod.
+    async fn tell(
+        &self,
+        pod: &Target,
+        text: &str,
+        reason: &str,
+        quiet: bool,
+    ) -> Result<Box<PodItem>, Failure> {
+        if quiet {
+            // The API server itself says that a pod is gated.
+            let found = self.look(pod).await?;
+            return found.ok_or_else(|| Failure::NotFound("the pod is gone".to_owned()));
+        }
+        let path = format!("{}/status", path(pod));
+        let body = condition_body(pod, text, reason).to_string().into_bytes();
+        let bytes = self.patiently(|| self.api.patch(&path, body.clone())).await?;
+        self.say(pod, "Warning", "FailedScheduling", "Scheduling", text).await;
+        read(&bytes)
+    }
+
+    /// Records an event. Events may be lost: what they say is in the pod's status too.
+    async fn say(&self, pod: &Target, kind: &str, reason: &str, action: &str, note: &str) {
+        let number = self.events.fetch_add(1, Ordering::Relaxed);
+        let namespace = pod.key.namespace();
+        let body = json!({
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {
+                // As long as a pod's name may be, so may this one.
+                "name": format!("{}.{number:x}", shortened(pod.key.name(), 230)),
+                "namespace": namespace,
+            },
+            "eventTime": format!("{:.6}", Timestamp::now()),
+            "reportingController": CONTROLLER,
+            "reportingInstance": shortened(&self.identity, 128),
+            "action": action,
+            "reason": reason,
+            "regarding": {
+                "apiVersion": "v1", "kind": "Pod", "namespace": namespace,
+                "name": pod.key.name(), "uid": pod.uid,
+            },
+            "note": shortened(note, 1023),
+            "type": kind,
+        });
+        let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
+        if let Err(failure) = self.api.post(&path, body.to_string().into_bytes()).await {
+            tracing::debug!(pod = %pod.key, why = %failure, "failed to record an event");
+        }
+    }
+}
+
+/// Whether this action is a binding, which has its own writers.
+pub(crate) const fn is_binding(action: &Action) -> bool {
+    matches!(action, Action::Bind(_))
+}
+
+fn path(pod: &Target) -> String {
+    format!("/api/v1/namespaces/{}/pods/{}", pod.key.namespace(), pod.key.name())
+}
+
+fn read(bytes: &[u8]) -> Result<Box<PodItem>, Failure> {
+    match serde_json::from_slice(bytes) {
+        Ok(item) => Ok(item),
+        Err(error) => {
+            let why = error.to_string();
+            let text = std::str::from_utf8(bytes).unwrap_or_default();
+            PodItem::unreadable(text, &why).map(Box::new).ok_or(Failure::Unclear(why))
+        }
+    }
+}
+
+/// uid and version are preconditions: the pod that was decided on is bound, or none. The
+/// annotations become the pod's in the same transaction.
+fn binding_body(binding: &Binding) -> Value {
+    let Binding { pod, version, placement, records_cards } = binding;
+    let mut metadata = json!({
+        "name": pod.key.name(),
+        "namespace": pod.key.namespace(),
+        "uid": pod.uid,
+        "resourceVersion": version,
+    });
+    if *records_cards {
+        metadata["annotations"] = json!({ keys::CARDS: cards::print(&placement.cards) });
+    }
+    json!({
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": metadata,
+        "target": { "apiVersion": "v1", "kind": "Node", "name": &*placement.node },
+    })
+}
+
+fn condition_body(pod: &Target, text: &str, reason: &str) -> Value {
+    let now = Timestamp::now();
+    json!({
+        "metadata": { "uid": pod.uid },
+        "status": { "conditions": [{
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": reason,
+            "message": text,
+            // Always new, so that the pod's version is: a binding that is still on its way to the
+            // server names the old one.
+            "lastProbeTime": format!("{now:.0}"),
+            "lastTransitionTime": format!("{now:.0}"),
+        }]},
+    })
+}
+
+fn shortened(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
+}
+
+#[cfg(test)]
+mod tests;

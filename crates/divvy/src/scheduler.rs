@@ -1,0 +1,133 @@
+//! `divvy scheduler`: places the pods of a live cluster.
+
+use crate::cli::PlacementArgs;
+use crate::{DONE, input};
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use divvy_cluster::{Lease, Settings};
+use divvy_words::keys;
+use std::io::IsTerminal;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use tracing_subscriber::EnvFilter;
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  divvy scheduler --kubeconfig ~/.kube/config --leader-elect=false
+  divvy scheduler --config settings.yaml --log-format json
+
+Pods ask for it with spec.schedulerName: divvy-scheduler. Health is on /healthz and /readyz,
+metrics on /metrics. It stops on SIGTERM after the writes under way.
+
+Exit codes: 0 stopped as told, 1 wrong settings or lost lease.")]
+pub struct SchedulerArgs {
+    /// The kubeconfig; without it as kubectl finds it, else the pod's own service account
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig
+    #[arg(long)]
+    pub context: Option<String>,
+    /// Pods with these scheduler names are placed
+    ///
+    /// While a KAI scheduler runs in the cluster, pods with schedulerName kai-scheduler are left
+    /// to it.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_values = keys::SCHEDULER_NAMES)]
+    pub scheduler_names: Vec<String>,
+    /// Whether one of several replicas works at a time
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
+    pub leader_elect: bool,
+    /// The namespace of the lease
+    #[arg(long, value_name = "NAME", default_value = "kube-system")]
+    pub lease_namespace: String,
+    /// The name of the lease
+    #[arg(long, value_name = "NAME", default_value = "divvy-scheduler")]
+    pub lease_name: String,
+    /// How long the lease holds without being renewed, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(3..=3600))]
+    pub lease_duration: u64,
+    /// Where health and metrics are served; port 0 takes a free one, and the log says which
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:10259")]
+    pub listen: SocketAddr,
+    #[command(flatten)]
+    pub placement: PlacementArgs,
+    /// How many bindings are written at a time
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub bind_concurrency: u16,
+    /// How long cards of a pod that was deleted by force stay closed after its grace period, in
+    /// seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    pub quarantine: u64,
+    /// A watch that is silent for so long is opened anew, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 90, hide = true)]
+    pub watch_silence: u64,
+    /// How to write the log, which goes to standard error
+    #[arg(long, default_value = "text")]
+    pub log_format: LogFormat,
+    /// What to log: error, warn, info, debug or trace, or a filter such as divvy_cluster=debug
+    #[arg(long, value_name = "FILTER", default_value = "info")]
+    pub log_level: String,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum LogFormat {
+    /// A line for people
+    Text,
+    /// A JSON object a line
+    Json,
+}
+
+pub fn run(args: &SchedulerArgs) -> anyhow::Result<u8> {
+    start_log(args)?;
+    let settings = Settings {
+        kubeconfig: args.kubeconfig.clone(),
+        context: args.context.clone(),
+        scheduler_names: args.scheduler_names.clone(),
+        lease: args.leader_elect.then(|| Lease {
+            namespace: args.lease_namespace.clone(),
+            name: args.lease_name.clone(),
+            duration: Duration::from_secs(args.lease_duration),
+        }),
+        listen: Some(args.listen),
+        config: input::config(&args.placement)?,
+        config_file: args.placement.config.clone(),
+        writes: args.bind_concurrency.into(),
+        quarantine: Duration::from_secs(args.quarantine),
+        watch_silence: Duration::from_secs(args.watch_silence.max(1)),
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("failed to start")?;
+    runtime.block_on(async {
+        let stop = signals()?;
+        divvy_cluster::run(settings, stop).await.map_err(anyhow::Error::from)
+    })?;
+    Ok(DONE)
+}
+
+fn start_log(args: &SchedulerArgs) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(&args.log_level).context("--log-level")?;
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let log = log.with_ansi(std::io::stderr().is_terminal());
+    match args.log_format {
+        LogFormat::Text => log.with_target(false).init(),
+        LogFormat::Json => log.json().flatten_event(true).init(),
+    }
+    Ok(())
+}
+
+/// SIGTERM or ctrl-C.
+fn signals() -> anyhow::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut term = signal(SignalKind::terminate()).context("failed to listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("failed to listen for ctrl-C")?;
+    Ok(async move {
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
