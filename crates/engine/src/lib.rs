@@ -17,6 +17,7 @@
 //! of the caches.
 
 mod cards;
+mod census;
 mod config;
 mod diagnosis;
 mod event;
@@ -24,6 +25,7 @@ mod labels;
 mod nearest;
 mod order;
 mod pods;
+mod prepared;
 mod ranking;
 mod reason;
 mod record;
@@ -35,6 +37,7 @@ mod score;
 mod sentence;
 mod shapes;
 mod slab;
+mod topology;
 mod world;
 
 pub use config::{Config, PerResource, Strategy};

@@ -44,6 +44,8 @@ pub(crate) struct Pod {
     pub(crate) uid: Box<str>,
     /// Whether it holds cards that nobody named, and may be given others of its node.
     pub(crate) loose: bool,
+    /// The node that it goes to if it can.
+    pub(crate) nominated: Option<Box<str>>,
 }
 
 impl State {
@@ -66,6 +68,7 @@ impl Pod {
             reported: false,
             uid: record.uid.clone(),
             loose: false,
+            nominated: record.nominated.clone(),
         }
     }
 

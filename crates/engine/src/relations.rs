@@ -20,6 +20,15 @@ pub struct Relations {
     pub volumes: Vec<VolumeUse>,
 }
 
+impl Relations {
+    /// The node labels that name domains.
+    pub(crate) fn topologies(&self) -> impl Iterator<Item = &Box<str>> {
+        let terms = self.affinity.iter().chain(&self.anti_affinity);
+        let terms = terms.chain(self.preferred.iter().map(|(_, term)| term));
+        terms.map(|t| &t.topology).chain(self.spread.iter().map(|s| &s.topology))
+    }
+}
+
 /// A volume of a pod that decides where the pod can run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum VolumeUse {}
@@ -69,11 +78,25 @@ impl HostPort {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PodSelector {
     /// In one of these namespaces, sorted; for a term that says nothing, the pod's own.
-    pub namespaces: Box<[Box<str>]>,
+    pub(crate) namespaces: Box<[Box<str>]>,
     /// Or in a namespace with such labels.
-    pub namespace_selector: Selector,
+    pub(crate) namespace_selector: Selector,
     /// With such labels.
-    pub labels: Selector,
+    pub(crate) labels: Selector,
+}
+
+impl PodSelector {
+    /// Pods with such labels in these namespaces, or in namespaces with such labels.
+    pub fn new(
+        namespaces: impl IntoIterator<Item = impl Into<Box<str>>>,
+        namespace_selector: Selector,
+        labels: Selector,
+    ) -> Self {
+        let mut namespaces: Vec<Box<str>> = namespaces.into_iter().map(Into::into).collect();
+        namespaces.sort();
+        namespaces.dedup();
+        Self { namespaces: namespaces.into(), namespace_selector, labels }
+    }
 }
 
 /// An affinity term: pods in the same domain of a topology.

@@ -19,7 +19,7 @@ pub struct NodeFacts {
 }
 
 impl NodeFacts {
-    fn label(&self, key: &str) -> Option<&str> {
+    pub(crate) fn label(&self, key: &str) -> Option<&str> {
         let at = self.labels.binary_search_by(|(k, _)| k.as_ref().cmp(key)).ok()?;
         Some(&self.labels[at].1)
     }
@@ -189,6 +189,16 @@ impl Liking {
         let untainted = 15 - avoided.min(14) as u32;
         Self(untainted << Self::WEIGHT_BITS | weight.min((1 << Self::WEIGHT_BITS) - 1))
     }
+
+    /// More for fewer taints to be avoided.
+    pub(crate) const fn untainted(self) -> u32 {
+        self.0 >> Self::WEIGHT_BITS
+    }
+
+    /// The weights of preferred affinity.
+    pub(crate) const fn weight(self) -> u32 {
+        self.0 & ((1 << Self::WEIGHT_BITS) - 1)
+    }
 }
 
 const CORDON: &str = "node.kubernetes.io/unschedulable";
@@ -224,6 +234,18 @@ impl Rules {
         }
         let liked = self.preferred.iter().filter(|(_, term)| term.holds(name, node));
         Ok(Liking::new(avoided, liked.fold(0, |sum, (weight, _)| sum.saturating_add(*weight))))
+    }
+
+    /// Whether node selector and required affinity hold.
+    pub(crate) fn admits(&self, name: &str, node: &NodeFacts) -> bool {
+        self.selector.iter().all(|(k, v)| node.label(k) == Some(v))
+            && self.required.as_ref().is_none_or(|t| t.iter().any(|t| t.holds(name, node)))
+    }
+
+    /// Whether no taint keeps pods off.
+    pub(crate) fn tolerates_all(&self, node: &NodeFacts) -> bool {
+        let mut taints = node.taints.iter().filter(|t| t.effect != Effect::PreferNoSchedule);
+        taints.all(|t| self.tolerates(&t.key, &t.value, t.effect))
     }
 
     fn tolerates(&self, key: &str, value: &str, effect: Effect) -> bool {

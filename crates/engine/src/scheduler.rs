@@ -2,7 +2,9 @@
 
 mod bound;
 mod queue;
+mod relate;
 
+use crate::census::{Identity, Presence};
 use crate::config::Config;
 use crate::event::{Event, Problem};
 use crate::pods::{Pod, Pods, State, Stuck};
@@ -26,8 +28,8 @@ pub struct Scheduler {
     ripe: BTreeSet<(Turn, ShapeId)>,
     /// Shapes known to fit nowhere, each with pods that wait.
     parked: BTreeSet<ShapeId>,
-    /// Up to where the journal was read for the parked shapes.
-    woken: Position,
+    /// Up to where journal and census were looked at for the parked shapes.
+    woken: (Position, u64),
     /// Pods that joined a parked shape and have not been reported.
     unreported: Vec<PodId>,
     /// Bound pods that could not be entered as their records say, and why.
@@ -121,7 +123,8 @@ impl Scheduler {
             Event::NodeGone(name) => self.remove_node(&name),
             Event::Pod(record) => return self.set_pod(*record),
             Event::PodGone(key) => self.remove_pod(&key),
-            Event::Namespace { .. } | Event::NamespaceGone(_) => {}
+            Event::Namespace { name, labels } => self.set_namespace(&name, Some(labels)),
+            Event::NamespaceGone(name) => self.set_namespace(&name, None),
         }
         Ok(())
     }
@@ -151,6 +154,8 @@ impl Scheduler {
         if is_new || self.world.facts[id.index()] != record.facts {
             self.shapes.node_facts_changed(id, &name, &record.facts);
             self.world.facts[id.index()] = record.facts;
+            self.world.topologies.node_changed(id, &self.world.facts);
+            self.world.census.places_changed();
             if !changed {
                 self.world.ledger.touch(id);
             }
@@ -164,12 +169,14 @@ impl Scheduler {
         if let Some(id) = self.world.ledger.find(name) {
             self.world.order.remove(name);
             self.world.ledger.remove_node(id);
+            self.world.census.places_changed();
         }
     }
 
     fn remove_pod(&mut self, key: &PodKey) {
         let Some(id) = self.pods.find(key) else { return };
-        let held = self.world.ledger.release(id);
+        let held = self.world.release(id);
+        self.world.census.expel(id);
         self.unsettled.remove(key);
         let Some(pod) = self.pods.remove(id) else { return };
         if let State::Waiting(shape) = pod.state {
@@ -183,24 +190,35 @@ impl Scheduler {
     }
 
     fn set_pod(&mut self, record: PodRecord) -> Result<(), Problem> {
-        if self.is_held_as(&record) {
+        let is_held = self.is_held_as(&record);
+        let who = self.world.census.identify(&record);
+        let presence = Presence::of(&record);
+        self.reshape_found();
+        let known = self.pods.find(&record.key);
+        if let (true, Some(id)) = (is_held, known) {
+            self.world.census.rename(id, who, presence);
             return Ok(());
         }
         if record.bound.is_some() {
             self.remove_pod(&record.key);
             let id = self.pods.insert(Pod::of(&record, State::Astray));
+            self.world.census.enroll(id, who, presence);
             return self.hold_bound(id, record);
         }
-        let state = self.state_of(&record);
-        if let Some(pod) = self.pod(&record.key)
+        let state = self.state_of(&record, who);
+        if let Some(id) = known
+            && let Some(pod) = self.pods.get_mut(id)
             && pod.is_as(&record, &state)
         {
+            pod.nominated.clone_from(&record.nominated);
+            self.world.census.rename(id, who, presence);
             return Ok(());
         }
         self.remove_pod(&record.key);
         let pod = Pod::of(&record, state);
         let (turn, waits) = (pod.turn(), pod.state.shape());
         let id = self.pods.insert(pod);
+        self.world.census.enroll(id, who, presence);
         match waits {
             Some(shape) => self.join(shape, turn, id),
             None => self.unreported.push(id),
@@ -209,7 +227,7 @@ impl Scheduler {
     }
 
     /// How a pod that is not bound stands before it is tried.
-    fn state_of(&mut self, record: &PodRecord) -> State {
+    fn state_of(&mut self, record: &PodRecord, who: Identity) -> State {
         let spec = &record.spec;
         let stuck = |why: &str| Arc::new(Stuck { why: why.into(), request: spec.request });
         if let Some(why) = &record.invalid {
@@ -218,7 +236,9 @@ impl Scheduler {
             State::Paused(stuck(why))
         } else if spec.gates.is_empty() {
             let needs = self.needs(spec);
-            State::Waiting(self.shapes.intern(needs, &spec.rules, spec.strategy))
+            let related = who.tie.is_some() || self.world.census.is_meant(who.kin);
+            let related = related.then_some(who);
+            State::Waiting(self.shape(needs, &spec.rules, spec.strategy, related))
         } else {
             State::Gated(stuck(&spec.gates.join(", ")))
         }

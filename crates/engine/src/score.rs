@@ -46,7 +46,9 @@ impl ShareSizes {
 const USE_BITS: u32 = 16;
 const FULL: u64 = (1 << USE_BITS) - 1;
 /// Bits of [`score`] with the liking.
-pub(crate) const BITS: u32 = Liking::BITS + 2 + USE_BITS;
+pub(crate) const BITS: u32 = Liking::BITS + BELOW_LIKING;
+/// Bits of [`score`] below the liking.
+pub(crate) const BELOW_LIKING: u32 = 2 + USE_BITS;
 
 /// The score of a node for a pod, `None` if it does not fit.
 pub(crate) fn score(

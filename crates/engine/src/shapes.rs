@@ -5,6 +5,9 @@
 //! changed since. A shape that fits nowhere is parked, with all its pods, until something is freed
 //! that it fits on.
 
+mod related;
+
+use crate::census::Identity;
 use crate::config::{Config, Strategy};
 use crate::order::NameOrder;
 use crate::ranking::Ranking;
@@ -14,6 +17,7 @@ use crate::score::{self, ShareSizes, Strategies};
 use crate::slab::Slab;
 use crate::world::World;
 use divvy_ledger::{Needs, NodeId, PodId, Position};
+use related::NodeSet;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -53,6 +57,8 @@ struct ShapeKey {
     needs: Arc<Needs>,
     rules: RuleSetId,
     strategy: Option<Strategy>,
+    /// Who the pods are, if other pods matter to them or they to others.
+    related: Option<Identity>,
 }
 
 #[derive(Clone, Debug)]
@@ -69,6 +75,10 @@ pub(crate) struct Shape {
     pub(crate) waiting: BTreeSet<(Turn, PodId)>,
     /// Whether it is known to fit nowhere.
     pub(crate) parked: bool,
+    /// Of a related shape that fitted nowhere: the nodes that other pods would have allowed.
+    allowed: NodeSet,
+    /// When that was, by the clock of the census.
+    asked: u64,
 }
 
 /// All shapes in use and some that were in use lately.
@@ -78,6 +88,8 @@ pub(crate) struct Shapes {
     ids: FxHashMap<ShapeKey, ShapeId>,
     rule_sets: Slab<RuleSet>,
     rule_ids: FxHashMap<Arc<Rules>, RuleSetId>,
+    /// Identities of shapes that were forgotten.
+    retired: Vec<Identity>,
     last_rules: Option<(Arc<Rules>, RuleSetId)>,
     clock: u64,
     ranked_nodes: usize,
@@ -99,14 +111,15 @@ impl Shapes {
         needs: Needs,
         rules: &Arc<Rules>,
         strategy: Option<Strategy>,
-    ) -> ShapeId {
+        related: Option<Identity>,
+    ) -> (ShapeId, bool) {
         if self.ids.len() >= self.sweep_at.max(2 * Self::IDLE_SEARCHES as usize) {
             self.sweep();
         }
         let rules = self.intern_rules(rules);
-        let key = ShapeKey { needs: Arc::new(needs), rules, strategy };
+        let key = ShapeKey { needs: Arc::new(needs), rules, strategy, related };
         if let Some(id) = self.ids.get(&key) {
-            return *id;
+            return (*id, false);
         }
         if let Some(set) = self.rule_sets.get_mut(rules.0) {
             set.shapes += 1;
@@ -121,10 +134,29 @@ impl Shapes {
             last_search: self.clock,
             waiting: BTreeSet::new(),
             parked: false,
+            allowed: NodeSet::default(),
+            asked: 0,
         };
         let id = ShapeId(self.shapes.insert(shape));
         self.ids.insert(key, id);
-        id
+        (id, true)
+    }
+
+    /// Identities that shapes no longer use.
+    pub(crate) fn take_retired(&mut self) -> Vec<Identity> {
+        std::mem::take(&mut self.retired)
+    }
+
+    /// Who the pods of a shape are, if that matters.
+    pub(crate) fn related(&self, id: ShapeId) -> Option<Identity> {
+        self.get(id)?.key.related
+    }
+
+    /// What pods of this shape ask.
+    pub(crate) fn parts(&self, id: ShapeId) -> Option<(Needs, Arc<Rules>, Option<Strategy>)> {
+        let key = &self.get(id)?.key;
+        let rules = self.rule_sets.get(key.rules.0)?.rules.clone();
+        Some(((*key.needs).clone(), rules, key.strategy))
     }
 
     fn intern_rules(&mut self, rules: &Arc<Rules>) -> RuleSetId {
@@ -202,6 +234,9 @@ impl Shapes {
         }
         shape.last_search = self.clock;
         shape.searches = shape.searches.saturating_add(1);
+        if let Some(who) = shape.key.related {
+            return shape.best_related(who, rules, world);
+        }
         if rules.named {
             return shape.best_named(rules, world);
         }
@@ -249,8 +284,28 @@ impl Shapes {
     /// Whether a pod of this shape fits on this node now.
     pub(crate) fn fits_on(&mut self, id: ShapeId, node: NodeId, world: &World) -> bool {
         let Some(shape) = self.shapes.get_mut(id.0) else { return false };
-        let rules = self.rule_sets.get(shape.key.rules.0);
-        rules.is_some_and(|r| appraise(&shape.key, &mut shape.sizes, r, node, world) > 0)
+        let Some(rules) = self.rule_sets.get(shape.key.rules.0) else { return false };
+        let fits = appraise(&shape.key, &mut shape.sizes, rules, node, world) > 0;
+        fits && shape.key.related.is_none_or(|who| {
+            let prepared = world.prepare(who, &rules.rules);
+            prepared.is_some_and(|prepared| prepared.check(node).is_ok())
+        })
+    }
+
+    /// Whether something has changed on this node, or among other pods, that can help a shape
+    /// that fitted nowhere.
+    pub(crate) fn is_helped_by(&mut self, id: ShapeId, node: NodeId, world: &World) -> bool {
+        let Some(shape) = self.shapes.get_mut(id.0) else { return false };
+        let Some(rules) = self.rule_sets.get(shape.key.rules.0) else { return false };
+        shape.allowed.contains(node)
+            && appraise(&shape.key, &mut shape.sizes, rules, node, world) > 0
+            && shape.key.related.is_none_or(|who| world.census.has_ports(who, node))
+    }
+
+    /// Whether other pods came or went in a way that can help a shape that fitted nowhere.
+    pub(crate) fn is_helped_by_others(&self, id: ShapeId, world: &World) -> bool {
+        let Some(shape) = self.get(id) else { return false };
+        shape.key.related.is_some_and(|who| world.census.can_help(who, shape.asked))
     }
 
     fn drop_oldest_ranking(&mut self, but: ShapeId) {
@@ -272,6 +327,7 @@ impl Shapes {
             self.shapes.iter().filter(|(_, s)| is_idle(s)).map(|(id, _)| id).collect();
         for shape in idle.into_iter().filter_map(|id| self.shapes.remove(id)) {
             self.ids.remove(&shape.key);
+            self.retired.extend(shape.key.related);
             let len = shape.ranking.as_ref().map_or(0, Ranking::len);
             self.ranked_nodes = self.ranked_nodes.saturating_sub(len);
             let rules = shape.key.rules.0;

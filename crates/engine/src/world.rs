@@ -1,9 +1,12 @@
 //! What a decision looks at: the ledger and what nodes are.
 
+use crate::census::{Census, Identity};
 use crate::config::Config;
 use crate::order::NameOrder;
-use crate::rules::NodeFacts;
-use divvy_ledger::Ledger;
+use crate::prepared::Prepared;
+use crate::rules::{NodeFacts, Rules};
+use crate::topology::Topologies;
+use divvy_ledger::{CardShare, HoldError, Holding, Ledger, Needs, NodeId, PodId};
 use std::sync::Arc;
 
 /// The cluster as it is known, and the settings.
@@ -16,4 +19,44 @@ pub(crate) struct World {
     pub(crate) models: Vec<Option<Arc<str>>>,
     pub(crate) order: NameOrder,
     pub(crate) config: Config,
+    /// Which pods are where, by what relations ask of them.
+    pub(crate) census: Census,
+    pub(crate) topologies: Topologies,
+}
+
+impl World {
+    pub(crate) fn is_alive(&self, node: NodeId) -> bool {
+        self.ledger.node(node).is_some_and(divvy_ledger::Node::is_alive)
+    }
+
+    /// Gives a pod a place. The one way in, so that ledger and census never differ.
+    pub(crate) fn hold(
+        &mut self,
+        pod: PodId,
+        node: NodeId,
+        needs: &Arc<Needs>,
+        cards: &[CardShare],
+    ) -> Result<(), HoldError> {
+        self.ledger.hold(pod, node, needs, cards)?;
+        self.census.settle(pod, node);
+        Ok(())
+    }
+
+    /// Takes a pod off its place. The one way out.
+    pub(crate) fn release(&mut self, pod: PodId) -> Option<Holding> {
+        self.census.leave(pod);
+        self.ledger.release(pod)
+    }
+
+    /// Keeps the topologies that a pod's relations ask about.
+    pub(crate) fn keep_topologies(&mut self, who: Identity) {
+        for key in self.census.topologies_of(who) {
+            self.topologies.keep(&key, &self.facts);
+        }
+    }
+
+    /// The tables of a pod's relations.
+    pub(crate) fn prepare<'a>(&'a self, who: Identity, rules: &'a Rules) -> Option<Prepared<'a>> {
+        Some(Prepared::new(self.census.question(who, rules)?, self))
+    }
 }

@@ -56,7 +56,6 @@ impl Scheduler {
         let held = match &cards {
             Some(cards) => self
                 .world
-                .ledger
                 .hold(id, target, &needs, cards)
                 .map_err(|why| Problem::Cards { pod: pod.clone(), node: node.clone(), why }),
             None => {
@@ -69,7 +68,7 @@ impl Scheduler {
             pod.loose = bound.cards == BoundCards::Choose;
         }
         if let Err(problem) = held {
-            let plain = self.world.ledger.hold(id, target, &needs, &[]);
+            let plain = self.world.hold(id, target, &needs, &[]);
             debug_assert!(plain.is_ok(), "a node always takes a pod without cards");
             if let BoundCards::Recorded(cards) = &bound.cards {
                 self.world.ledger.dispute(target, cards.iter().map(|c| c.index));
@@ -93,7 +92,7 @@ impl Scheduler {
             let Some(id) = self.pods.find(&record.key) else { continue };
             let Some(bound) = record.bound.clone() else { continue };
             self.unsettled.remove(&record.key);
-            self.world.ledger.release(id);
+            self.world.release(id);
             let moved = match &bound.cards {
                 BoundCards::Recorded(cards) => self.move_aside(node, cards),
                 BoundCards::Choose | BoundCards::Nothing => Vec::new(),
@@ -119,14 +118,14 @@ impl Scheduler {
         holders.retain(|pod| self.pods.get(*pod).is_some_and(|p| p.loose));
         holders.sort_unstable();
         holders.dedup();
-        let release = |pod: PodId| Some((pod, self.world.ledger.release(pod)?));
+        let release = |pod: PodId| Some((pod, self.world.release(pod)?));
         holders.into_iter().filter_map(release).collect()
     }
 
     /// Enters a loose pod that was moved aside: where it was, or elsewhere on its node.
     fn hold_again(&mut self, id: PodId, held: &Holding) {
         let Holding { node, needs, cards, .. } = held;
-        if self.world.ledger.hold(id, *node, needs, cards).is_ok() {
+        if self.world.hold(id, *node, needs, cards).is_ok() {
             return;
         }
         let (Some(pod), Some(target)) = (self.pods.get(id), self.world.ledger.node(*node)) else {

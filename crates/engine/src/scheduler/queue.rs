@@ -98,16 +98,29 @@ impl Scheduler {
 
     /// Enters a pod of this shape on its best node.
     fn place(&mut self, id: ShapeId, pod: PodId) -> Option<Placement> {
-        let best = self.shapes.best(id, &self.world)?;
+        if let Some(who) = self.shapes.related(id) {
+            self.world.keep_topologies(who);
+        }
+        let best = match self.nominated(id, pod) {
+            Some(node) => node,
+            None => self.shapes.best(id, &self.world)?,
+        };
         let node = self.world.ledger.node(best)?;
         let needs = self.shapes.needs(id)?.clone();
         let by = self.shapes.strategies(id, &self.world.config).card;
         let cards = cards::choose(node, needs.request, share_on(node, needs.request), by);
         let placement = Placement { node: node.name().clone(), cards };
-        let held = self.world.ledger.hold(pod, best, &needs, &placement.cards);
+        let held = self.world.hold(pod, best, &needs, &placement.cards);
         debug_assert!(held.is_ok(), "what fits can be held: {held:?}");
         held.ok()?;
         Some(placement)
+    }
+
+    /// The node that a pod is nominated for, if it fits there.
+    fn nominated(&mut self, id: ShapeId, pod: PodId) -> Option<NodeId> {
+        let name = self.pods.get(pod)?.nominated.as_ref()?;
+        let node = self.world.ledger.find(name)?;
+        self.shapes.fits_on(id, node, &self.world).then_some(node)
     }
 
     fn park(&mut self, id: ShapeId, plan: &mut Plan) {
@@ -129,22 +142,25 @@ impl Scheduler {
 
     /// Returns parked shapes to the queue if something was freed that they fit on.
     fn wake(&mut self) {
-        let journal = self.world.ledger.journal();
-        let since = std::mem::replace(&mut self.woken, journal.end());
+        let (journal, now) = (self.world.ledger.journal(), self.world.census.now());
+        let since = std::mem::replace(&mut self.woken, (journal.end(), now));
         if self.parked.is_empty() || since == self.woken {
             return;
         }
         let freed: Option<BTreeSet<NodeId>> = journal
-            .since(since)
+            .since(since.0)
             .map(|changes| changes.filter(|c| c.freed).map(|c| c.node).collect());
-        if freed.as_ref().is_some_and(BTreeSet::is_empty) {
+        let others_moved = since.1 != now;
+        if freed.as_ref().is_some_and(BTreeSet::is_empty) && !others_moved {
             return;
         }
         for id in std::mem::take(&mut self.parked) {
-            let fits = freed
+            let (shapes, world) = (&mut self.shapes, &self.world);
+            let helped = freed
                 .as_ref()
-                .is_none_or(|nodes| nodes.iter().any(|n| self.shapes.fits_on(id, *n, &self.world)));
-            if !fits {
+                .is_none_or(|nodes| nodes.iter().any(|n| shapes.is_helped_by(id, *n, world)))
+                || others_moved && shapes.is_helped_by_others(id, world);
+            if !helped {
                 self.parked.insert(id);
             } else if let Some(shape) = self.shapes.get_mut(id) {
                 shape.parked = false;

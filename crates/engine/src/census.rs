@@ -1,0 +1,418 @@
+//! Which pods are where, counted by what other pods' relations ask about them.
+//!
+//! ```text
+//!   pod ─► kin: namespace + labels, shared by all pods that have the same
+//!            │ matches (found once, when either is new)
+//!            ▼
+//!          crowd: pods that a selector means, counted by node
+//!            ▲
+//!   pod ─► tie: its relations, each term resolved to its crowd
+//!            └─► bond: a term that held pods have, its owners counted by node
+//! ```
+//!
+//! A pod that comes or goes changes the counts of its kin's crowds and of its own bonds on one
+//! node. A question about relations reads the counts and never looks at pods one by one.
+
+mod crowds;
+mod question;
+mod ties;
+mod wake;
+
+pub(crate) use ties::{Tie, TieId};
+
+use crate::labels::Labels;
+use crate::record::PodRecord;
+use crate::relations::{HostPort, Relations};
+use crate::slab::Slab;
+use crowds::{Crowd, CrowdId, CrowdKey, Index};
+use divvy_ledger::{NodeId, PodId};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use ties::{Bond, BondId};
+
+/// How many, by node.
+pub(crate) type Counts = FxHashMap<NodeId, u32>;
+
+/// Ports that are taken and by whom, by node.
+pub(crate) type Ports = FxHashMap<NodeId, Vec<(HostPort, PodId)>>;
+
+/// Pods of one namespace with the same labels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct KinId(u32);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct NamespaceId(u32);
+
+/// Which pods a crowd counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Sense {
+    /// Those that can meet an affinity: not those with no more than a nomination.
+    Meets,
+    /// All, for anti-affinity.
+    Bars,
+    /// Those that stay, for topology spread.
+    Spreads,
+    /// None: it finds the pods that terms of held pods are about.
+    Owned,
+}
+
+/// How a pod that holds a place counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Presence {
+    pub(crate) terminating: bool,
+    pub(crate) nominated: bool,
+}
+
+impl Presence {
+    pub(crate) fn of(record: &PodRecord) -> Self {
+        let bound = record.bound.as_ref();
+        Self {
+            terminating: bound.is_some_and(|b| b.terminating),
+            nominated: bound.is_some_and(|b| b.nominated),
+        }
+    }
+
+    pub(crate) const fn counts(self, sense: Sense) -> bool {
+        match sense {
+            Sense::Meets => !self.nominated,
+            Sense::Bars => true,
+            Sense::Spreads => !self.terminating,
+            Sense::Owned => false,
+        }
+    }
+}
+
+/// What a pod is to others, and what others are to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Identity {
+    pub(crate) kin: KinId,
+    pub(crate) tie: Option<TieId>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    who: Identity,
+    presence: Presence,
+    node: Option<NodeId>,
+}
+
+#[derive(Clone, Debug)]
+struct Namespace {
+    name: Box<str>,
+    /// `None` if nobody has told of the namespace.
+    labels: Option<Labels>,
+    kins: BTreeSet<KinId>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Kin {
+    namespace: NamespaceId,
+    pub(crate) labels: Arc<Labels>,
+    /// Pods and shapes that are of this kin.
+    users: u32,
+    /// How many of the users are pods that do not hold a place.
+    waiting: u32,
+    /// By node: as counted for `Meets`, `Bars` and `Spreads`.
+    here: FxHashMap<NodeId, [u32; 3]>,
+    crowds: Vec<CrowdId>,
+    /// When its namespace's labels last changed what it matches.
+    changed: u64,
+}
+
+impl Kin {
+    /// Whether its pods belong to a crowd.
+    pub(crate) fn is_in(&self, crowd: CrowdId) -> bool {
+        self.crowds.contains(&crowd)
+    }
+}
+
+/// All pods by what their relations are about.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Census {
+    members: Vec<Option<Member>>,
+    /// The pods of each node.
+    here: Vec<Vec<PodId>>,
+    namespaces: Vec<Namespace>,
+    namespace_ids: FxHashMap<Box<str>, NamespaceId>,
+    kins: Slab<Kin>,
+    kin_ids: FxHashMap<(NamespaceId, Arc<Labels>), KinId>,
+    crowds: Slab<Crowd>,
+    crowd_ids: FxHashMap<Arc<CrowdKey>, CrowdId>,
+    index: Index,
+    bonds: Slab<Bond>,
+    ties: Slab<Tie>,
+    tie_ids: FxHashMap<(NamespaceId, Arc<Relations>), TieId>,
+    ports: Ports,
+    /// Grows with everything that can change an answer.
+    clock: u64,
+    /// When a node came, went, or changed its labels or taints.
+    places: u64,
+    /// Kins of waiting pods that a term of another pod is about, and that was not so before.
+    found: Vec<KinId>,
+}
+
+impl Census {
+    /// Who a pod is. Counts as one user until [`Census::enroll`] or [`Census::dismiss`].
+    pub(crate) fn identify(&mut self, record: &PodRecord) -> Identity {
+        let namespace = self.namespace(record.key.namespace());
+        let tie = record.spec.relations.as_ref().map(|r| self.tie(namespace, r));
+        let kin = self.kin(namespace, &record.spec.labels);
+        Identity { kin, tie }
+    }
+
+    /// One user less.
+    pub(crate) fn dismiss(&mut self, who: Identity) {
+        if let Some(tie) = who.tie {
+            self.drop_tie(tie);
+        }
+        self.drop_kin(who.kin);
+    }
+
+    /// One user more.
+    pub(crate) fn keep(&mut self, who: Identity) {
+        if let Some(tie) = who.tie.and_then(|id| self.ties.get_mut(id.0)) {
+            tie.users += 1;
+        }
+        if let Some(kin) = self.kins.get_mut(who.kin.0) {
+            kin.users += 1;
+        }
+    }
+
+    /// Makes a pod known under its id; it holds no place yet.
+    pub(crate) fn enroll(&mut self, pod: PodId, who: Identity, presence: Presence) {
+        if self.members.len() <= pod.index() {
+            self.members.resize(pod.index() + 1, None);
+        }
+        self.members[pod.index()] = Some(Member { who, presence, node: None });
+        if let Some(kin) = self.kins.get_mut(who.kin.0) {
+            kin.waiting += 1;
+        }
+    }
+
+    /// Forgets a pod.
+    pub(crate) fn expel(&mut self, pod: PodId) {
+        self.leave(pod);
+        let Some(member) = self.members.get_mut(pod.index()).and_then(Option::take) else { return };
+        if let Some(kin) = self.kins.get_mut(member.who.kin.0) {
+            kin.waiting -= 1;
+        }
+        self.dismiss(member.who);
+    }
+
+    /// Makes a pod another one in the eyes of others, wherever it is. Takes over the user that
+    /// `who` was counted as.
+    pub(crate) fn rename(&mut self, pod: PodId, who: Identity, presence: Presence) {
+        let Some(Some(member)) = self.members.get(pod.index()).copied() else { return };
+        if (member.who, member.presence) == (who, presence) {
+            return self.dismiss(who);
+        }
+        self.expel(pod);
+        self.enroll(pod, who, presence);
+        if let Some(node) = member.node {
+            self.settle(pod, node);
+        }
+    }
+
+    /// Who the pod with this id is.
+    pub(crate) fn identity(&self, pod: PodId) -> Option<Identity> {
+        Some(self.members.get(pod.index())?.as_ref()?.who)
+    }
+
+    /// A pod got a place.
+    pub(crate) fn settle(&mut self, pod: PodId, node: NodeId) {
+        self.leave(pod);
+        let Some(Some(member)) = self.members.get_mut(pod.index()) else { return };
+        member.node = Some(node);
+        let member = *member;
+        if let Some(kin) = self.kins.get_mut(member.who.kin.0) {
+            kin.waiting -= 1;
+        }
+        self.count(member, node, true);
+        if self.here.len() <= node.index() {
+            self.here.resize(node.index() + 1, Vec::new());
+        }
+        self.here[node.index()].push(pod);
+        let tie = member.who.tie.and_then(|id| self.ties.get(id.0));
+        if let Some(tie) = tie.filter(|tie| !tie.relations.ports.is_empty()) {
+            let ports = self.ports.entry(node).or_default();
+            ports.extend(tie.relations.ports.iter().map(|port| (port.clone(), pod)));
+        }
+    }
+
+    /// A pod lost its place.
+    pub(crate) fn leave(&mut self, pod: PodId) {
+        let Some(Some(member)) = self.members.get_mut(pod.index()) else { return };
+        let Some(node) = member.node.take() else { return };
+        let member = *member;
+        if let Some(kin) = self.kins.get_mut(member.who.kin.0) {
+            kin.waiting += 1;
+        }
+        self.count(member, node, false);
+        self.here[node.index()].retain(|other| *other != pod);
+        if let Some(ports) = self.ports.get_mut(&node) {
+            ports.retain(|(_, holder)| *holder != pod);
+            if ports.is_empty() {
+                self.ports.remove(&node);
+            }
+        }
+    }
+
+    fn count(&mut self, member: Member, node: NodeId, comes: bool) {
+        self.clock += 1;
+        let now = self.clock;
+        let Some(kin) = self.kins.get_mut(member.who.kin.0) else { return };
+        let here = kin.here.entry(node).or_default();
+        for (sense, n) in [Sense::Meets, Sense::Bars, Sense::Spreads].into_iter().zip(&mut *here) {
+            let by = u32::from(member.presence.counts(sense));
+            *n = if comes { *n + by } else { *n - by };
+        }
+        if *here == [0; 3] {
+            kin.here.remove(&node);
+        }
+        for id in &kin.crowds {
+            let Some(crowd) = self.crowds.get_mut(id.0) else { continue };
+            if member.presence.counts(crowd.key.sense) {
+                crowd.change(node, 1, comes, now);
+            }
+        }
+        let Some(tie) = member.who.tie.and_then(|id| self.ties.get(id.0)) else { return };
+        for bond in &tie.bonds {
+            let Some(bond) = self.bonds.get_mut(bond.0) else { continue };
+            add(&mut bond.owners, node, 1, comes);
+            // A mere wish keeps nobody waiting.
+            if let (None, Some(crowd)) = (bond.weight, self.crowds.get_mut(bond.crowd.0)) {
+                crowd.stamp(comes, now);
+            }
+        }
+    }
+
+    fn namespace(&mut self, name: &str) -> NamespaceId {
+        if let Some(id) = self.namespace_ids.get(name) {
+            return *id;
+        }
+        let id = NamespaceId(self.namespaces.len() as u32);
+        let namespace = Namespace { name: name.into(), labels: None, kins: BTreeSet::new() };
+        self.namespaces.push(namespace);
+        self.namespace_ids.insert(name.into(), id);
+        id
+    }
+
+    fn kin(&mut self, namespace: NamespaceId, labels: &Arc<Labels>) -> KinId {
+        if let Some(id) = self.kin_ids.get(&(namespace, labels.clone())) {
+            if let Some(kin) = self.kins.get_mut(id.0) {
+                kin.users += 1;
+            }
+            return *id;
+        }
+        let crowds = self.crowds_of(namespace, labels);
+        let id = KinId(self.kins.insert(Kin {
+            namespace,
+            labels: labels.clone(),
+            users: 1,
+            waiting: 0,
+            here: FxHashMap::default(),
+            crowds,
+            changed: 0,
+        }));
+        self.kin_ids.insert((namespace, labels.clone()), id);
+        self.namespaces[namespace.0 as usize].kins.insert(id);
+        id
+    }
+
+    fn drop_kin(&mut self, id: KinId) {
+        let Some(kin) = self.kins.get_mut(id.0) else { return };
+        kin.users -= 1;
+        if kin.users > 0 {
+            return;
+        }
+        let Some(kin) = self.kins.remove(id.0) else { return };
+        self.namespaces[kin.namespace.0 as usize].kins.remove(&id);
+        self.kin_ids.remove(&(kin.namespace, kin.labels));
+    }
+
+    /// Whether a term that some pod has is about pods of this kin.
+    pub(crate) fn is_meant(&self, kin: KinId) -> bool {
+        let Some(kin) = self.kins.get(kin.0) else { return false };
+        let mut crowds = kin.crowds.iter().filter_map(|id| self.crowds.get(id.0));
+        crowds.any(|crowd| crowd.key.sense == Sense::Owned)
+    }
+
+    /// Kins of waiting pods that have become the business of other pods' terms.
+    pub(crate) fn take_found(&mut self) -> Vec<KinId> {
+        std::mem::take(&mut self.found)
+    }
+
+    /// The labels of a namespace are these now; `None` if it is gone.
+    pub(crate) fn set_namespace(&mut self, name: &str, labels: Option<Labels>) {
+        let id = self.namespace(name);
+        if self.namespaces[id.0 as usize].labels == labels {
+            return;
+        }
+        self.namespaces[id.0 as usize].labels = labels;
+        self.clock += 1;
+        for kin in self.namespaces[id.0 as usize].kins.clone() {
+            self.match_again(kin);
+        }
+    }
+
+    /// A node came, went, or has other labels or taints.
+    pub(crate) const fn places_changed(&mut self) {
+        self.clock += 1;
+        self.places = self.clock;
+    }
+
+    /// The topologies that a pod's relations, and those of others about it, ask for.
+    pub(crate) fn topologies_of(&self, who: Identity) -> BTreeSet<Box<str>> {
+        let kin = self.kins.get(who.kin.0);
+        let others = kin.into_iter().flat_map(|kin| self.bonds_about(kin)).map(|b| &b.topology);
+        let tie = who.tie.and_then(|id| self.ties.get(id.0));
+        let own = tie.into_iter().flat_map(|tie| tie.relations.topologies());
+        others.chain(own).cloned().collect()
+    }
+
+    pub(crate) fn kin_of(&self, id: KinId) -> Option<&Kin> {
+        self.kins.get(id.0)
+    }
+
+    pub(crate) fn tie_of(&self, id: TieId) -> Option<&Tie> {
+        self.ties.get(id.0)
+    }
+
+    /// Ports that are taken.
+    pub(crate) const fn ports(&self) -> &Ports {
+        &self.ports
+    }
+
+    /// The pods that hold a place on a node, in the order they came.
+    pub(crate) fn pods_on(&self, node: NodeId) -> &[PodId] {
+        self.here.get(node.index()).map_or(&[], Vec::as_slice)
+    }
+
+    /// Every pod with a place: where, as what, and how it counts.
+    pub(crate) fn everyone(
+        &self,
+    ) -> impl Iterator<Item = (PodId, NodeId, &str, &Kin, Option<&Tie>, Presence)> {
+        self.members.iter().enumerate().filter_map(|(index, member)| {
+            let member = member.as_ref()?;
+            let kin = self.kins.get(member.who.kin.0)?;
+            let tie = member.who.tie.and_then(|id| self.ties.get(id.0));
+            let name = &*self.namespaces[kin.namespace.0 as usize].name;
+            Some((PodId(index as u32), member.node?, name, kin, tie, member.presence))
+        })
+    }
+
+    /// The labels of a namespace, if it is known.
+    pub(crate) fn namespace_labels(&self, name: &str) -> Option<&Labels> {
+        let id = self.namespace_ids.get(name)?;
+        self.namespaces[id.0 as usize].labels.as_ref()
+    }
+}
+
+fn add(counts: &mut Counts, node: NodeId, n: u32, comes: bool) {
+    let count = counts.entry(node).or_default();
+    *count = if comes { *count + n } else { count.saturating_sub(n) };
+    if *count == 0 {
+        counts.remove(&node);
+    }
+}

@@ -1,0 +1,246 @@
+//! Crowds: the pods that a selector means, counted by node, and how the two find each other.
+
+use super::{Census, Counts, KinId, NamespaceId, Sense, add};
+use crate::labels::Labels;
+use crate::relations::PodSelector;
+use crate::rules::Test;
+use divvy_ledger::NodeId;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct CrowdId(pub(super) u32);
+
+/// Pods that match all of these selectors.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct CrowdKey {
+    pub(super) all: Box<[PodSelector]>,
+    pub(super) sense: Sense,
+}
+
+impl CrowdKey {
+    fn matches(&self, namespace: &str, known: Option<&Labels>, labels: &Labels) -> bool {
+        self.all.iter().all(|pods| pods.matches(namespace, known, labels, self.sense))
+    }
+}
+
+impl PodSelector {
+    /// Whether a pod is meant. A namespace that nobody told of matches no namespace selector of
+    /// a pod that asks; for terms of held pods it is one without labels, as in kube-scheduler.
+    pub(crate) fn matches(
+        &self,
+        namespace: &str,
+        known: Option<&Labels>,
+        labels: &Labels,
+        sense: Sense,
+    ) -> bool {
+        let selector = &self.namespace_selector;
+        let named = self.namespaces.binary_search_by(|n| (**n).cmp(namespace)).is_ok();
+        let meant = named
+            || selector.is_everything()
+            || match known {
+                Some(of) => selector.matches(of),
+                None => sense == Sense::Owned && selector.matches(&Labels::default()),
+            };
+        meant && self.labels.matches(labels)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Crowd {
+    pub(super) key: Arc<CrowdKey>,
+    /// Terms that use it.
+    pub(super) users: u32,
+    pub(super) counts: Counts,
+    /// Of [`Sense::Owned`]: the terms with this selector.
+    pub(super) bonds: Vec<super::BondId>,
+    /// When a pod last came or went.
+    pub(super) came: u64,
+    pub(super) went: u64,
+}
+
+impl Crowd {
+    pub(super) fn change(&mut self, node: NodeId, n: u32, comes: bool, now: u64) {
+        add(&mut self.counts, node, n, comes);
+        self.stamp(comes, now);
+    }
+
+    pub(super) const fn stamp(&mut self, comes: bool, now: u64) {
+        if comes {
+            self.came = now;
+        } else {
+            self.went = now;
+        }
+    }
+}
+
+/// Crowds by one label that all their pods have, so that a new kin is compared with few.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Index {
+    by_label: FxHashMap<Box<str>, FxHashMap<Box<str>, BTreeSet<CrowdId>>>,
+    rest: BTreeSet<CrowdId>,
+}
+
+impl Index {
+    /// The label that a selector insists on, and its values.
+    fn label(key: &CrowdKey) -> Option<(&str, &[Box<str>])> {
+        let requirements = key.all.iter().filter_map(|pods| pods.labels.0.as_deref()).flatten();
+        let equalities = requirements.filter_map(|r| match &r.test {
+            Test::In(values) => Some((&*r.key, values.as_slice())),
+            _ => None,
+        });
+        equalities.min_by_key(|(_, values)| values.len())
+    }
+
+    fn insert(&mut self, id: CrowdId, key: &CrowdKey) {
+        let Some((label, values)) = Self::label(key) else {
+            self.rest.insert(id);
+            return;
+        };
+        let by_value = self.by_label.entry(label.into()).or_default();
+        for value in values {
+            by_value.entry(value.clone()).or_default().insert(id);
+        }
+    }
+
+    fn remove(&mut self, id: CrowdId, key: &CrowdKey) {
+        self.rest.remove(&id);
+        let Some((label, values)) = Self::label(key) else { return };
+        let Some(by_value) = self.by_label.get_mut(label) else { return };
+        for value in values {
+            if let Some(ids) = by_value.get_mut(value) {
+                ids.remove(&id);
+                if ids.is_empty() {
+                    by_value.remove(value);
+                }
+            }
+        }
+        if by_value.is_empty() {
+            self.by_label.remove(label);
+        }
+    }
+
+    /// Crowds that pods with these labels may belong to.
+    fn candidates(&self, labels: &Labels) -> impl Iterator<Item = CrowdId> {
+        let found = labels.iter().filter_map(|(key, value)| self.by_label.get(key)?.get(value));
+        found.chain([&self.rest]).flatten().copied()
+    }
+}
+
+impl Census {
+    /// The crowds that pods of this namespace with these labels belong to.
+    pub(super) fn crowds_of(&self, namespace: NamespaceId, labels: &Labels) -> Vec<CrowdId> {
+        let namespace = &self.namespaces[namespace.0 as usize];
+        let is_in = |id: &CrowdId| {
+            let crowd = self.crowds.get(id.0);
+            crowd.is_some_and(|c| c.key.matches(&namespace.name, namespace.labels.as_ref(), labels))
+        };
+        self.index.candidates(labels).filter(is_in).collect()
+    }
+
+    /// The crowd of these selectors, with one more user.
+    pub(super) fn crowd(&mut self, key: CrowdKey) -> CrowdId {
+        if let Some(id) = self.crowd_ids.get(&key) {
+            if let Some(crowd) = self.crowds.get_mut(id.0) {
+                crowd.users += 1;
+            }
+            return *id;
+        }
+        let key = Arc::new(key);
+        let now = self.clock;
+        let mut crowd = Crowd {
+            key: key.clone(),
+            users: 1,
+            counts: Counts::default(),
+            bonds: Vec::new(),
+            came: now,
+            went: now,
+        };
+        let members = self.kins_in(&key);
+        for (_, here) in members.iter().filter_map(|id| Some((id, &self.kins.get(id.0)?.here))) {
+            count_kin(&mut crowd, here, true, now);
+        }
+        let id = CrowdId(self.crowds.insert(crowd));
+        for kin_id in members {
+            let Some(kin) = self.kins.get_mut(kin_id.0) else { continue };
+            kin.crowds.push(id);
+            if key.sense == Sense::Owned && kin.waiting > 0 {
+                self.found.push(kin_id);
+            }
+        }
+        self.index.insert(id, &key);
+        self.crowd_ids.insert(key, id);
+        id
+    }
+
+    /// One user of a crowd less.
+    pub(super) fn drop_crowd(&mut self, id: CrowdId) {
+        let Some(crowd) = self.crowds.get_mut(id.0) else { return };
+        crowd.users -= 1;
+        if crowd.users > 0 {
+            return;
+        }
+        let Some(crowd) = self.crowds.remove(id.0) else { return };
+        for kin in self.kins_in(&crowd.key) {
+            if let Some(kin) = self.kins.get_mut(kin.0) {
+                kin.crowds.retain(|other| *other != id);
+            }
+        }
+        self.index.remove(id, &crowd.key);
+        self.crowd_ids.remove(&crowd.key);
+    }
+
+    /// The kins that match all selectors of a key.
+    fn kins_in(&self, key: &CrowdKey) -> Vec<KinId> {
+        let only = key.all.iter().find(|pods| pods.namespace_selector.0.is_none());
+        let ids: Vec<NamespaceId> = match only {
+            Some(pods) => {
+                pods.namespaces.iter().filter_map(|n| self.namespace_ids.get(n)).copied().collect()
+            }
+            None => (0..self.namespaces.len() as u32).map(NamespaceId).collect(),
+        };
+        let mut found = Vec::new();
+        for namespace in ids.into_iter().map(|id| &self.namespaces[id.0 as usize]) {
+            let known = namespace.labels.as_ref();
+            found.extend(namespace.kins.iter().copied().filter(|id| {
+                let kin = self.kins.get(id.0);
+                kin.is_some_and(|kin| key.matches(&namespace.name, known, &kin.labels))
+            }));
+        }
+        found
+    }
+
+    /// Finds a kin's crowds anew, after its namespace's labels have changed.
+    pub(super) fn match_again(&mut self, id: KinId) {
+        let Some(kin) = self.kins.get(id.0) else { return };
+        let new = self.crowds_of(kin.namespace, &kin.labels);
+        let now = self.clock;
+        let Some(kin) = self.kins.get_mut(id.0) else { return };
+        let old = std::mem::replace(&mut kin.crowds, new.clone());
+        for (crowds, others, comes) in [(&old, &new, false), (&new, &old, true)] {
+            for changed in crowds.iter().filter(|c| !others.contains(c)) {
+                kin.changed = now;
+                let Some(crowd) = self.crowds.get_mut(changed.0) else { continue };
+                count_kin(crowd, &kin.here, comes, now);
+                if comes && crowd.key.sense == Sense::Owned && kin.waiting > 0 {
+                    self.found.push(id);
+                }
+            }
+        }
+    }
+}
+
+fn count_kin(crowd: &mut Crowd, here: &FxHashMap<NodeId, [u32; 3]>, comes: bool, now: u64) {
+    let column = match crowd.key.sense {
+        Sense::Meets => 0,
+        Sense::Bars => 1,
+        Sense::Spreads => 2,
+        Sense::Owned => return,
+    };
+    for (node, counts) in here {
+        if counts[column] > 0 {
+            crowd.change(*node, counts[column], comes, now);
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! A pod's relations against the cluster as it is: tables by domain, made once for one pod, then
+//! asked for each node in a few array reads.
+
+mod forbidden;
+mod question;
+mod soft;
+mod spread;
+
+pub(crate) use question::{About, Question};
+
+use crate::census::Counts;
+use crate::relations::HostPort;
+use crate::topology::Topology;
+use crate::world::World;
+use divvy_ledger::{NodeId, PodId};
+use forbidden::Forbidden;
+use soft::Soft;
+use spread::Evenness;
+use std::sync::Arc;
+
+/// Why a node is not for a pod, because of other pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clash {
+    /// A port is taken: which of the pod's, and by whom.
+    Port(usize, PodId),
+    /// The node lacks the label of this affinity term.
+    AffinityLabel(usize),
+    /// No pod that meets the required affinity is near.
+    Affinity,
+    /// A pod that this anti-affinity term means is near.
+    AntiAffinity(usize),
+    /// A pod near has an anti-affinity term that means this one; which of the question's bonds.
+    Repelled(usize),
+    /// The node lacks the label of this spread constraint.
+    SpreadLabel(usize),
+    /// This spread constraint would be broken: by which skew.
+    Spread(usize, u32),
+}
+
+/// The tables of one pod.
+pub(crate) struct Prepared<'a> {
+    pub(crate) question: Question<'a>,
+    affinity: Vec<(Arc<Topology>, Vec<bool>)>,
+    /// Whether the pod may be the first of those that want to be near each other.
+    may_be_first: bool,
+    anti_affinity: Forbidden,
+    repelled: Forbidden,
+    spread: Vec<Evenness>,
+    soft: Soft,
+}
+
+impl<'a> Prepared<'a> {
+    pub(crate) fn new(question: Question<'a>, world: &World) -> Self {
+        let topology = |key: &str| world.topologies.get(key, &world.facts);
+        let mut anti_affinity = Forbidden::default();
+        let mut repelled = Forbidden::default();
+        let mut affinity = Vec::new();
+        let mut may_be_first = question.meets_own_affinity;
+        if let Some(relations) = question.relations {
+            for (term, counts) in relations.affinity.iter().map(|t| (t, &question.affinity)) {
+                let near = Near::new(topology(&term.topology), counts, world);
+                may_be_first &= near.is_empty();
+                affinity.push((near.topology, near.domains));
+            }
+            let anti = relations.anti_affinity.iter().zip(&question.anti_affinity);
+            for (index, (term, counts)) in anti.enumerate() {
+                anti_affinity.add(topology(&term.topology), counts, index, world);
+            }
+        }
+        for (index, bond) in question.bonds.iter().enumerate() {
+            if bond.weight.is_none() {
+                repelled.add(topology(&bond.topology), &bond.owners, index, world);
+            }
+        }
+        let spread = Evenness::all(&question, world);
+        let soft = Soft::new(&question, world);
+        Self { affinity, may_be_first, anti_affinity, repelled, spread, soft, question }
+    }
+
+    /// Whether a node is for the pod, as far as other pods are concerned.
+    pub(crate) fn check(&self, node: NodeId) -> Result<(), Clash> {
+        self.check_node(node)?;
+        self.check_domains(node)
+    }
+
+    /// What depends on the pods of this node alone.
+    fn check_node(&self, node: NodeId) -> Result<(), Clash> {
+        let Some(relations) = self.question.relations else { return Ok(()) };
+        if relations.ports.is_empty() {
+            return Ok(());
+        }
+        let taken = self.question.ports.get(&node).map_or(&[][..], Vec::as_slice);
+        port_clash(&relations.ports, taken).map_or(Ok(()), |(port, by)| Err(Clash::Port(port, by)))
+    }
+
+    /// What depends on the domains that a node is in.
+    pub(crate) fn check_domains(&self, node: NodeId) -> Result<(), Clash> {
+        let mut met = true;
+        for (index, (topology, near)) in self.affinity.iter().enumerate() {
+            let domain = topology.domain(node);
+            if domain == 0 {
+                return Err(Clash::AffinityLabel(index));
+            }
+            met &= near[domain];
+        }
+        if !met && !self.may_be_first {
+            return Err(Clash::Affinity);
+        }
+        if let Some(term) = self.anti_affinity.by(node) {
+            return Err(Clash::AntiAffinity(term));
+        }
+        if let Some(bond) = self.repelled.by(node) {
+            return Err(Clash::Repelled(bond));
+        }
+        self.spread.iter().try_for_each(|constraint| constraint.check(node))
+    }
+
+    /// Whether some pod somewhere meets the required affinity.
+    pub(crate) fn affinity_is_met_somewhere(&self) -> bool {
+        self.affinity.iter().any(|(_, near)| near.contains(&true))
+    }
+
+    /// What the pod wishes of nodes that are for it.
+    pub(crate) const fn wishes(&self) -> &Soft {
+        &self.soft
+    }
+}
+
+/// The first port of a pod that somebody has already: which, and who.
+pub(crate) fn port_clash(
+    wanted: &[HostPort],
+    taken: &[(HostPort, PodId)],
+) -> Option<(usize, PodId)> {
+    wanted.iter().enumerate().find_map(|(index, port)| {
+        let by = taken.iter().find(|(other, _)| port.clashes(other))?;
+        Some((index, by.1))
+    })
+}
+
+/// Domains that have pods of a crowd.
+struct Near {
+    topology: Arc<Topology>,
+    domains: Vec<bool>,
+}
+
+impl Near {
+    fn new(topology: Arc<Topology>, counts: &Counts, world: &World) -> Self {
+        let mut domains = vec![false; topology.len()];
+        for node in counts.keys().filter(|node| world.is_alive(**node)) {
+            domains[topology.domain(*node)] = true;
+        }
+        domains[0] = false;
+        Self { topology, domains }
+    }
+
+    fn is_empty(&self) -> bool {
+        !self.domains.contains(&true)
+    }
+}
