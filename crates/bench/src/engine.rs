@@ -213,14 +213,14 @@ impl Run {
 
     /// One pod comes; if it does not fit it goes again, so that the queue stays short.
     fn arrive(&mut self, spec: PodSpec) {
+        let pod = workload::pod(self.next, spec);
         let expected = (self.next % self.every == self.every - 1).then(|| {
             let start = Instant::now();
-            let placement = self.scheduler.scan(&spec);
+            let placement = self.scheduler.scan(&pod);
             self.scanning += start.elapsed();
             self.sampled += 1;
             placement
         });
-        let pod = workload::pod(self.next, spec);
         let key = pod.key.clone();
         self.next += 1;
         let start = Instant::now();

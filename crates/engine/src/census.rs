@@ -18,7 +18,7 @@ mod question;
 mod ties;
 mod wake;
 
-pub(crate) use ties::{Tie, TieId};
+pub(crate) use ties::{Tie, TieId, owned_terms};
 
 use crate::labels::Labels;
 use crate::record::PodRecord;
@@ -95,6 +95,16 @@ struct Member {
     who: Identity,
     presence: Presence,
     node: Option<NodeId>,
+}
+
+/// A pod that holds a place.
+pub(crate) struct Settled<'a> {
+    pub(crate) id: PodId,
+    pub(crate) node: NodeId,
+    pub(crate) namespace: &'a str,
+    pub(crate) kin: &'a Kin,
+    pub(crate) tie: Option<&'a Tie>,
+    pub(crate) presence: Presence,
 }
 
 #[derive(Clone, Debug)]
@@ -389,17 +399,25 @@ impl Census {
         self.here.get(node.index()).map_or(&[], Vec::as_slice)
     }
 
-    /// Every pod with a place: where, as what, and how it counts.
-    pub(crate) fn everyone(
-        &self,
-    ) -> impl Iterator<Item = (PodId, NodeId, &str, &Kin, Option<&Tie>, Presence)> {
+    /// Every pod with a place.
+    pub(crate) fn everyone(&self) -> impl Iterator<Item = Settled<'_>> {
         self.members.iter().enumerate().filter_map(|(index, member)| {
-            let member = member.as_ref()?;
-            let kin = self.kins.get(member.who.kin.0)?;
-            let tie = member.who.tie.and_then(|id| self.ties.get(id.0));
-            let name = &*self.namespaces[kin.namespace.0 as usize].name;
-            Some((PodId(index as u32), member.node?, name, kin, tie, member.presence))
+            let Member { who, presence, node } = member.as_ref()?;
+            let kin = self.kins.get(who.kin.0)?;
+            Some(Settled {
+                id: PodId(index as u32),
+                node: (*node)?,
+                namespace: &self.namespaces[kin.namespace.0 as usize].name,
+                kin,
+                tie: who.tie.and_then(|id| self.ties.get(id.0)),
+                presence: *presence,
+            })
         })
+    }
+
+    /// Whether any pod has relations.
+    pub(crate) fn has_ties(&self) -> bool {
+        !self.tie_ids.is_empty()
     }
 
     /// The labels of a namespace, if it is known.

@@ -3,6 +3,7 @@
 use crate::event::Placement;
 use crate::nearest::Nearest;
 use crate::pods::State;
+use crate::prepared::Prepared;
 use crate::reason::Reason;
 use crate::record::PodKey;
 use crate::rules::Barred;
@@ -95,9 +96,11 @@ impl Scheduler {
         };
         let mut needs = (**needs).clone();
         change(&mut needs);
+        let prepared = self.prepared(shape);
         self.ledger().alive().any(|(id, node)| {
             self.facts(id).is_some_and(|facts| rules.judge(node.name(), facts).is_ok())
                 && node.fit(&needs, share_on(node, needs.request)).is_ok()
+                && prepared.as_ref().is_none_or(|prepared| prepared.check(id).is_ok())
         })
     }
 
@@ -111,6 +114,7 @@ impl Scheduler {
         {
             return Some(Diagnosis::of(Reason::NoSuchNode(name.into())));
         }
+        let prepared = self.prepared(shape);
         let mut groups: Vec<Group> = Vec::new();
         let mut by_kind: FxHashMap<String, usize> = FxHashMap::default();
         let mut nearest: Option<(u64, Nearest)> = None;
@@ -137,11 +141,20 @@ impl Scheduler {
                     Barred::Affinity => Reason::Affinity,
                     Barred::Refused(why) => Reason::Refused(why.clone()),
                 },
-                (Ok(_), None) => continue,
+                (Ok(_), None) => match prepared.as_ref().map(|p| (p, p.check(id))) {
+                    Some((prepared, Err(clash))) => self.clash(prepared, id, clash),
+                    Some((_, Ok(()))) | None => continue,
+                },
                 (Ok(_), Some(shortage)) => {
-                    if let Some((gap, near)) = self.nearness(node, needs, shortage)
+                    let is_allowed = prepared.as_ref().is_none_or(|p| p.check(id).is_ok());
+                    if is_allowed
+                        && let Some((gap, mut near)) = self.nearness(node, needs, shortage)
                         && nearest.as_ref().is_none_or(|(least, _)| gap < *least)
                     {
+                        // Those who end may be the very pods that it wants to be near.
+                        if prepared.as_ref().is_some_and(Prepared::needs_others) {
+                            near.holders.clear();
+                        }
                         nearest = Some((gap, near));
                     }
                     self.lacks(needs, shortage)
@@ -158,6 +171,11 @@ impl Scheduler {
         }
         groups.sort_by_key(|g| Reverse((g.reason.closeness(), g.nodes.len())));
         Some(Diagnosis { groups, nearest: nearest.map(|(_, nearest)| nearest) })
+    }
+
+    fn prepared(&self, shape: ShapeId) -> Option<Prepared<'_>> {
+        let who = self.shapes().related(shape)?;
+        self.world().prepare(who, self.shapes().rules(shape)?)
     }
 
     fn lacks(&self, needs: &Needs, shortage: Shortage) -> Reason {

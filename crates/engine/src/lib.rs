@@ -18,6 +18,7 @@
 
 mod cards;
 mod census;
+mod clash;
 mod config;
 mod diagnosis;
 mod event;

@@ -8,7 +8,7 @@ mod spread;
 
 pub(crate) use question::{About, Question};
 
-use crate::census::Counts;
+use crate::census::{Census, Counts};
 use crate::relations::HostPort;
 use crate::topology::Topology;
 use crate::world::World;
@@ -69,7 +69,7 @@ impl<'a> Prepared<'a> {
         }
         for (index, bond) in question.bonds.iter().enumerate() {
             if bond.weight.is_none() {
-                repelled.add(topology(&bond.topology), &bond.owners, index, world);
+                repelled.add(topology(bond.topology), &bond.owners, index, world);
             }
         }
         let spread = Evenness::all(&question, world);
@@ -118,6 +118,23 @@ impl<'a> Prepared<'a> {
     /// Whether some pod somewhere meets the required affinity.
     pub(crate) fn affinity_is_met_somewhere(&self) -> bool {
         self.affinity.iter().any(|(_, near)| near.contains(&true))
+    }
+
+    /// Whether the pod needs others where they are: to be near them, or to be even with them.
+    pub(crate) fn needs_others(&self) -> bool {
+        !self.affinity.is_empty() || !self.spread.is_empty()
+    }
+
+    /// Whether a held pod is one that an anti-affinity term of the pod means.
+    pub(crate) fn is_meant(&self, term: usize, pod: PodId, census: &Census) -> bool {
+        let term = self.question.relations.and_then(|r| r.anti_affinity.get(term));
+        term.is_some_and(|term| census.is_meant_by(&term.pods, pod))
+    }
+
+    /// Whether a held pod has the term that keeps the pod off.
+    pub(crate) fn is_owner(&self, bond: usize, pod: PodId, census: &Census) -> bool {
+        let bond = self.question.bonds.get(bond);
+        bond.is_some_and(|bond| census.has_term(pod, bond.topology, bond.pods))
     }
 
     /// What the pod wishes of nodes that are for it.

@@ -1,6 +1,7 @@
 //! Why a pod waits, as data. Each reason is rendered here and nowhere else: event, condition,
 //! CLI and console show the same sentence.
 
+use crate::record::PodKey;
 use crate::rules::Taint;
 use divvy_ledger::{Bytes, Portion, Shortage};
 use std::fmt;
@@ -34,6 +35,43 @@ pub enum Reason {
     Affinity,
     /// A binding failed lately; this says how.
     Refused(Arc<str>),
+    /// A port of the node is taken.
+    Port {
+        /// The port, as `8080/TCP`.
+        port: Arc<str>,
+        /// By whom, if it is one pod.
+        by: Option<PodKey>,
+    },
+    /// The node lacks a label by which domains are told apart.
+    NoDomain {
+        /// The label.
+        topology: Arc<str>,
+        /// What asks for it.
+        of: &'static str,
+    },
+    /// Required pod affinity does not hold.
+    PodAffinity {
+        /// Whether some pod elsewhere would meet it.
+        elsewhere: bool,
+    },
+    /// Required anti-affinity does not hold.
+    PodAntiAffinity {
+        /// The label by which domains are told apart.
+        topology: Arc<str>,
+        /// Whether the term is that of a pod that is there, about the pod that waits.
+        theirs: bool,
+        /// The domain and a pod there, if it is one domain.
+        at: Option<(Arc<str>, Option<PodKey>)>,
+    },
+    /// A required topology spread constraint does not hold.
+    Spread {
+        /// The label by which domains are told apart.
+        topology: Arc<str>,
+        /// By how many pods the domain would exceed the least.
+        skew: u32,
+        /// How many are allowed.
+        max: u32,
+    },
     /// The node lacks something.
     Lacks {
         /// What, with the numbers.
@@ -58,6 +96,11 @@ impl Reason {
             Self::Taint(_) => "TaintNotTolerated",
             Self::Selector { .. } => "NodeSelector",
             Self::Affinity => "NodeAffinity",
+            Self::Port { .. } => "HostPortTaken",
+            Self::NoDomain { .. } => "NoTopologyLabel",
+            Self::PodAffinity { .. } => "PodAffinity",
+            Self::PodAntiAffinity { .. } => "PodAntiAffinity",
+            Self::Spread { .. } => "TopologySpread",
             Self::Refused(_) => "BindingRefused",
             Self::Lacks { shortage, .. } => match shortage {
                 Shortage::NoGpu => "NoGpu",
@@ -82,7 +125,7 @@ impl Reason {
     pub const fn closeness(&self) -> (u8, u64) {
         let rank = match self {
             Self::OtherNode(_) => 0,
-            Self::Selector { .. } | Self::Affinity => 1,
+            Self::Selector { .. } | Self::Affinity | Self::NoDomain { .. } => 1,
             Self::Lacks { shortage: Shortage::NoGpu | Shortage::NoExtended(_), .. } => 2,
             Self::Taint(_) => 3,
             Self::Cordoned => 4,
@@ -95,11 +138,14 @@ impl Reason {
                 Shortage::NotAllocatable { .. } => 9,
                 _ => 10,
             },
+            // There is room; other pods are in the way.
+            Self::PodAffinity { .. } => 11,
+            Self::Port { .. } | Self::PodAntiAffinity { .. } | Self::Spread { .. } => 12,
             Self::Invalid(_)
             | Self::Gated(_)
             | Self::NoNodes
             | Self::NoSuchNode(_)
-            | Self::Refused(_) => 11,
+            | Self::Refused(_) => 13,
         };
         (rank, 0)
     }
@@ -112,12 +158,32 @@ impl Reason {
                 Shortage::CardSize { .. } | Shortage::NotAllocatable { .. } => self.to_string(),
                 _ => format!("{} {}", self.name(), resource.as_deref().unwrap_or_default()),
             },
+            Self::Port { port: what, .. }
+            | Self::Spread { topology: what, .. }
+            | Self::PodAntiAffinity { topology: what, theirs: false, .. } => {
+                format!("{} {what}", self.name())
+            }
+            Self::PodAntiAffinity { topology, theirs: true, .. } => {
+                format!("{} of others {topology}", self.name())
+            }
             _ => self.to_string(),
         }
     }
 
     /// Joins a reason of the same kind, keeping the best number of both.
     pub(crate) fn absorb(&mut self, other: &Self) {
+        match (&mut *self, other) {
+            (Self::Port { by, .. }, Self::Port { by: another, .. }) if by != another => *by = None,
+            (Self::PodAntiAffinity { at, .. }, Self::PodAntiAffinity { at: another, .. })
+                if at != another =>
+            {
+                *at = None;
+            }
+            (Self::Spread { skew, .. }, Self::Spread { skew: other, .. }) => {
+                *skew = (*skew).min(*other);
+            }
+            _ => {}
+        }
         let (Self::Lacks { shortage: a, portion, .. }, Self::Lacks { shortage: b, .. }) =
             (&mut *self, other)
         else {
@@ -202,10 +268,44 @@ impl fmt::Display for Reason {
             Self::Selector { key, value } => write!(f, "no label {key}={value}"),
             Self::Affinity => f.write_str("node affinity does not match"),
             Self::Refused(why) => write!(f, "binding failed: {why}"),
+            Self::Port { port, by: Some(pod) } => {
+                write!(f, "host port {port} is taken by {pod}")
+            }
+            Self::Port { port, by: None } => write!(f, "host port {port} is taken"),
+            Self::NoDomain { topology, of } => {
+                write!(f, "no label {topology}, which {of} asks for")
+            }
+            Self::PodAffinity { elsewhere: false } => {
+                f.write_str("no pod matches the required pod affinity")
+            }
+            Self::PodAffinity { elsewhere: true } => {
+                f.write_str("no pod that the required pod affinity asks for is near")
+            }
+            Self::PodAntiAffinity { topology, theirs, at } => {
+                write_anti_affinity(f, topology, *theirs, at.as_ref())
+            }
+            Self::Spread { topology, skew, max } => {
+                write!(f, "topology spread {topology}: skew would be {skew} > {max}")
+            }
             Self::Lacks { shortage, resource, portion } => {
                 write_shortage(f, *shortage, resource.as_deref(), *portion)
             }
         }
+    }
+}
+
+fn write_anti_affinity(
+    f: &mut fmt::Formatter<'_>,
+    topology: &str,
+    theirs: bool,
+    at: Option<&(Arc<str>, Option<PodKey>)>,
+) -> fmt::Result {
+    let of = if theirs { " of others" } else { "" };
+    write!(f, "pod anti-affinity{of}: ")?;
+    match at {
+        Some((domain, Some(pod))) => write!(f, "{pod} on {topology}={domain}"),
+        Some((domain, None)) => write!(f, "a pod on {topology}={domain}"),
+        None => write!(f, "a pod in the same {topology}"),
     }
 }
 

@@ -4,7 +4,7 @@ mod bound;
 mod queue;
 mod relate;
 
-use crate::census::{Identity, Presence};
+use crate::census::{Census, Identity, Presence};
 use crate::config::Config;
 use crate::event::{Event, Problem};
 use crate::pods::{Pod, Pods, State, Stuck};
@@ -110,6 +110,14 @@ impl Scheduler {
 
     pub(crate) fn pod(&self, key: &PodKey) -> Option<&Pod> {
         self.pods.get(self.pods.find(key)?)
+    }
+
+    pub(crate) const fn world(&self) -> &World {
+        &self.world
+    }
+
+    pub(crate) const fn census(&self) -> &Census {
+        &self.world.census
     }
 
     pub(crate) const fn shapes(&self) -> &Shapes {

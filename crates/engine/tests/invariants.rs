@@ -132,20 +132,20 @@ proptest! {
                 let Some(effect) = plan.effects.first() else { break };
                 match effect {
                     PlanEffect::Bind { pod, placement } => {
-                        prop_assert_eq!(before.scan(&specs[pod]), Some(placement.clone()));
+                        prop_assert_eq!(before.scan(&common::pod("x", specs[pod].clone())), Some(placement.clone()));
                     }
                     PlanEffect::Report { .. } => {}
                 }
                 for effect in plan.effects {
                     if let PlanEffect::Report { pod } = effect {
-                        prop_assert!(scheduler.scan(&specs[&pod]).is_none());
+                        prop_assert!(scheduler.scan(&common::pod("x", specs[&pod].clone())).is_none());
                     }
                 }
             }
             // Nothing that fits is left waiting, reported or not.
             for (key, spec) in &specs {
                 if scheduler.shape_of(key).is_some() {
-                    prop_assert!(scheduler.scan(spec).is_none(), "{} fits but waits", key);
+                    prop_assert!(scheduler.scan(&pod("x", spec.clone())).is_none(), "{} fits but waits", key);
                     prop_assert!(!waiting(&scheduler, key.name()).groups.is_empty());
                 }
             }
@@ -172,7 +172,7 @@ proptest! {
             for (holder, _) in &near.holders {
                 with.apply(Event::PodGone(holder.clone())).unwrap();
             }
-            prop_assert!(with.scan(&spec(kind)).is_some(), "{} still waits: {:?}", name, near);
+            prop_assert!(with.scan(&pod("x", spec(kind))).is_some(), "{} still waits: {:?}", name, near);
         }
     }
 
@@ -249,12 +249,12 @@ proptest! {
             let record = PodRecord { bound, ..pod(key.name(), specs[key].clone()) };
             restarted.apply(Event::Pod(Box::new(record))).unwrap();
         }
-        prop_assert_eq!(live.scan(&spec(kind)), restarted.scan(&spec(kind)));
+        prop_assert_eq!(live.scan(&pod("x", spec(kind))), restarted.scan(&pod("x", spec(kind))));
         add(&mut restarted, "zz", spec(kind));
         let placed = restarted.pass(usize::MAX).effects.into_iter().find_map(|e| match e {
             PlanEffect::Bind { placement, .. } => Some(placement),
             PlanEffect::Report { .. } => None,
         });
-        prop_assert_eq!(live.scan(&spec(kind)), placed);
+        prop_assert_eq!(live.scan(&pod("x", spec(kind))), placed);
     }
 }

@@ -168,7 +168,7 @@ fn a_waiting_pod_is_woken_after_more_changes_than_the_journal_keeps() {
     assert_eq!(pass(&mut s).len(), 40);
     assert_eq!(place(&mut s, "q", fraction("0.5")), "q waits");
     gone(&mut s, "f7");
-    let at = s.scan(&fraction("0.5")).unwrap();
+    let at = s.scan(&pod("x", fraction("0.5"))).unwrap();
     let bound = Some(Bound::new("n19", BoundCards::Nothing));
     for _ in 0..40_000 {
         let record = PodRecord { bound: bound.clone(), ..pod("c", cpu(1)) };
@@ -184,7 +184,9 @@ fn shapes_that_were_forgotten_are_found_again() {
     for round in 0..3 {
         for i in 0..9_000 {
             let spec = memory(1 + i);
-            let expected = s.scan(&spec).map(|p| format!("p {} {}", p.node, p.cards[0].index));
+            let expected = s
+                .scan(&pod("x", spec.clone()))
+                .map(|p| format!("p {} {}", p.node, p.cards[0].index));
             assert_eq!(place(&mut s, "p", spec), expected.unwrap(), "{round} {i}");
             gone(&mut s, "p");
         }

@@ -5,6 +5,7 @@ use super::crowds::{CrowdId, CrowdKey};
 use super::{Census, Counts, Kin, NamespaceId, Sense};
 use crate::labels::Selector;
 use crate::relations::{PodSelector, PodTerm, Relations, Spread};
+use divvy_ledger::PodId;
 use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -158,6 +159,27 @@ impl Census {
     /// How many pods of a crowd there are, by node.
     pub(super) fn counts(&self, crowd: CrowdId) -> Option<&Counts> {
         Some(&self.crowds.get(crowd.0)?.counts)
+    }
+
+    /// The pods that a bond is about.
+    pub(super) fn selector(&self, bond: &Bond) -> Option<&PodSelector> {
+        self.crowds.get(bond.crowd.0)?.key.all.first()
+    }
+
+    /// Whether a selector of a pod that asks means a pod with a place.
+    pub(crate) fn is_meant_by(&self, pods: &PodSelector, pod: PodId) -> bool {
+        let kin = self.identity(pod).and_then(|who| self.kin_of(who.kin));
+        kin.is_some_and(|kin| {
+            let namespace = &self.namespaces[kin.namespace.0 as usize];
+            pods.matches(&namespace.name, namespace.labels.as_ref(), &kin.labels, Sense::Bars)
+        })
+    }
+
+    /// Whether a pod has this required anti-affinity term.
+    pub(crate) fn has_term(&self, pod: PodId, topology: &str, pods: &PodSelector) -> bool {
+        let tie = self.identity(pod).and_then(|who| self.tie_of(who.tie?));
+        let mut terms = tie.into_iter().flat_map(|tie| &tie.relations.anti_affinity);
+        terms.any(|term| *term.topology == *topology && term.pods == *pods)
     }
 
     /// The terms of held pods that are about pods of this kin.

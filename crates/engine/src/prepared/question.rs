@@ -2,7 +2,7 @@
 
 use crate::census::{Counts, Ports};
 use crate::labels::Labels;
-use crate::relations::Relations;
+use crate::relations::{PodSelector, Relations};
 use crate::rules::Rules;
 use std::borrow::Cow;
 
@@ -27,6 +27,7 @@ pub(crate) struct Question<'a> {
 /// A term of held pods that is about the pod.
 pub(crate) struct About<'a> {
     pub(crate) topology: &'a str,
+    pub(crate) pods: &'a PodSelector,
     /// How much the pod is wanted near; `None` if it is not allowed there.
     pub(crate) weight: Option<i32>,
     pub(crate) owners: Cow<'a, Counts>,

@@ -33,6 +33,20 @@ pub(super) fn next_step(
         Reason::Affinity => {
             "compare spec.affinity.nodeAffinity with kubectl get nodes --show-labels".to_owned()
         }
+        Reason::Port { .. } => "use another hostPort, or add a node where it is free".to_owned(),
+        Reason::NoDomain { topology, .. } => {
+            format!("kubectl label node {node} {topology}=<value>, or correct topologyKey")
+        }
+        Reason::PodAffinity { .. } => {
+            "compare spec.affinity.podAffinity with kubectl get pods -A --show-labels -o wide"
+                .to_owned()
+        }
+        Reason::PodAntiAffinity { topology, .. } => {
+            format!("wait for such a pod to end, or add a node with another {topology}")
+        }
+        Reason::Spread { topology, .. } => {
+            format!("make room in the {topology} with the fewest such pods, or raise maxSkew")
+        }
         Reason::Refused(_) => "it is tried again by itself; the API server said no".to_owned(),
         Reason::Lacks { shortage, portion, .. } => {
             let wait = "wait for a pod to end, or add a node".to_owned();
