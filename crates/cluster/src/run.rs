@@ -11,13 +11,15 @@ use crate::api::Api;
 use crate::client::{self, ClientError};
 use crate::fence::Fence;
 use crate::lease::{self, Leadership, LeaseError, LeaseSettings, Lost};
-use crate::metrics::Metrics;
+use crate::metrics::{LedgerTotals, Metrics};
 use crate::objects::{NamespaceItem, NodeItem, PodItem};
 use crate::settings::{Lease, Settings};
 use crate::stand_in::serve::{self, Health};
 use crate::state::{Action, Outcome, Rules, State};
 use crate::watch::{Change, Item, Pace, Source, watch};
 use crate::writer::{Writer, is_binding};
+use divvy_ledger::Position;
+use k8s_openapi::jiff::Timestamp;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
@@ -135,6 +137,8 @@ struct Loop {
     side_done: mpsc::UnboundedReceiver<()>,
     tell_side: mpsc::UnboundedSender<()>,
     side_writes: usize,
+    /// Up to where the ledger's gauges have followed.
+    measured: Position,
 }
 
 impl Loop {
@@ -158,7 +162,7 @@ impl Loop {
         let (tell_side, side_done) = mpsc::unbounded_channel();
         Self {
             state: State::new(settings.config, rules, &WATCHES),
-            writer: Writer::new(api.clone(), identity),
+            writer: Writer::new(api.clone(), identity, metrics.clone()),
             api,
             pace,
             metrics,
@@ -173,6 +177,7 @@ impl Loop {
             side_done,
             tell_side,
             side_writes: 0,
+            measured: Position::default(),
         }
     }
 
@@ -210,7 +215,11 @@ impl Loop {
             }
             self.drain();
             self.state.tick(Instant::now());
+            let start = Instant::now();
             self.state.pass();
+            if !self.state.actions.is_empty() {
+                self.metrics.pass(start.elapsed());
+            }
             self.act();
         }
     }
@@ -248,6 +257,26 @@ impl Loop {
         self.state.refresh(Instant::now());
         self.health.beat();
         self.health.set_missing(self.state.missing());
+        self.measure();
+    }
+
+    /// Brings the gauges up to date, if something has changed.
+    fn measure(&mut self) {
+        let now = Timestamp::now().as_second();
+        for created in self.state.bound_after.drain(..) {
+            let seconds = now.saturating_sub(created);
+            self.metrics.bound(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)));
+        }
+        for watch in WATCHES {
+            self.metrics.set_synced(watch, self.state.missing().all(|missing| missing != watch));
+        }
+        self.metrics.set_pending(self.state.reasons());
+        self.metrics.set_queued_writes(self.state.writing() + self.side.len() + self.side_writes);
+        let position = self.state.scheduler.ledger().journal().end();
+        if position != self.measured {
+            self.measured = position;
+            self.metrics.set_ledger(&LedgerTotals::of(&self.state.scheduler));
+        }
     }
 
     /// Starts the writes that were decided.

@@ -36,7 +36,7 @@ pub(crate) enum Action {
     /// Bind a pod; [`Outcome::Bound`] or [`Outcome::BindFailed`] follows.
     Bind(Box<Binding>),
     /// Say on a pod why it waits: condition and event. [`Outcome::Told`] follows.
-    Tell { pod: Target, text: Arc<str>, quiet: bool },
+    Tell { pod: Target, text: Arc<str> },
     /// Write on a pod that its binding failed, which makes any binding that is still under way
     /// void, and look at it. [`Outcome::Looked`] follows.
     Settle { pod: Target, text: Arc<str>, tries: u32 },
@@ -71,8 +71,11 @@ pub(crate) struct Binding {
 struct Waiting {
     uid: Box<str>,
     version: Box<str>,
+    created: i64,
     /// What was last said on it, by us or by who led before.
     told: Option<Arc<str>>,
+    /// The name of the reason.
+    reason: Option<&'static str>,
 }
 
 /// How the state is to behave.
@@ -108,6 +111,8 @@ pub(crate) struct State {
     writing: usize,
     told: told::Told,
     pub(crate) actions: Vec<Action>,
+    /// When pods that have been bound since somebody looked were created, in seconds since 1970.
+    pub(crate) bound_after: Vec<i64>,
 }
 
 impl State {
@@ -129,6 +134,7 @@ impl State {
             writing: 0,
             told: told::Told::default(),
             actions: Vec::new(),
+            bound_after: Vec::new(),
         }
     }
 
@@ -191,7 +197,10 @@ impl State {
         }
         if pod.is_ending() || !self.is_ours(&pod.spec.scheduler_name) {
             self.stop_waiting(&key);
-            return self.apply(Event::PodGone(key));
+            return self.apply(match nominated_record(pod) {
+                Some(record) => Event::Pod(Box::new(record)),
+                None => Event::PodGone(key),
+            });
         }
         let mut record = record(pod);
         if let Some(failures) = self.failures.get(&key).filter(|f| *f.uid == *pod.metadata.uid) {
@@ -200,10 +209,11 @@ impl State {
         } else {
             self.failures.remove(&key);
         }
-        let told = self.waiting.remove(&key).filter(|w| *w.uid == *pod.metadata.uid);
-        let told = told.and_then(|w| w.told).or_else(|| pod.told().map(Arc::from));
+        let known = self.waiting.remove(&key).filter(|w| *w.uid == *pod.metadata.uid);
+        let (told, reason) = known.map_or((None, None), |w| (w.told, w.reason));
+        let told = told.or_else(|| pod.told().map(Arc::from));
         let (uid, version) = (pod.metadata.uid.clone(), pod.metadata.resource_version.clone());
-        self.waiting.insert(key, Waiting { uid, version, told });
+        self.waiting.insert(key, Waiting { uid, version, created: record.created, told, reason });
         self.apply(Event::Pod(Box::new(record)));
     }
 
@@ -310,6 +320,15 @@ impl State {
         }
     }
 
+    /// How many pods wait for which reason.
+    pub(crate) fn reasons(&self) -> FxHashMap<&'static str, usize> {
+        let mut reasons = FxHashMap::default();
+        for reason in self.waiting.values().filter_map(|w| w.reason) {
+            *reasons.entry(reason).or_default() += 1;
+        }
+        reasons
+    }
+
     fn bind(&mut self, key: PodKey, placement: Placement) {
         let Some(waiting) = self.waiting.get(&key) else {
             // Not ours any more: what was assumed is undone.
@@ -328,11 +347,29 @@ impl State {
     }
 }
 
+/// A pod of another scheduler, which makes room for it on a node: that room is not ours to give.
+fn nominated_record(pod: &PodItem) -> Option<PodRecord> {
+    let node = &*pod.status.nominated_node_name;
+    if node.is_empty() || pod.is_ending() {
+        return None;
+    }
+    let mut record = record(pod);
+    let cards = match record.spec.request {
+        Request::Whole(_) => BoundCards::Choose,
+        Request::None | Request::Share { .. } => BoundCards::Nothing,
+    };
+    record.invalid = None;
+    record.bound = Some(Bound { nominated: true, ..Bound::new(node, cards) });
+    Some(record)
+}
+
 /// The record of a pod that is not bound.
 fn record(pod: &PodItem) -> PodRecord {
     let mut record =
         divvy_words::pod(&pod.metadata, &pod.spec, Some(&pod.status), None, &Priorities::default());
     record.uid = pod.metadata.uid.clone();
+    let nominated = Some(&pod.status.nominated_node_name).filter(|node| !node.is_empty());
+    record.nominated = nominated.cloned();
     if let Some(why) = &pod.unreadable {
         record.invalid = Some(why.clone());
     }

@@ -1,6 +1,7 @@
 //! Bindings, conditions and events, as the API wants them.
 
 use crate::api::{Api, Failure};
+use crate::metrics::{self, Attempt, Metrics};
 use crate::objects::PodItem;
 use crate::state::{Action, Binding, Outcome, Target};
 use crate::watch::Item;
@@ -9,7 +10,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Does what the state decided, one action a call.
 #[derive(Clone)]
@@ -18,6 +19,7 @@ pub(crate) struct Writer {
     /// Who says it, in events.
     identity: Arc<str>,
     events: Arc<AtomicU64>,
+    metrics: Metrics,
 }
 
 /// As whom divvy reports events.
@@ -26,22 +28,24 @@ const CONTROLLER: &str = "divvy-scheduler";
 const TRIES: u32 = 5;
 
 impl Writer {
-    pub(crate) fn new(api: Api, identity: &str) -> Self {
+    pub(crate) fn new(api: Api, identity: &str, metrics: Metrics) -> Self {
+        // Names of events differ from those of whoever ran before.
         let since = Timestamp::now().as_microsecond().unsigned_abs();
-        Self { api, identity: identity.into(), events: Arc::new(AtomicU64::new(since)) }
+        Self { api, identity: identity.into(), events: Arc::new(AtomicU64::new(since)), metrics }
     }
 
     /// Does it, and says what became of it where somebody has to know.
     pub(crate) async fn perform(&self, action: Action) -> Option<Outcome> {
         Some(match action {
             Action::Bind(binding) => self.bind(&binding).await,
-            Action::Tell { pod, text, quiet } => {
-                let result = self.tell(&pod, &text, "Unschedulable", quiet).await;
+            Action::Tell { pod, text } => {
+                self.metrics.attempt(Attempt::Unschedulable);
+                let result = self.tell(&pod, &text, "Unschedulable").await;
                 let result = result.map(|pod| pod.metadata.resource_version);
                 Outcome::Told { pod, result }
             }
             Action::Settle { pod, text, tries } => {
-                let result = match self.tell(&pod, &text, "SchedulerError", false).await {
+                let result = match self.tell(&pod, &text, "SchedulerError").await {
                     Ok(item) => Ok(Some(item)),
                     // Gone, or another pod of the same name.
                     Err(Failure::NotFound(_)) => Ok(None),
@@ -67,7 +71,11 @@ impl Writer {
         let Binding { pod, placement, .. } = binding;
         let path = format!("{}/binding", path(pod));
         let body = binding_body(binding).to_string().into_bytes();
+        let start = Instant::now();
         let result = self.patiently(|| self.api.post(&path, body.clone())).await;
+        self.metrics.binding(kind(&result), start.elapsed());
+        let attempt = if result.is_ok() { Attempt::Scheduled } else { Attempt::Error };
+        self.metrics.attempt(attempt);
         let (pod, node) = (pod.clone(), placement.node.clone());
         match result {
             Ok(_) => Outcome::Bound { pod, node },
@@ -102,18 +110,7 @@ impl Writer {
     }
 
     /// Writes the condition that says why a pod waits, and an event; returns the pod.
-    async fn tell(
-        &self,
-        pod: &Target,
-        text: &str,
-        reason: &str,
-        quiet: bool,
-    ) -> Result<Box<PodItem>, Failure> {
-        if quiet {
-            // The API server itself says that a pod is gated.
-            let found = self.look(pod).await?;
-            return found.ok_or_else(|| Failure::NotFound("the pod is gone".to_owned()));
-        }
+    async fn tell(&self, pod: &Target, text: &str, reason: &str) -> Result<Box<PodItem>, Failure> {
         let path = format!("{}/status", path(pod));
         let body = condition_body(pod, text, reason).to_string().into_bytes();
         let bytes = self.patiently(|| self.api.patch(&path, body.clone())).await?;
@@ -146,9 +143,22 @@ impl Writer {
             "type": kind,
         });
         let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
-        if let Err(failure) = self.api.post(&path, body.to_string().into_bytes()).await {
-            tracing::debug!(pod = %pod.key, why = %failure, "failed to record an event");
+        match self.api.post(&path, body.to_string().into_bytes()).await {
+            Ok(_) => self.metrics.event_written(),
+            Err(failure) => {
+                tracing::debug!(pod = %pod.key, why = %failure, "failed to record an event");
+            }
         }
+    }
+}
+
+fn kind<T>(result: &Result<T, Failure>) -> metrics::Binding {
+    match result {
+        Ok(_) => metrics::Binding::Bound,
+        Err(Failure::NotFound(_)) => metrics::Binding::Gone,
+        Err(Failure::Conflict(_)) => metrics::Binding::Conflict,
+        Err(Failure::Refused { .. }) => metrics::Binding::Refused,
+        Err(_) => metrics::Binding::Unknown,
     }
 }
 

@@ -34,6 +34,7 @@ impl State {
             Outcome::Bound { pod, node } => {
                 self.writing -= 1;
                 if self.is_current(&pod) {
+                    self.bound_after.extend(self.waiting.get(&pod.key).map(|w| w.created));
                     self.stop_waiting(&pod.key);
                 }
                 self.actions.push(Action::Announce { pod, node });

@@ -63,7 +63,7 @@ fn acts(state: &mut State) -> Vec<String> {
             let cards = if b.records_cards { cards::print(&b.placement.cards) } else { "-".into() };
             format!("bind {} v{} to {} {cards}", b.pod.key, b.version, b.placement.node)
         }
-        Action::Tell { pod, text, .. } => format!("tell {}: {text}", pod.key),
+        Action::Tell { pod, text } => format!("tell {}: {text}", pod.key),
         Action::Settle { pod, text, .. } => format!("settle {}: {text}", pod.key),
         Action::Look { pod } => format!("look {}", pod.key),
         Action::Announce { pod, node } => format!("announce {} on {node}", pod.key),

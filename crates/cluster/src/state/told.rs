@@ -11,10 +11,17 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Default)]
 pub(super) struct Told {
     /// Reasons that hold as long as the ledger does not change.
-    sentences: FxHashMap<ShapeId, Arc<str>>,
+    sentences: FxHashMap<ShapeId, Why>,
     at: Position,
     refreshed: Option<Instant>,
     refreshed_at: Position,
+}
+
+/// Why a pod waits: in one line, and by name.
+#[derive(Clone, Debug)]
+struct Why {
+    text: Arc<str>,
+    reason: &'static str,
 }
 
 /// How long a reason may be out of date, and how many are rewritten at a time.
@@ -24,18 +31,21 @@ const REWRITES: usize = 500;
 impl State {
     /// Says why a pod waits, if that is not what was last said.
     pub(super) fn report(&mut self, key: &PodKey) {
-        let Some((text, quiet)) = self.sentence(key) else { return };
+        let Some(Why { text, reason }) = self.why(key) else { return };
         let Some(waiting) = self.waiting.get_mut(key) else { return };
+        waiting.reason = Some(reason);
         if waiting.told.as_ref() == Some(&text) {
             return;
         }
         waiting.told = Some(text.clone());
-        let pod = Target { key: key.clone(), uid: waiting.uid.clone() };
-        self.actions.push(Action::Tell { pod, text, quiet });
+        // The API server itself says that a pod is gated.
+        if reason != "SchedulingGated" {
+            let pod = Target { key: key.clone(), uid: waiting.uid.clone() };
+            self.actions.push(Action::Tell { pod, text });
+        }
     }
 
-    /// Why a pod waits, in one line, and whether the API server says it already.
-    fn sentence(&mut self, key: &PodKey) -> Option<(Arc<str>, bool)> {
+    fn why(&mut self, key: &PodKey) -> Option<Why> {
         let now = self.scheduler.ledger().journal().end();
         if now != self.told.at {
             self.told.at = now;
@@ -43,15 +53,15 @@ impl State {
         }
         let shape = self.scheduler.shape_of(key);
         if let Some(known) = shape.and_then(|shape| self.told.sentences.get(&shape)) {
-            return Some((known.clone(), false));
+            return Some(known.clone());
         }
         let Standing::Waiting(diagnosis) = self.scheduler.standing(key)? else { return None };
-        let gated = diagnosis.groups.iter().any(|g| g.reason.name() == "SchedulingGated");
-        let text: Arc<str> = diagnosis.sentence(self.scheduler.node_count()).into();
+        let reason = diagnosis.groups.first().map_or("Unknown", |g| g.reason.name());
+        let why = Why { text: diagnosis.sentence(self.scheduler.node_count()).into(), reason };
         if let Some(shape) = shape {
-            self.told.sentences.insert(shape, text.clone());
+            self.told.sentences.insert(shape, why.clone());
         }
-        Some((text, gated))
+        Some(why)
     }
 
     /// Brings what is said on waiting pods up to date, now and then.
