@@ -6,6 +6,7 @@ mod explain;
 mod input;
 mod live;
 mod output;
+mod plugin;
 mod progress;
 mod reference;
 mod scheduler;
@@ -13,8 +14,11 @@ mod simulate;
 mod snapshot;
 mod top;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 use cli::{Cli, Command};
+use plugin::Called;
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// All was placed, or the question was answered.
@@ -25,7 +29,19 @@ const BAD_INPUT: u8 = 1;
 const PENDING: u8 = 2;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let called = words.first().and_then(|word| Path::new(word).file_name());
+    let mut command = Cli::command();
+    match Called::by(&called.unwrap_or_default().to_string_lossy()) {
+        Called::Divvy => {}
+        Called::Plugin => command = plugin::renamed(command),
+        Called::Completion => {
+            let words = words.iter().skip(1).map(|word| word.to_string_lossy().into_owned());
+            return exit(plugin::complete(command, &words.collect::<Vec<_>>()));
+        }
+    }
+    let matches = command.try_get_matches_from_mut(words);
+    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => {
             // clap would exit with 2 here, which means "pending" to our scripts.
@@ -33,7 +49,7 @@ fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { BAD_INPUT } else { DONE });
         }
     };
-    let result = match cli.command {
+    exit(match cli.command {
         Command::Simulate(args) => simulate::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Top(args) => top::run(&args),
@@ -41,7 +57,10 @@ fn main() -> ExitCode {
         Command::Scheduler(args) => scheduler::run(&args),
         Command::Completion(args) => completion::run(&args),
         Command::Reference => reference::run(),
-    };
+    })
+}
+
+fn exit(result: anyhow::Result<u8>) -> ExitCode {
     match result {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
