@@ -1,0 +1,303 @@
+//! The commands of a person on a real API server: what they read, say and leave alone.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use divvy_testbed::manifests::{GpuNode, cpu_node, pod, with_fraction, with_gpus, with_memory};
+use divvy_testbed::{ControlPlane, Programs};
+use serde_json::{Value, json};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, OnceLock};
+
+/// One cluster for all tests, which take turns. `None` if there is none on this machine.
+fn cluster() -> Option<MutexGuard<'static, Cluster>> {
+    static CLUSTER: OnceLock<Option<Mutex<Cluster>>> = OnceLock::new();
+    let made = CLUSTER.get_or_init(|| {
+        // Nothing drops what is in a static, so the files of the last run go now.
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("live");
+        let _ = std::fs::remove_dir_all(&folder);
+        let programs = Programs::build(&mut |_| {});
+        match programs.and_then(|programs| ControlPlane::start(&programs, &folder)) {
+            Ok(plane) => Some(Mutex::new(Cluster::fill(plane))),
+            Err(why) => {
+                // Not by println, which the test runner hides.
+                let _ = writeln!(std::io::stdout(), "skipped: {why}");
+                None
+            }
+        }
+    });
+    Some(made.as_ref()?.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+}
+
+struct Cluster(ControlPlane);
+
+impl Cluster {
+    /// Two nodes with cards and one without; a share with a record, a whole card, and pods that
+    /// wait for several schedulers.
+    fn fill(plane: ControlPlane) -> Self {
+        let cluster = Self(plane);
+        let mut held = bound(with_fraction(ours("held"), "0.25", 1), "a100-1");
+        held["metadata"]["annotations"]["divvy.dev/cards"] = "3:21474836480".into();
+        held["spec"]["containers"][0]["env"] = json!([{"name": "TOKEN", "value": "hunter2"}]);
+        held["spec"]["containers"][0]["command"] = json!(["serve", "--password=hunter2"]);
+        let class = json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+            "metadata": {"name": "high"}, "value": 1000});
+        let namespaces = ["ml", "kai-scheduler"].map(
+            |name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
+        );
+        let mut kai = bound(pod("kai-scheduler", "kai-scheduler-default-1", "x"), "cpu-1");
+        kai["metadata"]["labels"] = json!({"app": "kai-scheduler-default"});
+        let objects = [
+            GpuNode { cards: 4, ..GpuNode::A100 }.node("a100-1"),
+            GpuNode::T4.node("t4-1"),
+            cpu_node("cpu-1"),
+            class,
+            held,
+            bound(with_gpus(pod("ml", "train", "default-scheduler"), 3), "a100-1"),
+            with_memory(ours("too-large"), 98_304),
+            with_fraction(ours("fits"), "0.5", 1),
+            with_fraction(pod("ml", "theirs", "default-scheduler"), "0.5", 1),
+            with_fraction(pod("ml", "kais", "kai-scheduler"), "0.5", 1),
+            kai,
+        ];
+        for object in namespaces.iter().chain(&objects) {
+            cluster.create(object);
+        }
+        cluster
+    }
+
+    fn create(&self, object: &Value) {
+        let mut child = self
+            .0
+            .kubectl()
+            .args(["create", "-f", "-"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(object.to_string().as_bytes()).unwrap();
+        assert!(child.wait().unwrap().success(), "{object}");
+    }
+
+    fn kubectl(&self, args: &[&str]) -> String {
+        let output = self.0.kubectl().args(args).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {}", stderr(&output));
+        stdout(&output)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.folder().join(name)
+    }
+
+    fn divvy(&self, args: &[&str]) -> Output {
+        divvy(&self.0.kubeconfig(), args)
+    }
+
+    /// A kubeconfig for a service account that may list these resources and nothing else.
+    fn kubeconfig_of(&self, user: &str, resources: &str) -> PathBuf {
+        self.kubectl(&["create", "serviceaccount", user]);
+        let account = format!("--serviceaccount=default:{user}");
+        if !resources.is_empty() {
+            let resources = format!("--resource={resources}");
+            self.kubectl(&["create", "clusterrole", user, "--verb=list", &resources]);
+            let role = format!("--clusterrole={user}");
+            self.kubectl(&["create", "clusterrolebinding", user, &role, &account]);
+        }
+        let token = self.kubectl(&["create", "token", user]);
+        let text = std::fs::read_to_string(self.0.kubeconfig()).unwrap();
+        let path = self.file(&format!("kubeconfig-{user}"));
+        std::fs::write(&path, text.replace(self.0.token(), token.trim())).unwrap();
+        path
+    }
+}
+
+fn ours(name: &str) -> Value {
+    pod("ml", name, "divvy-scheduler")
+}
+
+fn bound(mut pod: Value, node: &str) -> Value {
+    pod["spec"]["nodeName"] = node.into();
+    pod
+}
+
+fn command(kubeconfig: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_divvy"));
+    command.env("KUBECONFIG", kubeconfig).env_remove("HTTPS_PROXY").env_remove("https_proxy");
+    command
+}
+
+fn divvy(kubeconfig: &Path, args: &[&str]) -> Output {
+    command(kubeconfig).args(args).output().unwrap()
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[test]
+fn a_saved_cluster_is_rehearsed_as_the_live_one_is() {
+    let Some(cluster) = cluster() else { return };
+    let manifest = cluster.file("new.json");
+    let new = with_fraction(pod("ml", "new", "divvy-scheduler"), "0.25", 1);
+    std::fs::write(&manifest, new.to_string()).unwrap();
+    let manifest = manifest.to_str().unwrap();
+    let live = cluster.divvy(&["simulate", "--from-cluster", "-f", manifest, "-o", "json"]);
+    assert_eq!(code(&live), 2, "{}", stderr(&live));
+    let outcome: Value = serde_json::from_slice(&live.stdout).unwrap();
+    let names: Vec<&str> =
+        outcome["pods"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["fits", "too-large", "new"], "pods of other schedulers do not wait here");
+    for name in ["now.yaml", "now.json"] {
+        let file = cluster.file(name);
+        let file = file.to_str().unwrap();
+        let saved = cluster.divvy(&["snapshot", "-o", file]);
+        assert_eq!(code(&saved), 0, "{}", stderr(&saved));
+        assert!(stderr(&saved).contains("7 Pod, 3 Node"), "{}", stderr(&saved));
+        let text = std::fs::read_to_string(file).unwrap();
+        assert!(!text.contains("hunter2") && !text.contains("managedFields"), "{text}");
+        let rehearsed =
+            cluster.divvy(&["simulate", "--cluster", file, "-f", manifest, "-o", "json"]);
+        assert_eq!(stdout(&rehearsed), stdout(&live), "{name}: {}", stderr(&rehearsed));
+        let top = |more: &[&str]| stdout(&cluster.divvy(&[&["top", "cards"], more].concat()));
+        assert_eq!(top(&["--cluster", file]), top(&[]));
+    }
+    let printed = cluster.divvy(&["snapshot"]);
+    let saved = std::fs::read_to_string(cluster.file("now.yaml")).unwrap();
+    assert_eq!(stdout(&printed), saved, "{}", stderr(&printed));
+}
+
+#[test]
+fn a_live_pod_is_explained_with_the_sentence_of_its_event() {
+    let Some(cluster) = cluster() else { return };
+    let output = cluster.divvy(&["explain", "pod", "ml/too-large"]);
+    assert_eq!(code(&output), 2, "{}", stderr(&output));
+    let text = stdout(&output);
+    assert_eq!(
+        text.lines().next().unwrap(),
+        "ml/too-large is pending: 0/3 nodes are available: 1 largest card 80.0 GiB < 96.0 GiB \
+         asked, 1 largest card 15.0 GiB < 96.0 GiB asked, 1 no GPU.",
+    );
+    let json = cluster.divvy(&["explain", "pod", "too-large", "-n", "ml", "-o", "json"]);
+    let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert!(text.contains(json["message"].as_str().unwrap()));
+    let placed = cluster.divvy(&["explain", "pod", "ml/held"]);
+    assert!(stdout(&placed).starts_with("ml/held runs on a100-1 card 3"), "{}", stdout(&placed));
+}
+
+#[test]
+fn pods_of_other_schedulers_are_said_to_be_theirs() {
+    let Some(cluster) = cluster() else { return };
+    for (pod, answer) in [
+        ("ml/theirs", "ml/theirs is scheduled by default-scheduler, not by divvy"),
+        ("ml/kais", "ml/kais is scheduled by kai-scheduler, not by divvy"),
+        ("ml/train", "ml/train runs on a100-1 cards 0-2 (3 GPUs), placed by default-scheduler"),
+    ] {
+        let output = cluster.divvy(&["explain", "pod", pod]);
+        let text = stdout(&output);
+        assert_eq!(text.lines().next().unwrap_or_default(), answer, "{}", stderr(&output));
+    }
+    let theirs = cluster.divvy(&[
+        "explain",
+        "pod",
+        "ml/theirs",
+        "--scheduler-names",
+        "default-scheduler",
+        "-o",
+        "json",
+    ]);
+    let json: Value = serde_json::from_slice(&theirs.stdout).unwrap();
+    assert_eq!(json["state"], "placed");
+    let top = cluster.divvy(&["top", "pods", "-n", "ml"]);
+    assert!(stderr(&top).contains("KAI's scheduler runs in this cluster"), "{}", stderr(&top));
+    assert!(stdout(&top).contains("held") && !stdout(&top).contains("too-large"));
+    assert!(!stdout(&cluster.divvy(&["top", "pods", "-n", "default"])).contains("held"));
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_named_with_what_to_do() {
+    let Some(cluster) = cluster() else { return };
+    let [port] = divvy_testbed::free_ports().unwrap();
+    let url = format!("https://127.0.0.1:{port}");
+    let dead = cluster.0.kubeconfig_through("kubeconfig-dead", &url).unwrap();
+    let output = divvy(&dead, &["top", "nodes"]);
+    assert_eq!(code(&output), 1);
+    let said = stderr(&output);
+    for part in [&*url, "Connection refused", "--context", "--kubeconfig"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    // Without --from-cluster nothing is contacted.
+    let manifest = cluster.file("one.json");
+    std::fs::write(&manifest, with_fraction(ours("one"), "0.5", 1).to_string()).unwrap();
+    let output = divvy(&dead, &["simulate", "-f", manifest.to_str().unwrap()]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let output = divvy(&dead, &["explain", "pod", "ml/one", "-f", manifest.to_str().unwrap()]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+}
+
+#[test]
+fn a_kubeconfig_that_is_not_there_is_told_with_the_ways_out() {
+    let nowhere = Path::new("/nonexistent/kubeconfig");
+    for args in [&["top"][..], &["explain", "pod", "x"], &["simulate", "--from-cluster"]] {
+        let output = divvy(nowhere, args);
+        assert_eq!(code(&output), 1, "{args:?}");
+        let said = stderr(&output);
+        assert!(said.contains("/nonexistent/kubeconfig"), "{said}");
+        assert!(said.contains("--cluster FILE") && said.contains("--cluster embedded"), "{said}");
+    }
+    let output = divvy(nowhere, &["simulate", "-f", "x", "--context", "prod"]);
+    assert!(stderr(&output).contains("add --from-cluster"), "{}", stderr(&output));
+    let output = divvy(nowhere, &["top", "--cluster", "embedded"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+}
+
+#[test]
+fn a_user_who_may_not_list_is_told_which_verb_and_resource() {
+    let Some(cluster) = cluster() else { return };
+    let nobody = cluster.kubeconfig_of("nobody", "");
+    let output = divvy(&nobody, &["explain", "pod", "ml/held"]);
+    assert_eq!(code(&output), 1);
+    let said = stderr(&output);
+    assert!(said.contains("not allowed to list pods in all namespaces"), "{said}");
+    assert!(said.contains("the verb `list` on pods"), "{said}");
+    let viewer = cluster.kubeconfig_of("viewer", "pods,nodes,namespaces");
+    assert_eq!(code(&divvy(&viewer, &["top", "cards"])), 0);
+    let output = divvy(&viewer, &["snapshot"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("note: storageclasses are left out: not allowed to list"), "{said}");
+    assert!(!said.contains("namespaces are left out"), "{said}");
+}
+
+#[test]
+fn kubectl_finds_divvy_as_a_plugin_and_completes_it() {
+    let Some(cluster) = cluster() else { return };
+    let bin = cluster.file("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    for name in ["kubectl-divvy", "kubectl_complete-divvy"] {
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_divvy"), bin.join(name)).unwrap();
+    }
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let kubectl = |args: &[&str]| {
+        let program = cluster.0.kubectl().get_program().to_owned();
+        let mut command = Command::new(program);
+        command.args(args).env("PATH", &path).env("KUBECONFIG", cluster.0.kubeconfig());
+        command.output().unwrap()
+    };
+    let top = kubectl(&["divvy", "top", "nodes"]);
+    assert_eq!(stdout(&top), stdout(&cluster.divvy(&["top", "nodes"])), "{}", stderr(&top));
+    let help = stdout(&kubectl(&["divvy", "explain", "pod", "--help"]));
+    assert!(help.contains("Usage: kubectl divvy explain pod"), "{help}");
+    assert!(help.contains("  kubectl divvy explain pod ml/triton-9"), "{help}");
+    let wrong = stderr(&kubectl(&["divvy", "top", "sideways"]));
+    assert!(wrong.contains("sideways"), "{wrong}");
+    let completed = stdout(&kubectl(&["__complete", "divvy", "top", "c"]));
+    assert!(completed.starts_with("cards\tOne row a card\n"), "{completed}");
+}
