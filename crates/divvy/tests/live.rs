@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// One cluster for all tests, which take turns. `None` if there is none on this machine.
 fn cluster() -> Option<MutexGuard<'static, Cluster>> {
@@ -26,7 +26,7 @@ fn cluster() -> Option<MutexGuard<'static, Cluster>> {
             }
         }
     });
-    Some(made.as_ref()?.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    Some(made.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 struct Cluster(ControlPlane);
