@@ -8,6 +8,7 @@ use divvy_testbed::{ControlPlane, Programs};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -206,6 +207,87 @@ async fn many_candidates_lead_one_after_the_other(config: &kube::Config) {
     }
 }
 
+/// The kubeconfig of the child process that is paused.
+const PAUSED: &str = "DIVVY_TEST_PAUSED_LEADER";
+
+/// In the child: leads, and writes as fast as it can until it leads no more.
+async fn write_while_leading(kubeconfig: &Path) {
+    let config = config(Some(kubeconfig), None).await.unwrap();
+    let replica = Replica::new(&config, "paused");
+    let mut leadership = replica.lead().await;
+    let fenced = client(config, &replica.fence).unwrap();
+    let write = async {
+        for number in 0.. {
+            let request = http::Request::post(CONFIG_MAPS)
+                .header("content-type", "application/json")
+                .body(json!({"metadata": {"name": format!("written-{number}")}}).to_string());
+            let request = request.unwrap().map(String::into_bytes);
+            if fenced.request_text(request).await.is_err() {
+                pause().await;
+            }
+        }
+    };
+    tokio::select! {
+        () = write => {}
+        _ = leadership.lost() => {}
+    }
+}
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+async fn written(api: &kube::Client) -> usize {
+    let request = http::Request::get(CONFIG_MAPS).body(Vec::new()).unwrap();
+    let list: Value = api.request(request).await.unwrap();
+    list["items"].as_array().unwrap().len()
+}
+
+/// A process that ends with the test, also if it is stopped at that moment.
+struct Paused(Child);
+
+impl Paused {
+    fn signal(&self, name: &str) {
+        let id = self.0.id().to_string();
+        assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
+    }
+}
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+async fn a_leader_that_was_paused_writes_nothing_when_it_wakes_up(
+    config: &kube::Config,
+    kubeconfig: &Path,
+) {
+    let api = client(config.clone(), &Fence::open()).unwrap();
+    let child = Command::new(std::env::current_exe().unwrap())
+        .env(PAUSED, kubeconfig)
+        .args(["--exact", "leader_election_on_a_real_api_server"])
+        .stdout(Stdio::null())
+        .spawn();
+    let mut first = Paused(child.unwrap());
+    while written(&api).await < 10 {
+        pause().await;
+    }
+    let second = Replica::new(config, "paused");
+    first.signal("-STOP");
+    let _leadership = second.lead().await;
+    // What a new leader builds on.
+    let before = written(&api).await;
+    first.signal("-CONT");
+    let status = loop {
+        match first.0.try_wait().unwrap() {
+            Some(status) => break status,
+            None => pause().await,
+        }
+    };
+    assert!(status.success(), "{status}");
+    assert_eq!(written(&api).await, before, "the old leader wrote after the new one began");
+}
+
 /// A way to the API server that can be cut, and that counts what comes back.
 struct Proxy {
     config: kube::Config,
@@ -288,9 +370,13 @@ async fn pause() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leader_election_on_a_real_api_server() {
+    if let Some(kubeconfig) = std::env::var_os(PAUSED) {
+        return write_while_leading(Path::new(&kubeconfig)).await;
+    }
     let folder = std::env::temp_dir().join(format!("divvy-lease-{}", std::process::id()));
     let Some(plane) = control_plane(&folder) else { return };
-    let config = config(Some(&plane.kubeconfig()), None).await.unwrap();
+    let kubeconfig = plane.kubeconfig();
+    let config = config(Some(&kubeconfig), None).await.unwrap();
     tokio::join!(
         one_leads_and_the_other_takes_over_only_after_expiry(&config),
         a_released_lease_is_taken_at_the_next_look(&config),
@@ -298,6 +384,7 @@ async fn leader_election_on_a_real_api_server() {
         a_lease_that_is_taken_or_deleted_by_hand_is_lost(&config),
         a_candidate_waits_also_when_the_lease_it_saw_is_deleted(&config),
         many_candidates_lead_one_after_the_other(&config),
+        a_leader_that_was_paused_writes_nothing_when_it_wakes_up(&config, &kubeconfig),
     );
     drop(plane);
     std::fs::remove_dir_all(&folder).unwrap();
