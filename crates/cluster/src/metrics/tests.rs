@@ -58,6 +58,24 @@ fn every_name_begins_with_divvy() {
 }
 
 #[test]
+fn every_metric_is_in_the_docs() {
+    let docs = include_str!("../../../../docs/operations.md");
+    for line in Metrics::new().text().lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+        let (name, kind) = line.split_once(' ').unwrap();
+        let suffix = match kind {
+            "counter" => "_total",
+            "info" => "_info",
+            _ => "",
+        };
+        let row = docs.lines().find(|row| {
+            row.starts_with(&format!("| `{name}{suffix}`"))
+                || row.starts_with(&format!("| `{name}{suffix}{{"))
+        });
+        assert!(row.is_some_and(|row| row.contains(&format!("| {kind} |"))), "{name}");
+    }
+}
+
+#[test]
 fn a_reason_that_no_pod_has_any_more_falls_to_zero() {
     let metrics = Metrics::new();
     metrics.set_pending([("NoGpu", 2)]);
