@@ -50,6 +50,7 @@ impl Expansion<'_> {
             Content::Workload(workload) => Some(self.of_workload(object, workload)),
             Content::Node(_)
             | Content::PriorityClass { .. }
+            | Content::Namespace
             | Content::List(_)
             | Content::Other => None,
         }

@@ -65,6 +65,8 @@ struct Loading<'a> {
     known: BTreeSet<PodKey>,
     priorities: Priorities,
     schedulers: Vec<&'a str>,
+    /// Pods that are about to go.
+    terminating: BTreeSet<PodKey>,
     progress: &'a dyn Progress,
 }
 
@@ -114,8 +116,17 @@ impl Rehearsal {
         let mut schedulers: Vec<&str> = setup.schedulers.iter().map(String::as_str).collect();
         schedulers.retain(|name| !rehearsal.kai_runs || *name != keys::KAI_SCHEDULER);
         let known = BTreeSet::new();
-        let mut loading = Loading { rehearsal, known, priorities, schedulers, progress };
+        let terminating = BTreeSet::new();
+        let mut loading =
+            Loading { rehearsal, known, priorities, schedulers, terminating, progress };
         loading.nodes(&cluster.name, &cluster_entries)?;
+        let objects = cluster_entries.iter().chain(&workload).filter_map(|entry| match entry {
+            Entry::Object(object) => Some(object),
+            Entry::Malformed { .. } => None,
+        });
+        for event in divvy_words::namespaces(objects) {
+            loading.apply(event);
+        }
         loading.cluster_pods(&cluster_entries);
         loading.workload(&workload, setup.replicas)?;
         Ok(loading.rehearsal)
@@ -219,6 +230,9 @@ impl Loading<'_> {
                 }
                 continue;
             };
+            if !object.metadata.deletion_timestamp.is_empty() {
+                self.terminating.insert(record.key.clone());
+            }
             if !self.known.insert(record.key.clone()) {
                 let key = &record.key;
                 self.warn(format!("pod {key} is twice in the cluster: the later one counts"));
@@ -254,7 +268,8 @@ impl Loading<'_> {
     }
 
     fn hold(&mut self, mut record: PodRecord, node: String, cards: BoundCards) {
-        record.bound = Some(Bound::new(node, cards));
+        let bound = Bound::new(node, cards);
+        record.bound = Some(Bound { terminating: self.terminating.contains(&record.key), ..bound });
         self.apply(Event::Pod(Box::new(record)));
     }
 
@@ -293,6 +308,7 @@ impl Loading<'_> {
                 Content::Workload(workload) => {
                     (&workload.template.metadata, &workload.template.spec)
                 }
+                Content::Namespace => continue,
                 _ => {
                     *ignored.entry(object.kind.to_string()).or_default() += 1;
                     continue;

@@ -308,7 +308,7 @@ fn mistakes_that_the_api_accepts_in_silence_are_told() {
     let on_owner = "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d, annotations: \
         {gpu-fraction: \"0.5\"}}\nspec: {template: {spec: {containers: [{name: c}]}}}\n";
     let as_label = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {gpu-memory: \
-        \"5\"}}\nspec: {containers: [{name: c, ports: [{hostPort: 80}]}]}\n";
+        \"5\"}}\nspec: {containers: [{name: c}], resourceClaims: [{name: x}]}\n";
     let lower = "---\napiVersion: v1\nkind: pod\nmetadata: {name: q}\n";
     let none = controller("Deployment", "none", "replicas: 0, ");
     let workload = [on_owner, as_label, lower, &none].concat();
@@ -320,7 +320,7 @@ fn mistakes_that_the_api_accepts_in_silence_are_told() {
              Put it under spec.template.metadata.annotations",
             "Pod p: gpu-memory is a label; it has to be an annotation to ask for a GPU",
             "Deployment none makes no pods: it asks for 0",
-            "hostPort of 1 pods is not looked at yet",
+            "resourceClaims of 1 pods is not looked at yet",
             "kind pod is not read: write Pod, with its apiVersion",
         ]
     );

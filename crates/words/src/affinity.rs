@@ -69,7 +69,12 @@ fn term(term: &SelectorTerm, path: Path<'_>, problems: &mut Problems) -> Term {
     Term { labels, fields: fields.collect() }
 }
 
-fn requirement(e: &Expression, path: Path<'_>, problems: &mut Problems) -> Option<Requirement> {
+/// One condition on a label.
+pub(crate) fn requirement(
+    e: &Expression,
+    path: Path<'_>,
+    problems: &mut Problems,
+) -> Option<Requirement> {
     if e.key.is_empty() {
         problems.note(|| format!("{}.key: missing; a label is required", path()));
         return None;

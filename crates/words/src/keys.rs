@@ -65,3 +65,6 @@ pub const SCHEDULER_NAMES: [&str; 2] = ["divvy-scheduler", KAI_SCHEDULER];
 pub const KAI_SCHEDULER: &str = "kai-scheduler";
 /// The scheduler of pods that name none.
 pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
+/// The label that every namespace has: its name.
+pub const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";

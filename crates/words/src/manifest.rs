@@ -3,9 +3,13 @@
 mod lenient;
 mod map;
 mod object;
+mod relations;
 
 pub use map::{ResourceList, ResourceName, Text, Texts};
 pub use object::{Content, Kind, Object};
+pub use relations::{
+    LabelSelector, PodAffinity, PodAffinityTerm, SpreadConstraint, WeightedPodAffinityTerm,
+};
 
 use lenient::{boolean, integer, length, list, optional, or_default, present, text, texts};
 use serde::Deserialize;
@@ -107,9 +111,9 @@ pub struct PodManifest {
     /// Whether it uses the node's network.
     #[serde(deserialize_with = "boolean")]
     pub host_network: bool,
-    /// Whether it has topology spread constraints.
-    #[serde(deserialize_with = "present")]
-    pub topology_spread_constraints: bool,
+    /// Topology spread constraints.
+    #[serde(deserialize_with = "list")]
+    pub topology_spread_constraints: Vec<SpreadConstraint>,
     /// Its volumes, of which only claims matter.
     #[serde(deserialize_with = "list")]
     pub volumes: Vec<Volume>,
@@ -118,13 +122,7 @@ pub struct PodManifest {
 impl PodManifest {
     /// Fields that decide where Kubernetes would put the pod, and that divvy does not look at yet.
     pub fn not_looked_at(&self) -> impl Iterator<Item = &'static str> {
-        let affinity = self.affinity.as_deref();
-        let ports = self.containers.iter().flat_map(|c| &c.ports);
         let found = [
-            ("podAffinity", affinity.is_some_and(|a| a.pod_affinity)),
-            ("podAntiAffinity", affinity.is_some_and(|a| a.pod_anti_affinity)),
-            ("topologySpreadConstraints", self.topology_spread_constraints),
-            ("hostPort", ports.into_iter().any(|port| port.host_port)),
             ("persistentVolumeClaim", self.volumes.iter().any(|v| v.persistent_volume_claim)),
             ("resourceClaims", self.resource_claims > 0),
         ];
@@ -145,9 +143,18 @@ pub struct Volume {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct Port {
-    /// Whether it is a port of the node.
-    #[serde(deserialize_with = "present")]
-    pub host_port: bool,
+    /// The port of the container.
+    #[serde(deserialize_with = "integer")]
+    pub container_port: Option<i32>,
+    /// The port of the node, if it is one.
+    #[serde(deserialize_with = "integer")]
+    pub host_port: Option<i32>,
+    /// The address of the node; empty for every address.
+    #[serde(rename = "hostIP", deserialize_with = "text")]
+    pub host_ip: Box<str>,
+    /// `TCP`, `UDP` or `SCTP`; empty for TCP.
+    #[serde(deserialize_with = "text")]
+    pub protocol: Box<str>,
 }
 
 /// A container or init container.
@@ -194,12 +201,12 @@ pub struct Affinity {
     /// Affinity to nodes.
     #[serde(deserialize_with = "optional")]
     pub node_affinity: Option<NodeAffinity>,
-    /// Whether it has affinity to pods.
-    #[serde(deserialize_with = "present")]
-    pub pod_affinity: bool,
-    /// Whether it has affinity against pods.
-    #[serde(deserialize_with = "present")]
-    pub pod_anti_affinity: bool,
+    /// Affinity to pods.
+    #[serde(deserialize_with = "optional")]
+    pub pod_affinity: Option<PodAffinity>,
+    /// Affinity against pods.
+    #[serde(deserialize_with = "optional")]
+    pub pod_anti_affinity: Option<PodAffinity>,
 }
 
 /// `spec.affinity.nodeAffinity`.

@@ -4,13 +4,13 @@ use crate::keys;
 use crate::manifest::{Metadata, PodManifest, PodStatus};
 use crate::priorities::Priorities;
 use crate::problem::{Problems, check_metadata, short, visible};
-use crate::{affinity, request, resources, strategy, time};
+use crate::{affinity, relations, request, resources, strategy, time};
 use divvy_engine::{PodKey, PodRecord, PodSpec, Strategy};
 use std::sync::Arc;
 
-/// The record of a pod. `status` is that of a pod that exists, `owner` is the metadata of the controller if this is its template. The
-/// caller sets the final key of such a pod, and `bound`, for which `spec.rules.node_name` says the
-/// node. `invalid` names the first problem; the rest is then as good as it can be.
+/// The record of a pod. `status` is that of a pod that exists, `owner` is the metadata of the
+/// controller if this is its template. The caller sets the final key of such a pod, and `bound`,
+/// for which `spec.rules.node_name` says the node. `invalid` names the first problem; the rest is then as good as it can be.
 pub fn pod(
     metadata: &Metadata,
     spec: &PodManifest,
@@ -24,10 +24,13 @@ pub fn pod(
     resources::check(spec, &mut problems);
     let totals = resources::totals(spec, status.filter(|_| !spec.node_name.is_empty()));
     let whole = totals.get(keys::GPU).unwrap_or_default();
+    let key = key(metadata, owner);
+    let relations = relations::relations(metadata, key.namespace(), spec, &mut problems);
     let mut record = PodSpec {
         request: request::request(metadata, spec, whole, &mut problems),
         rules: affinity::rules(spec, &mut problems).into(),
         labels: Arc::new(metadata.labels.iter().collect()),
+        relations: relations.map(Arc::new),
         strategy: own_strategy(metadata, owner, &mut problems),
         gates: spec.scheduling_gates.iter().map(|gate| gate.name.to_string()).collect(),
         ..PodSpec::default()
@@ -35,7 +38,7 @@ pub fn pod(
     totals.enter(&mut record);
     let created = created(metadata, owner, &mut problems);
     PodRecord {
-        key: key(metadata, owner),
+        key,
         uid: Box::default(),
         priority: priorities.of(spec),
         created,

@@ -36,6 +36,8 @@ pub enum Content {
         /// Whether it is that of pods that name no class.
         global_default: bool,
     },
+    /// A namespace, of which only the labels count.
+    Namespace,
     /// Objects.
     List(Vec<Object>),
     /// A kind that divvy does not read.
@@ -54,6 +56,8 @@ pub enum Kind {
     Workload,
     /// PriorityClass.
     PriorityClass,
+    /// Namespace.
+    Namespace,
     /// `List`, or one of the others with `List` behind it.
     List,
 }
@@ -65,6 +69,7 @@ impl Kind {
         let (found, group) = match kind {
             "Pod" => (Self::Pod, ""),
             "Node" => (Self::Node, ""),
+            "Namespace" => (Self::Namespace, ""),
             "ReplicationController" => (Self::Workload, ""),
             "Deployment" | "StatefulSet" | "ReplicaSet" | "DaemonSet" => (Self::Workload, "apps"),
             "Job" => (Self::Workload, "batch"),
@@ -133,6 +138,7 @@ impl Fields {
                 value: self.value.unwrap_or_default(),
                 global_default: self.global_default,
             },
+            Some(Kind::Namespace) => Content::Namespace,
             Some(Kind::List) => Content::List(self.items),
             None => Content::Other,
         }
