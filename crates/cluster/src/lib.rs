@@ -21,10 +21,9 @@ mod run;
 pub mod serve;
 mod settings;
 pub mod snapshot;
-mod stand_in;
 mod state;
 mod watch;
 mod writer;
 
 pub use run::{RunError, run};
-pub use settings::{Lease, Settings};
+pub use settings::{Lease, Overrides, Settings};

@@ -10,14 +10,17 @@
 use crate::api::Api;
 use crate::client::{self, ClientError};
 use crate::fence::Fence;
+use crate::health::Health;
 use crate::lease::{self, Leadership, LeaseError, LeaseSettings, Lost};
 use crate::metrics::{LedgerTotals, Metrics};
 use crate::objects::{NamespaceItem, NodeItem, PodItem};
-use crate::settings::{Lease, Settings};
-use crate::stand_in::serve::{self, Health};
+use crate::reload::reload;
+use crate::serve;
+use crate::settings::{Lease, Overrides, Settings};
 use crate::state::{Action, Outcome, Rules, State};
 use crate::watch::{Change, Item, Pace, Source, watch};
 use crate::writer::{Writer, is_binding};
+use divvy_engine::Config;
 use divvy_ledger::Position;
 use k8s_openapi::jiff::Timestamp;
 use std::collections::VecDeque;
@@ -62,6 +65,8 @@ const BATCHES: usize = 4;
 const SIDE_WRITES: usize = 16;
 /// Events that wait at most; beyond that the oldest are dropped.
 const MAX_EVENTS: usize = 20_000;
+/// A loop that has not turned for so long hangs.
+const HEARTBEAT: Duration = Duration::from_secs(30);
 /// How long a stop waits for writes under way.
 const LAST_WRITES: Duration = Duration::from_secs(5);
 
@@ -69,7 +74,7 @@ const LAST_WRITES: Duration = Duration::from_secs(5);
 pub async fn run(settings: Settings, stop: impl Future<Output = ()>) -> Result<(), RunError> {
     tokio::pin!(stop);
     let metrics = Metrics::new();
-    let health = Health::default();
+    let health = Health::new(WATCHES, HEARTBEAT);
     if let Some(address) = settings.listen {
         let listen = |why| RunError::Listen { address: address.to_string(), why };
         let listener = tokio::net::TcpListener::bind(address).await.map_err(listen)?;
@@ -77,6 +82,7 @@ pub async fn run(settings: Settings, stop: impl Future<Output = ()>) -> Result<(
         tracing::info!(%address, "serving health and metrics");
         tokio::spawn(serve::serve(listener, metrics.clone(), health.clone()));
     }
+    let placing = placing(&settings, &metrics)?;
     let config =
         client::config(settings.kubeconfig.as_deref(), settings.context.as_deref()).await?;
     let (fence, identity, mut leadership) = match &settings.lease {
@@ -88,6 +94,7 @@ pub async fn run(settings: Settings, stop: impl Future<Output = ()>) -> Result<(
             let identity = asked.identity.clone();
             let lease = format!("{}/{}", lease.namespace, lease.name);
             tracing::info!(%lease, %identity, "waiting to lead");
+            health.waits();
             let leadership = tokio::select! {
                 led = lease::lead(unfenced, asked, fence.clone()) => led?,
                 () = &mut stop => return Ok(()),
@@ -97,9 +104,10 @@ pub async fn run(settings: Settings, stop: impl Future<Output = ()>) -> Result<(
         }
     };
     metrics.set_leader(true);
+    health.leads();
     // Only now: what was written by who led before is in the lists.
     let api = Api::new(client::client(config, &fence)?, fence.clone(), metrics.clone());
-    let mut scheduler = Loop::new(&settings, api, &identity, metrics, health);
+    let mut scheduler = Loop::new(&settings, placing, api, &identity, metrics, health);
     let ended = scheduler.run(&mut stop, &mut leadership).await;
     scheduler.finish().await;
     if let Some(leadership) = leadership {
@@ -109,6 +117,17 @@ pub async fn run(settings: Settings, stop: impl Future<Output = ()>) -> Result<(
         }
     }
     ended
+}
+
+/// How to place: as the file says, which is read again when it changes.
+fn placing(
+    settings: &Settings,
+    metrics: &Metrics,
+) -> Result<tokio::sync::watch::Receiver<Config>, RunError> {
+    match settings.config_file.clone() {
+        Some(file) => reload(file, metrics.clone()).map_err(RunError::Config),
+        None => Ok(tokio::sync::watch::channel(Config::default()).1),
+    }
 }
 
 /// The usual times of an election, in proportion to how long the lease holds.
@@ -129,6 +148,8 @@ struct Loop {
     health: Health,
     pods: mpsc::Receiver<Vec<Change<PodItem>>>,
     pod_watch: JoinHandle<()>,
+    placing: tokio::sync::watch::Receiver<Config>,
+    overrides: Overrides,
     nodes: mpsc::Receiver<Vec<Change<NodeItem>>>,
     namespaces: mpsc::Receiver<Vec<Change<NamespaceItem>>>,
     outcomes: mpsc::UnboundedReceiver<Outcome>,
@@ -144,6 +165,7 @@ struct Loop {
 impl Loop {
     fn new(
         settings: &Settings,
+        placing: tokio::sync::watch::Receiver<Config>,
         api: Api,
         identity: &str,
         metrics: Metrics,
@@ -154,6 +176,7 @@ impl Loop {
             writes: settings.writes,
             quarantine: settings.quarantine,
         };
+        let config = settings.overrides.over(*placing.borrow());
         let pace = Pace { page: 500, silence: settings.watch_silence };
         let (pods, pod_watch) = start(&api, PODS, pace, &metrics);
         let (nodes, _) = start(&api, NODES, pace, &metrics);
@@ -161,7 +184,7 @@ impl Loop {
         let (tell, outcomes) = mpsc::unbounded_channel();
         let (tell_side, side_done) = mpsc::unbounded_channel();
         Self {
-            state: State::new(settings.config, rules, &WATCHES),
+            state: State::new(config, rules, &WATCHES),
             writer: Writer::new(api.clone(), identity, metrics.clone()),
             api,
             pace,
@@ -169,6 +192,8 @@ impl Loop {
             health,
             pods,
             pod_watch,
+            placing,
+            overrides: settings.overrides,
             nodes,
             namespaces,
             outcomes,
@@ -211,6 +236,7 @@ impl Loop {
                 Some(batch) = self.namespaces.recv() => self.on_namespaces(batch),
                 Some(batch) = self.pods.recv() => self.on_pods(batch),
                 () = sleep_until(due), if due.is_some() => {}
+                Ok(()) = self.placing.changed() => self.configure(),
                 _ = second.tick() => self.each_second(),
             }
             self.drain();
@@ -253,10 +279,17 @@ impl Loop {
         batch.into_iter().for_each(|change| self.state.namespace_changed(change));
     }
 
+    fn configure(&mut self) {
+        let config = self.overrides.over(*self.placing.borrow_and_update());
+        self.state.scheduler.configure(config);
+    }
+
     fn each_second(&mut self) {
         self.state.refresh(Instant::now());
-        self.health.beat();
-        self.health.set_missing(self.state.missing());
+        self.health.beat("waiting for changes");
+        for watch in WATCHES.iter().filter(|watch| self.state.missing().all(|m| m != **watch)) {
+            self.health.listed(watch);
+        }
         self.measure();
     }
 

@@ -1,6 +1,6 @@
 //! How a scheduler is to run.
 
-use divvy_engine::Config;
+use divvy_engine::{Config, Strategy};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,16 +18,35 @@ pub struct Settings {
     pub lease: Option<Lease>,
     /// Where health and metrics are served.
     pub listen: Option<SocketAddr>,
-    /// How to place, where no file says.
-    pub config: Config,
-    /// A file with that, read again whenever it changes.
+    /// A file that says how to place, read again whenever it changes.
     pub config_file: Option<PathBuf>,
+    /// What wins over that file.
+    pub overrides: Overrides,
     /// How many bindings are written at a time.
     pub writes: usize,
     /// How long cards of a pod that vanished without ending stay closed, after its grace period.
     pub quarantine: Duration,
     /// A watch that says nothing for so long is opened anew.
     pub watch_silence: Duration,
+}
+
+/// Strategies that were asked for on the command line.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Overrides {
+    /// Among nodes.
+    pub node: Option<Strategy>,
+    /// Among cards.
+    pub card: Option<Strategy>,
+}
+
+impl Overrides {
+    /// The configuration with these in force.
+    #[must_use]
+    pub fn over(self, config: Config) -> Config {
+        let Self { node, card } = self;
+        let (node, card) = (node.unwrap_or(config.node), card.or(node).unwrap_or(config.card));
+        Config { node, card, ..config }
+    }
 }
 
 /// The lease of a leader.

@@ -1,10 +1,10 @@
 //! `divvy scheduler`: places the pods of a live cluster.
 
+use crate::DONE;
 use crate::cli::PlacementArgs;
-use crate::{DONE, input};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use divvy_cluster::{Lease, Settings};
+use divvy_cluster::{Lease, Overrides, Settings};
 use divvy_words::keys;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -90,8 +90,11 @@ pub fn run(args: &SchedulerArgs) -> anyhow::Result<u8> {
             duration: Duration::from_secs(args.lease_duration),
         }),
         listen: Some(args.listen),
-        config: input::config(&args.placement)?,
         config_file: args.placement.config.clone(),
+        overrides: Overrides {
+            node: args.placement.strategy.map(Into::into),
+            card: args.placement.card_strategy.map(Into::into),
+        },
         writes: args.bind_concurrency.into(),
         quarantine: Duration::from_secs(args.quarantine),
         watch_silence: Duration::from_secs(args.watch_silence.max(1)),
