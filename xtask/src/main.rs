@@ -1,4 +1,5 @@
-//! Project tasks: `cargo xtask test`, `cargo xtask bench`, `cargo xtask cluster`, `cargo xtask docs`.
+//! Project tasks: `cargo xtask test`, `cargo xtask bench`, `cargo xtask cluster`,
+//! `cargo xtask differential`, `cargo xtask docs`.
 
 mod architecture;
 mod cluster;
@@ -22,6 +23,18 @@ enum Task {
         /// Passed on to the benchmark
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,
+    },
+    /// Compare divvy with kube-scheduler's own filters on random clusters
+    Differential {
+        /// How many clusters for each group of predicates
+        #[arg(long, default_value_t = 12_500)]
+        cases: u64,
+        /// The seed of the first; the others follow
+        #[arg(long, default_value_t = 1_000_000)]
+        seed: u64,
+        /// Only tests whose name has this in it, such as `resources`
+        #[arg(long)]
+        group: Option<String>,
     },
     /// Start a cluster to play with, divvy and nodes with GPUs of several models in it, or stop it
     Cluster {
@@ -58,6 +71,12 @@ fn main() -> anyhow::Result<()> {
             let mut bench = cargo(&["run", "--release", "--package", "divvy-bench", "--", &what]);
             bench.args(options);
             run(bench)
+        }
+        Task::Differential { cases, seed, group } => {
+            let mut test = cargo(&["test", "--package", "divvy-differential", "--test", "filters"]);
+            test.args(["--", "--nocapture"]).args(group);
+            test.env("DIVVY_CASES", cases.to_string()).env("DIVVY_SEED", seed.to_string());
+            run(test)
         }
         Task::Cluster { what: Cluster::Up } => cluster::up(),
         Task::Cluster { what: Cluster::Down } => cluster::down(),

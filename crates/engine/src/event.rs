@@ -50,7 +50,7 @@ pub enum Problem {
     },
     /// A bound pod holds cards, but there is no room for them.
     #[error(
-        "pod {pod} on {node} asks {request}, but no such cards are free; it is counted without"
+        "pod {pod} on {node} asks {request}, but so much is not free; it is counted with what is"
     )]
     NoRoom {
         /// The pod.

@@ -29,7 +29,14 @@ pub fn node(object: &Object) -> Result<(NodeRecord, Vec<String>), String> {
     let taints = taints(spec, &mut problems);
     let mut warnings = Vec::new();
     let none = ResourceList::default();
-    let (field, allocatable) = allocatable(status.as_ref()).unwrap_or_else(|| {
+    let reported = allocatable(status.as_ref());
+    // Nodes written by hand often leave these out, and then do not mean 0. One that has reported
+    // nothing yet takes no pod, as everywhere.
+    let (default_pods, default_ephemeral) = match reported {
+        Some(_) => (DEFAULT_PODS, i64::MAX.unsigned_abs()),
+        None => (0, 0),
+    };
+    let (field, allocatable) = reported.unwrap_or_else(|| {
         warnings.push(format!(
             "node {}: status.allocatable and status.capacity are missing: no pod fits",
             metadata.name
@@ -54,12 +61,11 @@ pub fn node(object: &Object) -> Result<(NodeRecord, Vec<String>), String> {
         },
         cpu: MilliCpu(amount(keys::CPU).unwrap_or_default().milli_ceil()),
         memory: Bytes(value(keys::MEMORY)),
-        // Nodes written by hand often leave it out, and then do not mean 0.
         ephemeral: Bytes(
-            amount(keys::EPHEMERAL_STORAGE).map_or(i64::MAX.unsigned_abs(), Quantity::value_ceil),
+            amount(keys::EPHEMERAL_STORAGE).map_or(default_ephemeral, Quantity::value_ceil),
         ),
         pods: amount(keys::PODS)
-            .map_or(DEFAULT_PODS, |pods| u32::try_from(pods.value_ceil()).unwrap_or(u32::MAX)),
+            .map_or(default_pods, |pods| u32::try_from(pods.value_ceil()).unwrap_or(u32::MAX)),
         extended: resources::counted(valid),
         gpus: gpus(&metadata.name, &metadata.labels, allocatable, &mut warnings),
         model: metadata.labels.get(keys::LABEL_GPU_PRODUCT).map(str::to_owned),

@@ -14,7 +14,7 @@ use crate::pods::State;
 use crate::record::{Bound, BoundCards, PodRecord, PodSpec};
 use crate::score::Strategies;
 use divvy_ledger::{
-    CardShare, CardShares, CardState, Gpus, Holding, Node, NodeId, PodId, Portion, Request,
+    Bytes, CardShare, CardShares, CardState, Gpus, Holding, Node, NodeId, PodId, Portion, Request,
 };
 use std::sync::Arc;
 
@@ -68,8 +68,16 @@ impl Scheduler {
             pod.loose = bound.cards == BoundCards::Choose;
         }
         if let Err(problem) = held {
-            let plain = self.world.hold(id, target, &needs, &[]);
-            debug_assert!(plain.is_ok(), "a node always takes a pod without cards");
+            // Whole cards that are handed out twice are not free, whoever of the two has them.
+            let some = match (record.spec.request, &bound.cards) {
+                (request @ Request::Whole(_), BoundCards::Choose) => {
+                    let node = self.world.ledger.node(target);
+                    node.map(|n| cards::choose(n, request, Bytes(0), by)).unwrap_or_default()
+                }
+                _ => CardShares::new(),
+            };
+            let plain = self.world.hold(id, target, &needs, &some);
+            debug_assert!(plain.is_ok(), "a node always takes a pod with its free cards");
             if let BoundCards::Recorded(cards) = &bound.cards {
                 self.world.ledger.dispute(target, cards.iter().map(|c| c.index));
             }

@@ -1,0 +1,110 @@
+//! What divvy says of a case: the same manifests through the words into the engine.
+
+use crate::case::Case;
+use divvy_engine::{Bound, BoundCards, Event, PlanEffect, PodRecord, Reason, Scheduler, Standing};
+use divvy_ledger::Request;
+use divvy_words::{Content, Entry, Object, Priorities, read};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What divvy says of a case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Where the pod may go, sorted.
+    pub feasible: Vec<String>,
+    /// Why not elsewhere, by node; `*` for all nodes.
+    pub refused: BTreeMap<String, String>,
+    /// Where the engine's own search put the pod, if anywhere.
+    pub placed: Option<String>,
+}
+
+/// Asks divvy, or says what it cannot read.
+pub fn ask(case: &Case) -> Result<Answer, String> {
+    let mut scheduler = Scheduler::default();
+    for object in objects(&case.cluster())? {
+        enter(&object, &mut scheduler)?;
+    }
+    let [object] = objects(&case.pod.to_string())?
+        .try_into()
+        .map_err(|all: Vec<Object>| format!("{} pods instead of one", all.len()))?;
+    let record = record(&object).ok_or("the pod is no Pod")?;
+    let feasible: Vec<String> =
+        scheduler.feasible(&record).iter().map(ToString::to_string).collect();
+    let refused = reasons(&scheduler, &record, &feasible);
+    let placed = place(&mut scheduler, record);
+    Ok(Answer { feasible, refused, placed })
+}
+
+fn objects(text: &str) -> Result<Vec<Object>, String> {
+    let entries = read("case", text, &|_| ()).map_err(|e| e.to_string())?;
+    let object = |entry| match entry {
+        Entry::Object(object) => Ok(object),
+        Entry::Malformed { kind, name, error, .. } => Err(format!("{kind} {name}: {error}")),
+    };
+    entries.into_iter().map(object).collect()
+}
+
+fn record(object: &Object) -> Option<PodRecord> {
+    let Content::Pod(spec, status) = &object.content else { return None };
+    let priorities = Priorities::default();
+    Some(divvy_words::pod(&object.metadata, spec, Some(status), None, &priorities))
+}
+
+fn enter(object: &Object, scheduler: &mut Scheduler) -> Result<(), String> {
+    let event = match &object.content {
+        Content::Node(_) => Event::Node(Box::new(divvy_words::node(object)?.0)),
+        Content::Pod(_, status) if status.has_ended() => return Ok(()),
+        Content::Pod(..) => {
+            let Some(mut record) = record(object) else { return Ok(()) };
+            let terminating = !object.metadata.deletion_timestamp.is_empty();
+            let rules = Arc::make_mut(&mut record.spec.rules);
+            let Some(node) = rules.node_name.take() else { return Ok(()) };
+            let cards = match record.spec.request {
+                Request::Whole(_) => BoundCards::Choose,
+                Request::None | Request::Share { .. } => BoundCards::Nothing,
+            };
+            record.bound = Some(Bound { node: node.into(), cards, nominated: false, terminating });
+            Event::Pod(Box::new(record))
+        }
+        _ => return Ok(()),
+    };
+    // What a bound pod has wrong is told to people; the rest of it is entered.
+    let _ = scheduler.apply(event);
+    Ok(())
+}
+
+/// Why the nodes that are not feasible are not. The others are avoided, so that the pod waits and
+/// has to say why.
+fn reasons(
+    scheduler: &Scheduler,
+    record: &PodRecord,
+    feasible: &[String],
+) -> BTreeMap<String, String> {
+    let mut scheduler = scheduler.clone();
+    let mut record = record.clone();
+    let avoided = feasible.iter().map(|node| (node.as_str().into(), "feasible".into()));
+    Arc::make_mut(&mut record.spec.rules).avoid.extend(avoided);
+    let key = record.key.clone();
+    let _ = scheduler.apply(Event::Pod(Box::new(record)));
+    scheduler.pass(usize::MAX);
+    let Some(Standing::Waiting(why)) = scheduler.standing(&key) else { return BTreeMap::new() };
+    let mut refused = BTreeMap::new();
+    for group in why.groups {
+        if matches!(group.reason, Reason::Refused(_)) {
+            continue;
+        }
+        let all = [Arc::from("*")];
+        let nodes = if group.nodes.is_empty() { &all[..] } else { &group.nodes };
+        refused.extend(nodes.iter().map(|node| (node.to_string(), group.reason.to_string())));
+    }
+    refused
+}
+
+fn place(scheduler: &mut Scheduler, record: PodRecord) -> Option<String> {
+    let key = record.key.clone();
+    let _ = scheduler.apply(Event::Pod(Box::new(record)));
+    scheduler.pass(usize::MAX).effects.into_iter().find_map(|effect| match effect {
+        PlanEffect::Bind { pod, placement } if pod == key => Some(placement.node.to_string()),
+        _ => None,
+    })
+}

@@ -1,0 +1,87 @@
+//! Pods, bound and waiting.
+
+use super::{Group, affinity, resources, set, status, taints};
+use crate::random::Random;
+use serde_json::{Map, Value, json};
+
+pub(super) const NAMESPACES: [&str; 3] = ["default", "ml", "web"];
+
+/// A pod of the cluster. Most are bound, to one of its nodes or to one that is gone.
+pub(super) fn bound(group: Group, index: usize, nodes: &[String], random: &mut Random) -> Value {
+    let mut pod = pod(group, &format!("p{index}"), nodes, random);
+    status::enter(&mut pod, random);
+    if group.has(Group::Resources, random) && random.once_in(3) {
+        status::enter_resize(&mut pod, random);
+    }
+    let node = match random.below(20) {
+        0 => return pod,
+        1 => "gone",
+        _ => nodes[random.below(nodes.len())].as_str(),
+    };
+    set(&mut pod, &["spec", "nodeName"], node.into());
+    pod
+}
+
+/// The pod that looks for a node.
+pub(super) fn waiting(group: Group, nodes: &[String], random: &mut Random) -> Value {
+    let mut pod = pod(group, "waiting", nodes, random);
+    for field in ["nodeSelector", "affinity", "tolerations", "overhead", "initContainers"] {
+        if pod["spec"].get(field).is_none() && random.once_in(12) {
+            set(&mut pod, &["spec", field], Value::Null);
+        }
+    }
+    pod
+}
+
+fn pod(group: Group, name: &str, nodes: &[String], random: &mut Random) -> Value {
+    let mut labels = Map::new();
+    for (key, values) in [("app", &["a", "b", "c"][..]), ("tier", &["x", "y"])] {
+        if !random.once_in(4) {
+            labels.insert(key.to_owned(), random.pick(values).into());
+        }
+    }
+    let mut pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "namespace": random.pick(&NAMESPACES), "labels": labels},
+        "spec": {},
+    });
+    let has_resources = group.has(Group::Resources, random);
+    let containers = containers("c", random.between(1, 2), has_resources, random);
+    set(&mut pod, &["spec", "containers"], containers.into());
+    if has_resources {
+        if random.once_in(3) {
+            let mut inits = self::containers("i", random.between(1, 3), true, random);
+            for init in &mut inits {
+                if random.once_in(2) {
+                    init["restartPolicy"] = "Always".into();
+                }
+            }
+            set(&mut pod, &["spec", "initContainers"], inits.into());
+        }
+        if random.once_in(5) {
+            let overhead = json!({"cpu": "100m", "memory": "10Mi"});
+            set(&mut pod, &["spec", "overhead"], overhead);
+        }
+        if random.once_in(6) {
+            set(&mut pod, &["spec", "resources"], resources::of_pod(random));
+        }
+    }
+    if group.has(Group::Taints, random) {
+        taints::enter_pod(&mut pod, random);
+    }
+    if group.has(Group::Affinity, random) {
+        affinity::enter_pod(&mut pod, nodes, random);
+    }
+    pod
+}
+
+fn containers(prefix: &str, count: usize, has_resources: bool, random: &mut Random) -> Vec<Value> {
+    let container = |i: usize| {
+        let mut container = json!({"name": format!("{prefix}{i}"), "image": "i"});
+        if has_resources && !random.once_in(5) {
+            container["resources"] = resources::of_container(random);
+        }
+        container
+    };
+    (0..count).map(container).collect()
+}

@@ -1,0 +1,53 @@
+//! divvy says the same of random clusters as kube-scheduler's own filters; a test for each group
+//! of predicates, so that a failure names the group.
+//!
+//! `DIVVY_CASES` and `DIVVY_SEED` ask for more cases and for others; `cargo xtask differential`
+//! sets them.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use divvy_differential::{Filters, Group, compare};
+use std::io::Write;
+
+/// With all groups, more than 5,000.
+const CASES: u64 = 1_300;
+
+fn number(variable: &str, otherwise: u64) -> u64 {
+    std::env::var(variable).map_or(otherwise, |text| text.parse().unwrap())
+}
+
+fn agree(group: Group) {
+    let mut filters = match Filters::start() {
+        Ok(filters) => filters,
+        Err(why) => {
+            // Not by println, which the test runner hides.
+            let _ = writeln!(std::io::stdout(), "skipped: {why}");
+            return;
+        }
+    };
+    let cases = usize::try_from(number("DIVVY_CASES", CASES)).unwrap();
+    let tally = compare(&mut filters, group, number("DIVVY_SEED", 1), cases);
+    let tally = tally.unwrap_or_else(|report| panic!("{report}"));
+    println!("{group}: {tally:?}");
+    assert!(tally.invalid * 3 < tally.cases, "too many pods that nobody could create: {tally:?}");
+    assert!(tally.divided * 5 > tally.cases, "too few cases that tell something: {tally:?}");
+}
+
+#[test]
+fn resources_are_judged_as_by_kube_scheduler() {
+    agree(Group::Resources);
+}
+
+#[test]
+fn taints_and_cordon_are_judged_as_by_kube_scheduler() {
+    agree(Group::Taints);
+}
+
+#[test]
+fn node_affinity_is_judged_as_by_kube_scheduler() {
+    agree(Group::Affinity);
+}
+
+#[test]
+fn all_together_are_judged_as_by_kube_scheduler() {
+    agree(Group::Mixed);
+}
