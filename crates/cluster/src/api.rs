@@ -1,5 +1,6 @@
 //! One request to the API server, and what its answer means to us.
 
+use crate::client::explain;
 use crate::fence::Fence;
 use crate::metrics::{Metrics, Verb};
 use http::{Method, Request, Response, StatusCode, header};
@@ -116,7 +117,7 @@ impl Api {
         let answer = async {
             let response = self.send(method, path, content, body).await?;
             let (parts, body) = response.into_parts();
-            let bytes = body.collect_bytes().await.map_err(|e| Failure::Unclear(text(&e)))?;
+            let bytes = body.collect_bytes().await.map_err(|e| Failure::Unclear(explain(&e)))?;
             Ok((parts, bytes))
         };
         let (parts, bytes) = match tokio::time::timeout(patience, answer).await {
@@ -168,22 +169,8 @@ impl Api {
         }
         let request = request.body(Body::from(body));
         let request = request.map_err(|e| Failure::Refused { code: 0, message: e.to_string() })?;
-        self.client.send(request).await.map_err(|e| Failure::Unclear(text(&e)))
+        self.client.send(request).await.map_err(|e| Failure::Unclear(explain(&e)))
     }
-}
-
-/// An error with what is behind it: the outermost alone says little.
-fn text(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
 }
 
 /// `Status`, as far as it is read.

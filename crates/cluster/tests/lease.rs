@@ -4,31 +4,83 @@
 use divvy_cluster::client::{client, config};
 use divvy_cluster::fence::Fence;
 use divvy_cluster::lease::{Leadership, LeaseSettings, Lost, lead};
+use divvy_testbed::api::Api;
+use divvy_testbed::proxy::{Fault, Proxy, Target};
 use divvy_testbed::{ControlPlane, Programs};
 use serde_json::{Value, json};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
-use tokio::task::{JoinHandle, yield_now};
+use tokio::task::JoinHandle;
 
-const HOUR: Duration = Duration::from_secs(3600);
+/// The kubeconfig of one control plane for all tests, or a line that says why they are skipped.
+fn kubeconfig() -> Option<PathBuf> {
+    static PLANE: OnceLock<Option<ControlPlane>> = OnceLock::new();
+    let plane = PLANE.get_or_init(|| {
+        // Nothing drops what is in a static, so the files of the last run go now.
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("lease");
+        let _ = std::fs::remove_dir_all(&folder);
+        let programs = Programs::build(&mut |_| {});
+        let plane = programs.and_then(|programs| ControlPlane::start(&programs, &folder));
+        // Not by println, which the test runner hides.
+        plane.inspect_err(|why| drop(writeln!(std::io::stdout(), "skipped: {why}"))).ok()
+    });
+    Some(plane.as_ref()?.kubeconfig())
+}
 
-/// The control plane, or a line that says why the test is skipped.
-fn control_plane(folder: &Path) -> Option<ControlPlane> {
-    let programs = Programs::build(&mut |_| {});
-    match programs.and_then(|programs| ControlPlane::start(&programs, folder)) {
-        Ok(plane) => Some(plane),
-        Err(why) => {
-            // Not by println, which the test runner hides.
-            let _ = writeln!(std::io::stdout(), "skipped: {why}");
-            None
+/// One lease and what is known about the way to it.
+struct Stage {
+    kubeconfig: PathBuf,
+    lease: &'static str,
+    api: Api,
+    direct: kube::Config,
+}
+
+impl Stage {
+    async fn set(lease: &'static str) -> Option<Self> {
+        let kubeconfig = kubeconfig()?;
+        let api = Api::from_kubeconfig(&kubeconfig).await.unwrap();
+        let direct = config(Some(&kubeconfig), None).await.unwrap();
+        Some(Self { kubeconfig, lease, api, direct })
+    }
+
+    fn path(&self) -> String {
+        format!("/apis/coordination.k8s.io/v1/namespaces/default/leases/{}", self.lease)
+    }
+
+    async fn spec(&self) -> Value {
+        self.api.get(&self.path()).await.unwrap()["spec"].take()
+    }
+
+    async fn wait_for_renewals(&self, times: usize) {
+        let mut last = self.spec().await["renewTime"].take();
+        for _ in 0..times {
+            let mut now = last.clone();
+            while now == last {
+                pause().await;
+                now = self.spec().await["renewTime"].take();
+            }
+            last = now;
         }
+    }
+
+    fn replica(&self) -> Replica {
+        let mut settings = LeaseSettings::new("default", self.lease).unwrap();
+        settings.duration = Duration::from_secs(6);
+        settings.renew_deadline = Duration::from_secs(5);
+        settings.retry = Duration::from_millis(200);
+        Replica { settings, fence: Fence::closed(), config: self.direct.clone() }
+    }
+
+    /// Its lease does not expire within a test: whoever takes over does so for another reason.
+    fn lasting_replica(&self) -> Replica {
+        let mut replica = self.replica();
+        replica.settings.duration = Duration::from_secs(7200);
+        replica.settings.renew_deadline = Duration::from_secs(3600);
+        replica
     }
 }
 
@@ -40,19 +92,9 @@ struct Replica {
 }
 
 impl Replica {
-    fn new(config: &kube::Config, lease: &str) -> Self {
-        let mut settings = LeaseSettings::new("default", lease).unwrap();
-        settings.duration = Duration::from_secs(6);
-        settings.renew_deadline = Duration::from_secs(5);
-        settings.retry = Duration::from_millis(200);
-        Self { settings, fence: Fence::closed(), config: config.clone() }
-    }
-
-    /// Never expires within a test, so that whoever takes over does so for another reason.
-    fn lasting(config: &kube::Config, lease: &str) -> Self {
-        let mut replica = Self::new(config, lease);
-        (replica.settings.duration, replica.settings.renew_deadline) = (HOUR * 2, HOUR);
-        replica
+    fn through(mut self, proxy: &Proxy) -> Self {
+        self.config.cluster_url = proxy.url().parse().unwrap();
+        self
     }
 
     async fn lead(&self) -> Leadership {
@@ -67,35 +109,26 @@ impl Replica {
     }
 }
 
-fn path(lease: &str) -> String {
-    format!("/apis/coordination.k8s.io/v1/namespaces/default/leases/{lease}")
+/// Between two looks at a condition.
+async fn pause() {
+    tokio::time::sleep(Duration::from_millis(20)).await;
 }
 
-async fn read(client: &kube::Client, lease: &str) -> Value {
-    let request = http::Request::get(path(lease)).body(Vec::new()).unwrap();
-    client.request(request).await.unwrap()
-}
-
-async fn one_leads_and_the_other_takes_over_only_after_expiry(config: &kube::Config) {
-    let api = client(config.clone(), &Fence::open()).unwrap();
-    let first = Replica::new(config, "expiry");
-    let leadership = first.lead().await;
-    let (second, waiting) = Replica::new(config, "expiry").apply();
-    // Renewed many times, for longer than the lease lasts without.
-    let mut last = String::new();
-    for _ in 0..40 {
-        loop {
-            let lease = read(&api, "expiry").await;
-            let spec = &lease["spec"];
-            assert_eq!(spec["holderIdentity"], json!(first.settings.identity));
-            let renewed = spec["renewTime"].as_str().unwrap().to_owned();
-            if renewed != last {
-                last = renewed;
-                break;
-            }
-            pause().await;
-        }
+async fn wait_for_looks(proxy: &Proxy, least: usize) {
+    while proxy.counts().get("GET leases").is_none_or(|count| *count < least) {
+        pause().await;
     }
+}
+
+#[tokio::test]
+async fn one_leads_and_the_other_takes_over_only_after_expiry() {
+    let Some(stage) = Stage::set("expiry").await else { return };
+    let first = stage.replica();
+    let leadership = first.lead().await;
+    let (second, waiting) = stage.replica().apply();
+    // For longer than the lease lasts without.
+    stage.wait_for_renewals(40).await;
+    assert_eq!(stage.spec().await["holderIdentity"], json!(first.settings.identity));
     assert!(!waiting.is_finished() && first.fence.is_open() && !second.fence.is_open());
 
     // As if it were killed: it neither renews nor gives the lease back.
@@ -103,101 +136,125 @@ async fn one_leads_and_the_other_takes_over_only_after_expiry(config: &kube::Con
     let _second = waiting.await.unwrap();
     assert!(!first.fence.is_open(), "both could write");
     assert!(second.fence.is_open());
-    let spec = &read(&api, "expiry").await["spec"];
+    let spec = stage.spec().await;
     assert_eq!(spec["holderIdentity"], json!(second.settings.identity));
-    assert_eq!(spec["leaseTransitions"], json!(1));
-    assert_eq!(spec["leaseDurationSeconds"], json!(6));
+    assert_eq!((&spec["leaseTransitions"], &spec["leaseDurationSeconds"]), (&json!(1), &json!(6)));
 }
 
-async fn a_released_lease_is_taken_at_the_next_look(config: &kube::Config) {
-    let first = Replica::lasting(config, "released");
+#[tokio::test]
+async fn a_released_lease_is_taken_at_the_next_look() {
+    let Some(stage) = Stage::set("released").await else { return };
+    let first = stage.lasting_replica();
     let leadership = first.lead().await;
-    let (second, waiting) = Replica::lasting(config, "released").apply();
+    let (second, waiting) = stage.lasting_replica().apply();
     leadership.release().await;
     assert!(!first.fence.is_open());
     let _second = waiting.await.unwrap();
     assert!(second.fence.is_open());
 }
 
-async fn a_leader_without_the_api_stops_before_the_other_starts(config: &kube::Config) {
-    let api = client(config.clone(), &Fence::open()).unwrap();
-    let proxy = Proxy::start(config).await;
-    let mut first = Replica::new(&proxy.config, "cut");
-    first.settings.duration = Duration::from_secs(10);
-    first.settings.renew_deadline = Duration::from_secs(8);
+#[tokio::test]
+async fn a_leader_without_the_api_stops_before_the_other_starts() {
+    let Some(stage) = Stage::set("cut").await else { return };
+    let proxy = Proxy::start(&stage.api).await.unwrap();
+    let first = stage.replica().through(&proxy);
     let mut leadership = first.lead().await;
-    // The API itself stays in reach: what stops the write is the fence alone.
-    let fenced = client(config.clone(), &first.fence).unwrap();
-    read(&fenced, "cut").await;
-    let (second, waiting) = Replica::new(config, "cut").apply();
-
-    // A short cut does no harm.
-    proxy.cut();
-    wait_for(&proxy.refused, 1).await;
-    proxy.mend();
-    let before = read(&api, "cut").await["spec"]["renewTime"].clone();
-    while read(&api, "cut").await["spec"]["renewTime"] == before {
-        pause().await;
-    }
-    assert!(first.fence.is_open() && !waiting.is_finished());
-
-    proxy.cut();
+    // Only the lease is out of reach: what stops the write is the fence alone.
+    let fenced = client(stage.direct.clone(), &first.fence).unwrap();
+    let read = async || {
+        fenced.request_text(http::Request::get(stage.path()).body(Vec::new()).unwrap()).await
+    };
+    read().await.unwrap();
+    let (second, waiting) = stage.replica().apply();
+    proxy.inject(Target::Any, Fault::Drop, usize::MAX);
     let lost = leadership.lost().await;
     assert!(matches!(&lost, Lost::Expired(why) if !why.is_empty()), "{lost}");
     assert_eq!(leadership.lost().await, lost, "it can be asked again");
     assert!(!first.fence.is_open());
     assert!(!waiting.is_finished(), "the other one led before the fence was closed");
-    let request = http::Request::get(path("cut")).body(Vec::new()).unwrap();
-    assert!(fenced.request_text(request).await.is_err(), "sent on an open connection");
+    assert!(read().await.is_err(), "sent on an open connection");
     let _second = waiting.await.unwrap();
     assert!(second.fence.is_open());
 }
 
-async fn a_lease_that_is_taken_or_deleted_by_hand_is_lost(config: &kube::Config) {
-    let api = client(config.clone(), &Fence::open()).unwrap();
-    let replica = Replica::lasting(config, "by-hand");
+#[tokio::test]
+async fn faults_that_pass_do_not_cost_the_lease() {
+    let Some(stage) = Stage::set("faults").await else { return };
+    let proxy = Proxy::start(&stage.api).await.unwrap();
+    // The answer to taking the lease is lost: it is ours without our knowing.
+    proxy.inject(Target::Leases, Fault::LoseAnswer, 1);
+    let replica = stage.lasting_replica().through(&proxy);
+    let leadership = replica.lead().await;
+    let status = |code| Fault::Status(http::StatusCode::from_u16(code).unwrap());
+    let faults = [
+        Fault::Drop,
+        Fault::LoseAnswer,
+        Fault::TooMany { retry_after: 1 },
+        status(409),
+        status(500),
+        status(503),
+    ];
+    for fault in faults {
+        let before = proxy.injected();
+        proxy.inject(Target::Leases, fault, 2);
+        while proxy.injected() < before + 2 {
+            pause().await;
+        }
+        stage.wait_for_renewals(2).await;
+        assert!(replica.fence.is_open(), "{fault:?}");
+    }
+    assert_eq!(stage.spec().await["leaseTransitions"], json!(0));
+    leadership.release().await;
+}
+
+#[tokio::test]
+async fn a_lease_that_is_taken_by_hand_is_lost() {
+    let Some(stage) = Stage::set("taken").await else { return };
+    let replica = stage.lasting_replica();
     let mut leadership = replica.lead().await;
-    let patch = json!({"spec": {"holderIdentity": "thief"}}).to_string().into_bytes();
-    let request = http::Request::patch(path("by-hand"))
-        .header("content-type", "application/merge-patch+json")
-        .body(patch);
-    api.request::<Value>(request.unwrap()).await.unwrap();
+    let patch = json!({"spec": {"holderIdentity": "thief"}});
+    stage.api.patch(&stage.path(), &patch).await.unwrap();
     assert_eq!(leadership.lost().await, Lost::Taken("thief".to_owned()));
     assert!(!replica.fence.is_open());
+}
 
-    let replica = Replica::lasting(config, "deleted");
+#[tokio::test]
+async fn a_lease_that_is_deleted_is_lost() {
+    let Some(stage) = Stage::set("deleted").await else { return };
+    let replica = stage.lasting_replica();
     let mut leadership = replica.lead().await;
-    let request = http::Request::delete(path("deleted")).body(Vec::new()).unwrap();
-    api.request::<Value>(request).await.unwrap();
+    stage.api.delete(&stage.path()).await.unwrap();
     assert_eq!(leadership.lost().await, Lost::Deleted);
     assert!(!replica.fence.is_open());
 }
 
-async fn a_candidate_waits_also_when_the_lease_it_saw_is_deleted(config: &kube::Config) {
-    let api = client(config.clone(), &Fence::open()).unwrap();
-    let first = Replica::new(config, "vanished");
+#[tokio::test]
+async fn a_candidate_waits_also_when_the_lease_it_saw_is_deleted() {
+    let Some(stage) = Stage::set("vanished").await else { return };
+    let first = stage.replica();
     let leadership = first.lead().await;
-    let proxy = Proxy::start(config).await;
-    let (second, waiting) = Replica::new(&proxy.config, "vanished").apply();
-    // More than a handshake has: it looked several times.
-    wait_for(&proxy.answers, 20).await;
+    let proxy = Proxy::start(&stage.api).await.unwrap();
+    let (second, waiting) = stage.replica().through(&proxy).apply();
+    // It asks again only after it has the answer.
+    wait_for_looks(&proxy, 2).await;
     drop(leadership);
-    let request = http::Request::delete(path("vanished")).body(Vec::new()).unwrap();
-    api.request::<Value>(request).await.unwrap();
+    stage.api.delete(&stage.path()).await.unwrap();
     let _second = waiting.await.unwrap();
     assert!(!first.fence.is_open(), "both could write");
     assert!(second.fence.is_open());
 }
 
-async fn many_candidates_lead_one_after_the_other(config: &kube::Config) {
+#[tokio::test]
+async fn many_candidates_lead_one_after_the_other() {
+    let Some(stage) = Stage::set("many").await else { return };
     let leading = Arc::new(AtomicUsize::new(0));
     let terms = (0..6).map(|_| {
-        let (replica, leading) = (Replica::lasting(config, "many"), leading.clone());
+        let (replica, leading) = (stage.lasting_replica(), leading.clone());
         tokio::spawn(async move {
             let leadership = replica.lead().await;
             assert_eq!(leading.fetch_add(1, Ordering::SeqCst), 0, "two lead at once");
             assert!(replica.fence.is_open());
-            yield_now().await;
+            tokio::task::yield_now().await;
             leading.fetch_sub(1, Ordering::SeqCst);
             leadership.release().await;
         })
@@ -207,15 +264,51 @@ async fn many_candidates_lead_one_after_the_other(config: &kube::Config) {
     }
 }
 
-/// The kubeconfig of the child process that is paused.
+/// Set in the child process that is paused.
 const PAUSED: &str = "DIVVY_TEST_PAUSED_LEADER";
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+#[tokio::test]
+async fn a_leader_that_was_paused_writes_nothing_when_it_wakes_up() {
+    if let Some(kubeconfig) = std::env::var_os(PAUSED) {
+        return write_while_leading(kubeconfig.into()).await;
+    }
+    let Some(stage) = Stage::set("paused").await else { return };
+    let child = Command::new(std::env::current_exe().unwrap())
+        .env(PAUSED, &stage.kubeconfig)
+        .args(["--exact", "a_leader_that_was_paused_writes_nothing_when_it_wakes_up"])
+        .stdout(Stdio::null())
+        .spawn();
+    let mut first = Paused(child.unwrap());
+    let written = async || {
+        let list = stage.api.get(CONFIG_MAPS).await.unwrap();
+        list["items"].as_array().unwrap().len()
+    };
+    while written().await < 10 {
+        pause().await;
+    }
+    first.signal("-STOP");
+    let _leadership = stage.replica().lead().await;
+    // What a new leader builds on.
+    let before = written().await;
+    first.signal("-CONT");
+    let status = loop {
+        match first.0.try_wait().unwrap() {
+            Some(status) => break status,
+            None => pause().await,
+        }
+    };
+    assert!(status.success(), "{status}");
+    assert_eq!(written().await, before, "the old leader wrote after the new one began");
+}
 
 /// In the child: leads, and writes as fast as it can until it leads no more.
-async fn write_while_leading(kubeconfig: &Path) {
-    let config = config(Some(kubeconfig), None).await.unwrap();
-    let replica = Replica::new(&config, "paused");
+async fn write_while_leading(kubeconfig: PathBuf) {
+    let direct = config(Some(&kubeconfig), None).await.unwrap();
+    let api = Api::from_kubeconfig(&kubeconfig).await.unwrap();
+    let replica = Stage { kubeconfig, lease: "paused", api, direct }.replica();
     let mut leadership = replica.lead().await;
-    let fenced = client(config, &replica.fence).unwrap();
+    let fenced = client(replica.config.clone(), &replica.fence).unwrap();
     let write = async {
         for number in 0.. {
             let request = http::Request::post(CONFIG_MAPS)
@@ -233,14 +326,6 @@ async fn write_while_leading(kubeconfig: &Path) {
     }
 }
 
-const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
-
-async fn written(api: &kube::Client) -> usize {
-    let request = http::Request::get(CONFIG_MAPS).body(Vec::new()).unwrap();
-    let list: Value = api.request(request).await.unwrap();
-    list["items"].as_array().unwrap().len()
-}
-
 /// A process that ends with the test, also if it is stopped at that moment.
 struct Paused(Child);
 
@@ -256,136 +341,4 @@ impl Drop for Paused {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-async fn a_leader_that_was_paused_writes_nothing_when_it_wakes_up(
-    config: &kube::Config,
-    kubeconfig: &Path,
-) {
-    let api = client(config.clone(), &Fence::open()).unwrap();
-    let child = Command::new(std::env::current_exe().unwrap())
-        .env(PAUSED, kubeconfig)
-        .args(["--exact", "leader_election_on_a_real_api_server"])
-        .stdout(Stdio::null())
-        .spawn();
-    let mut first = Paused(child.unwrap());
-    while written(&api).await < 10 {
-        pause().await;
-    }
-    let second = Replica::new(config, "paused");
-    first.signal("-STOP");
-    let _leadership = second.lead().await;
-    // What a new leader builds on.
-    let before = written(&api).await;
-    first.signal("-CONT");
-    let status = loop {
-        match first.0.try_wait().unwrap() {
-            Some(status) => break status,
-            None => pause().await,
-        }
-    };
-    assert!(status.success(), "{status}");
-    assert_eq!(written(&api).await, before, "the old leader wrote after the new one began");
-}
-
-/// A way to the API server that can be cut, and that counts what comes back.
-struct Proxy {
-    config: kube::Config,
-    open: watch::Sender<bool>,
-    answers: Arc<AtomicUsize>,
-    refused: Arc<AtomicUsize>,
-}
-
-impl Proxy {
-    async fn start(config: &kube::Config) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let mut through = config.clone();
-        let address = listener.local_addr().unwrap();
-        through.cluster_url = format!("https://{address}").parse().unwrap();
-        let server = config.cluster_url.authority().unwrap().to_string();
-        let open = watch::Sender::new(true);
-        let (answers, refused) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let proxy =
-            Self { config: through, open, answers: answers.clone(), refused: refused.clone() };
-        let open = proxy.open.subscribe();
-        tokio::spawn(async move {
-            loop {
-                let (client, _) = listener.accept().await.unwrap();
-                if *open.borrow() {
-                    let mut open = open.clone();
-                    let (server, answers) = (server.clone(), answers.clone());
-                    tokio::spawn(async move {
-                        tokio::select! {
-                            _ = forward(client, &server, &answers) => {}
-                            _ = open.wait_for(|open| !open) => {}
-                        }
-                    });
-                } else {
-                    refused.fetch_add(1, Ordering::SeqCst);
-                }
-            }
-        });
-        proxy
-    }
-
-    fn cut(&self) {
-        self.open.send_replace(false);
-    }
-
-    fn mend(&self) {
-        self.open.send_replace(true);
-    }
-}
-
-async fn forward(client: TcpStream, server: &str, answers: &AtomicUsize) -> std::io::Result<()> {
-    let (mut read_server, mut write_server) = TcpStream::connect(server).await?.into_split();
-    let (mut read_client, mut write_client) = client.into_split();
-    let back = async {
-        let mut buffer = vec![0; 65536];
-        loop {
-            let count = read_server.read(&mut buffer).await?;
-            if count == 0 {
-                return Ok(());
-            }
-            write_client.write_all(&buffer[..count]).await?;
-            answers.fetch_add(1, Ordering::SeqCst);
-        }
-    };
-    tokio::select! {
-        result = back => result,
-        result = tokio::io::copy(&mut read_client, &mut write_server) => result.map(|_| ()),
-    }
-}
-
-async fn wait_for(counter: &AtomicUsize, least: usize) {
-    while counter.load(Ordering::SeqCst) < least {
-        pause().await;
-    }
-}
-
-/// Between two looks at a condition.
-async fn pause() {
-    tokio::time::sleep(Duration::from_millis(10)).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn leader_election_on_a_real_api_server() {
-    if let Some(kubeconfig) = std::env::var_os(PAUSED) {
-        return write_while_leading(Path::new(&kubeconfig)).await;
-    }
-    let folder = std::env::temp_dir().join(format!("divvy-lease-{}", std::process::id()));
-    let Some(plane) = control_plane(&folder) else { return };
-    let kubeconfig = plane.kubeconfig();
-    let config = config(Some(&kubeconfig), None).await.unwrap();
-    tokio::join!(
-        one_leads_and_the_other_takes_over_only_after_expiry(&config),
-        a_released_lease_is_taken_at_the_next_look(&config),
-        a_leader_without_the_api_stops_before_the_other_starts(&config),
-        a_lease_that_is_taken_or_deleted_by_hand_is_lost(&config),
-        a_candidate_waits_also_when_the_lease_it_saw_is_deleted(&config),
-        many_candidates_lead_one_after_the_other(&config),
-        a_leader_that_was_paused_writes_nothing_when_it_wakes_up(&config, &kubeconfig),
-    );
-    drop(plane);
-    std::fs::remove_dir_all(&folder).unwrap();
 }
