@@ -109,12 +109,11 @@ pub async fn run(settings: Settings, stop: impl Future<Output = ()>) -> Result<(
     let api = Api::new(client::client(config, &fence)?, fence.clone(), metrics.clone());
     let mut scheduler = Loop::new(&settings, placing, api, &identity, metrics, health);
     let ended = scheduler.run(&mut stop, &mut leadership).await;
-    scheduler.finish().await;
-    if let Some(leadership) = leadership {
-        match ended {
-            Ok(()) => leadership.release().await,
-            Err(_) => fence.shut(),
-        }
+    let answered = scheduler.finish().await;
+    match leadership {
+        Some(leadership) if ended.is_ok() && answered => leadership.release().await,
+        // The lease runs out by itself: a write that is still under way arrives before that.
+        _ => fence.shut(),
     }
     ended
 }
@@ -239,14 +238,17 @@ impl Loop {
                 Ok(()) = self.placing.changed() => self.configure(),
                 _ = second.tick() => self.each_second(),
             }
+            self.health.beat("taking in what changed");
             self.drain();
             self.state.tick(Instant::now());
+            self.health.beat("deciding");
             let start = Instant::now();
             self.state.pass();
             if !self.state.actions.is_empty() {
                 self.metrics.pass(start.elapsed());
             }
             self.act();
+            self.health.beat("waiting for changes");
         }
     }
 
@@ -286,7 +288,6 @@ impl Loop {
 
     fn each_second(&mut self) {
         self.state.refresh(Instant::now());
-        self.health.beat("waiting for changes");
         for watch in WATCHES.iter().filter(|watch| self.state.missing().all(|m| m != **watch)) {
             self.health.listed(watch);
         }
@@ -350,8 +351,8 @@ impl Loop {
     }
 
     /// Waits for the writes under way: what was decided and not written is decided again by
-    /// whoever comes next.
-    async fn finish(&mut self) {
+    /// whoever comes next. Returns whether all were answered.
+    async fn finish(&mut self) -> bool {
         let end = tokio::time::sleep(LAST_WRITES);
         tokio::pin!(end);
         while self.state.writing() > 0 {
@@ -359,7 +360,7 @@ impl Loop {
                 Some(outcome) = self.outcomes.recv() => {
                     self.state.outcome(outcome, Instant::now());
                 }
-                () = &mut end => return,
+                () = &mut end => return false,
             }
         }
         self.side.extend(self.state.actions.drain(..));
@@ -367,9 +368,10 @@ impl Loop {
             self.act();
             tokio::select! {
                 Some(()) = self.side_done.recv() => self.side_writes -= 1,
-                () = &mut end => return,
+                () = &mut end => return false,
             }
         }
+        true
     }
 }
 
