@@ -21,8 +21,12 @@ pub struct Answer {
 /// Asks divvy, or says what it cannot read.
 pub fn ask(case: &Case) -> Result<Answer, String> {
     let mut scheduler = Scheduler::default();
-    for object in objects(&case.cluster())? {
-        enter(&object, &mut scheduler)?;
+    let cluster = objects(&case.cluster())?;
+    for event in divvy_words::namespaces(&cluster) {
+        scheduler.apply(event).map_err(|e| e.to_string())?;
+    }
+    for object in &cluster {
+        enter(object, &mut scheduler)?;
     }
     let [object] = objects(&case.pod.to_string())?
         .try_into()

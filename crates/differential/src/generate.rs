@@ -4,7 +4,10 @@
 mod affinity;
 mod nodes;
 mod pods;
+mod ports;
+mod relations;
 mod resources;
+mod spread;
 mod status;
 mod taints;
 
@@ -22,14 +25,17 @@ pub enum Group {
     Taints,
     /// Node selector, node affinity, node name.
     Affinity,
+    /// Host ports.
+    Ports,
+    /// Affinity and anti-affinity between pods.
+    PodAffinity,
+    /// Topology spread constraints.
+    Spread,
     /// A little of everything.
     Mixed,
 }
 
 impl Group {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Resources, Self::Taints, Self::Affinity, Self::Mixed];
-
     /// Whether cases of this group have something of `part`: those about it always do.
     fn has(self, part: Self, random: &mut Random) -> bool {
         self == part || (self == Self::Mixed && random.once_in(3))
@@ -42,6 +48,9 @@ impl fmt::Display for Group {
             Self::Resources => "resources",
             Self::Taints => "taints",
             Self::Affinity => "affinity",
+            Self::Ports => "ports",
+            Self::PodAffinity => "pod affinity",
+            Self::Spread => "spread",
             Self::Mixed => "mixed",
         })
     }
@@ -56,6 +65,10 @@ const NODE_LABELS: [(&str, &[&str]); 5] = [
     ("size", &["1", "5", "10", "007", "big"]),
 ];
 
+/// Labels that divide the nodes, and one that none has.
+const TOPOLOGIES: [&str; 4] =
+    ["topology.kubernetes.io/zone", "kubernetes.io/hostname", "rack", "missing"];
+
 /// The case of a seed.
 pub fn generate(group: Group, seed: u64) -> Case {
     let mut random = Random::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ group as u64);
@@ -64,7 +77,10 @@ pub fn generate(group: Group, seed: u64) -> Case {
     let mut objects: Vec<Value> =
         nodes.iter().map(|name| nodes::node(group, name, random)).collect();
     for namespace in pods::NAMESPACES {
-        let labels = json!({"team": random.pick(&["a", "b"])});
+        let mut labels = json!({"kubernetes.io/metadata.name": namespace});
+        if !random.once_in(4) {
+            labels["team"] = random.pick(&["a", "b"]).into();
+        }
         objects.push(json!({
             "apiVersion": "v1", "kind": "Namespace",
             "metadata": {"name": namespace, "labels": labels},

@@ -9,7 +9,7 @@ use divvy_differential::{Filters, Group, compare};
 use std::io::Write;
 
 /// With all groups, more than 5,000.
-const CASES: u64 = 1_300;
+const CASES: u64 = 750;
 
 fn number(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable).map_or(otherwise, |text| text.parse().unwrap())
@@ -45,6 +45,21 @@ fn taints_and_cordon_are_judged_as_by_kube_scheduler() {
 #[test]
 fn node_affinity_is_judged_as_by_kube_scheduler() {
     agree(Group::Affinity);
+}
+
+#[test]
+fn host_ports_are_judged_as_by_kube_scheduler() {
+    agree(Group::Ports);
+}
+
+#[test]
+fn pod_affinity_is_judged_as_by_kube_scheduler() {
+    agree(Group::PodAffinity);
+}
+
+#[test]
+fn topology_spread_is_judged_as_by_kube_scheduler() {
+    agree(Group::Spread);
 }
 
 #[test]

@@ -4,8 +4,8 @@ use super::{NODE_LABELS, set};
 use crate::random::Random;
 use serde_json::{Map, Value, json};
 
-const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
-const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+pub(super) const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+pub(super) const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 pub(super) fn enter_pod(pod: &mut Value, nodes: &[String], random: &mut Random) {
     if random.once_in(3) {

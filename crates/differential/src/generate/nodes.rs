@@ -26,7 +26,7 @@ pub(super) fn node(group: Group, name: &str, random: &mut Random) -> Value {
     }
     let list = if random.once_in(6) { "capacity" } else { "allocatable" };
     set(&mut node, &["status", list], resources::of_node(group, random));
-    if group.has(Group::Taints, random) {
+    if group.has(Group::Taints, random) || (group == Group::Spread && random.once_in(3)) {
         taints::enter_node(&mut node, random);
     }
     node

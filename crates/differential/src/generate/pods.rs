@@ -1,10 +1,13 @@
 //! Pods, bound and waiting.
 
-use super::{Group, affinity, resources, set, status, taints};
+use super::{Group, affinity, ports, relations, resources, set, spread, status, taints};
 use crate::random::Random;
 use serde_json::{Map, Value, json};
 
 pub(super) const NAMESPACES: [&str; 3] = ["default", "ml", "web"];
+
+/// Labels of pods and their values.
+pub(super) const LABELS: [(&str, &[&str]); 2] = [("app", &["a", "b", "c"]), ("tier", &["x", "y"])];
 
 /// A pod of the cluster. Most are bound, to one of its nodes or to one that is gone.
 pub(super) fn bound(group: Group, index: usize, nodes: &[String], random: &mut Random) -> Value {
@@ -35,7 +38,7 @@ pub(super) fn waiting(group: Group, nodes: &[String], random: &mut Random) -> Va
 
 fn pod(group: Group, name: &str, nodes: &[String], random: &mut Random) -> Value {
     let mut labels = Map::new();
-    for (key, values) in [("app", &["a", "b", "c"][..]), ("tier", &["x", "y"])] {
+    for (key, values) in LABELS {
         if !random.once_in(4) {
             labels.insert(key.to_owned(), random.pick(values).into());
         }
@@ -48,16 +51,16 @@ fn pod(group: Group, name: &str, nodes: &[String], random: &mut Random) -> Value
     let has_resources = group.has(Group::Resources, random);
     let containers = containers("c", random.between(1, 2), has_resources, random);
     set(&mut pod, &["spec", "containers"], containers.into());
-    if has_resources {
-        if random.once_in(3) {
-            let mut inits = self::containers("i", random.between(1, 3), true, random);
-            for init in &mut inits {
-                if random.once_in(2) {
-                    init["restartPolicy"] = "Always".into();
-                }
+    if random.once_in(3) {
+        let mut inits = self::containers("i", random.between(1, 3), has_resources, random);
+        for init in &mut inits {
+            if random.once_in(2) {
+                init["restartPolicy"] = "Always".into();
             }
-            set(&mut pod, &["spec", "initContainers"], inits.into());
         }
+        set(&mut pod, &["spec", "initContainers"], inits.into());
+    }
+    if has_resources {
         if random.once_in(5) {
             let overhead = json!({"cpu": "100m", "memory": "10Mi"});
             set(&mut pod, &["spec", "overhead"], overhead);
@@ -71,6 +74,22 @@ fn pod(group: Group, name: &str, nodes: &[String], random: &mut Random) -> Value
     }
     if group.has(Group::Affinity, random) {
         affinity::enter_pod(&mut pod, nodes, random);
+    }
+    if group.has(Group::Ports, random) {
+        ports::enter_pod(&mut pod, random);
+    }
+    // Few of the pods that are there, so that others can be there beside them.
+    let often = if name == "waiting" { 1 } else { 3 };
+    if group.has(Group::PodAffinity, random) && random.once_in(often) {
+        relations::enter_pod(&mut pod, random);
+    }
+    if group.has(Group::Spread, random) {
+        spread::enter_pod(&mut pod, random);
+        // Policies look at these.
+        if group == Group::Spread && random.once_in(2) {
+            affinity::enter_pod(&mut pod, nodes, random);
+            taints::enter_pod(&mut pod, random);
+        }
     }
     pod
 }

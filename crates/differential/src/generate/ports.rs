@@ -1,0 +1,42 @@
+//! Ports of the node.
+
+use super::set;
+use crate::random::Random;
+use serde_json::{Value, json};
+
+const IPS: [&str; 6] = ["", "0.0.0.0", "127.0.0.1", "10.0.0.1", "::", "::1"];
+
+pub(super) fn enter_pod(pod: &mut Value, random: &mut Random) {
+    let is_host = random.once_in(6);
+    if is_host {
+        set(pod, &["spec", "hostNetwork"], true.into());
+    }
+    for list in ["containers", "initContainers"] {
+        let count = pod["spec"][list].as_array().map_or(0, Vec::len);
+        for index in 0..count {
+            let ports: Vec<Value> = (0..random.below(3)).map(|_| port(is_host, random)).collect();
+            if !ports.is_empty() {
+                pod["spec"][list][index]["ports"] = ports.into();
+            }
+        }
+    }
+}
+
+fn port(is_host: bool, random: &mut Random) -> Value {
+    let number = random.pick(&[80, 443, 8080]);
+    let mut port = json!({"containerPort": number});
+    if is_host {
+        if random.once_in(2) {
+            port["hostPort"] = number.into();
+        }
+    } else if !random.once_in(4) {
+        port["hostPort"] = random.pick(&[80, 443, 8080, 0]).into();
+    }
+    if random.once_in(2) {
+        port["protocol"] = random.pick(&["TCP", "UDP", "SCTP"]).into();
+    }
+    if random.once_in(2) {
+        port["hostIP"] = random.pick(&IPS).into();
+    }
+    port
+}
