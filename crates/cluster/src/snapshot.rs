@@ -1,10 +1,13 @@
 //! What a rehearsal reads of a live cluster, in pages, without what no decision needs.
 
 mod failure;
+mod follow;
 mod strip;
 
 pub use failure::SnapshotError;
-pub use strip::strip;
+pub use follow::Follower;
+
+use strip::strip;
 
 use crate::client::{self, ClientError};
 use crate::fence::Fence;
@@ -50,7 +53,7 @@ pub const EVERYTHING: [Resource; 10] = [
 ];
 
 /// What is enough to say who holds what.
-pub const HOLDINGS: [Resource; 2] = [EVERYTHING[0], EVERYTHING[1]];
+pub static HOLDINGS: [Resource; 2] = [EVERYTHING[0], EVERYTHING[1]];
 
 impl Resource {
     /// The path of its collection.

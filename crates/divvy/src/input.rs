@@ -53,12 +53,11 @@ pub fn rehearsal(args: &RehearsalArgs, live: bool, bar: &Bar) -> anyhow::Result<
         namespace.get_or_insert_with(|| live.namespace().to_owned());
     }
     let setup = Setup {
-        cluster: cluster_source,
         workload,
         replicas: args.replicas,
         namespace: namespace.clone(),
-        schedulers: cluster.scheduler_names.clone(),
         config,
+        ..setup(cluster, cluster_source)
     };
     let namespace = namespace.unwrap_or_else(|| keys::DEFAULT_NAMESPACE.to_owned());
     Ok(Prepared { rehearsal: load(&setup, bar)?, namespace })
@@ -74,10 +73,15 @@ pub fn cluster(args: &ClusterArgs, bar: &Bar) -> anyhow::Result<Rehearsal> {
             Some(live.source(&live.read(&HOLDINGS, bar)?))
         }
     };
-    load(&holdings(args, source), bar)
+    load(&setup(args, source), bar)
 }
 
-fn holdings(args: &ClusterArgs, cluster: Option<Source>) -> Setup {
+/// A cluster with nothing to place, as it was read; what is odd in it is not told again.
+pub fn holdings(args: &ClusterArgs, cluster: Source) -> anyhow::Result<Rehearsal> {
+    Ok(Rehearsal::load(&setup(args, Some(cluster)), &())?)
+}
+
+fn setup(args: &ClusterArgs, cluster: Option<Source>) -> Setup {
     Setup { cluster, schedulers: args.scheduler_names.clone(), ..Setup::default() }
 }
 

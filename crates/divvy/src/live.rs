@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Which live cluster, and how patient to be with it.
 #[derive(Args)]
@@ -33,6 +34,9 @@ impl LiveArgs {
         kubeconfig.or(self.context.is_some().then_some("--context"))
     }
 }
+
+/// Whoever looks at a screen needs it no more often.
+const PAUSE: Duration = Duration::from_secs(2);
 
 /// A connection to a live cluster.
 pub struct Live {
@@ -73,6 +77,29 @@ impl Live {
             output::note(&format!("note: {note}"));
         }
         Ok(snapshot)
+    }
+
+    /// Calls `draw` with pods and nodes as they are now, and again when they have changed, until
+    /// ctrl-C, or until `draw` says that nobody looks any more.
+    pub fn follow(
+        &self,
+        mut draw: impl FnMut(Source) -> anyhow::Result<bool>,
+    ) -> anyhow::Result<()> {
+        self.runtime.block_on(async {
+            let mut interrupt = signal(SignalKind::interrupt()).context("cannot hear ctrl-C")?;
+            let mut follower = self.reader.follow();
+            let mut pause = Duration::ZERO;
+            loop {
+                let snapshot = tokio::select! {
+                    _ = interrupt.recv() => return Ok(()),
+                    snapshot = follower.next(pause) => snapshot,
+                };
+                if !draw(self.source(&snapshot))? {
+                    return Ok(());
+                }
+                pause = PAUSE;
+            }
+        })
     }
 
     /// A snapshot as a rehearsal reads it.

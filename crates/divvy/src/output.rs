@@ -12,6 +12,15 @@ pub fn print<T: Serialize>(
     value: &T,
     text: impl FnOnce(TextOptions) -> String,
 ) -> anyhow::Result<()> {
+    write(&render(format, value, text)?)
+}
+
+/// What [`print`] prints.
+pub fn render<T: Serialize>(
+    format: Format,
+    value: &T,
+    text: impl FnOnce(TextOptions) -> String,
+) -> anyhow::Result<String> {
     let mut rendered = match format {
         Format::Table | Format::Wide => text(text_options(format)),
         Format::Json => serde_json::to_string_pretty(value).context("cannot print as JSON")?,
@@ -20,15 +29,20 @@ pub fn print<T: Serialize>(
     if !rendered.ends_with('\n') {
         rendered.push('\n');
     }
-    write(&rendered)
+    Ok(rendered)
 }
 
 /// Writes to standard output. A reader that has seen enough (`| head`) is no error.
 pub fn write(text: &str) -> anyhow::Result<()> {
+    write_if_read(text).map(|_| ())
+}
+
+/// The same, and says whether somebody still reads.
+pub fn write_if_read(text: &str) -> anyhow::Result<bool> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        result => result.context("cannot write to standard output"),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        result => result.map(|()| true).context("cannot write to standard output"),
     }
 }
 
@@ -49,4 +63,9 @@ fn text_options(format: Format) -> TextOptions {
         colour: terminal && !plain,
         width: if terminal { width } else { 0 },
     }
+}
+
+/// Lines of the terminal, 0 if that is not known.
+pub fn height() -> usize {
+    terminal_size::terminal_size().map_or(0, |(_, height)| usize::from(height.0))
 }

@@ -4,7 +4,7 @@ use crate::cli::{Format, SimulateArgs};
 use crate::progress::Bar;
 use crate::{DONE, PENDING, input, output};
 use anyhow::{Context, bail, ensure};
-use divvy_sim::{EMBEDDED_CLUSTER, Progress};
+use divvy_sim::{EMBEDDED_CLUSTER, Progress, Rehearsal};
 use std::collections::BTreeMap;
 
 pub fn run(args: &SimulateArgs) -> anyhow::Result<u8> {
@@ -42,10 +42,24 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<u8> {
     if let Some(line) = ignored.filter(|_| matches!(args.output, Format::Json | Format::Yaml)) {
         output::note(&line);
     }
+    note_others(&rehearsal);
     if args.timings {
         bar.print_timings();
     }
     Ok(if simulation.summary.pending == 0 { DONE } else { PENDING })
+}
+
+/// Pending pods of the cluster that were not placed, because they wait for another scheduler.
+fn note_others(rehearsal: &Rehearsal) {
+    let mut pending: BTreeMap<&str, usize> = BTreeMap::new();
+    for (pod, scheduler) in &rehearsal.others {
+        if rehearsal.scheduler.holding(pod).is_none() {
+            *pending.entry(scheduler).or_default() += 1;
+        }
+    }
+    for (scheduler, pods) in pending {
+        output::note(&format!("note: left to {scheduler}: {pods} of the pending pods"));
+    }
 }
 
 fn ignored_line(ignored: &BTreeMap<String, usize>) -> Option<String> {

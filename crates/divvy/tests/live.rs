@@ -4,10 +4,11 @@
 use divvy_testbed::manifests::{GpuNode, cpu_node, pod, with_fraction, with_gpus, with_memory};
 use divvy_testbed::{ControlPlane, Programs};
 use serde_json::{Value, json};
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
+use std::time::Duration;
 
 /// One cluster for all tests, which take turns. `None` if there is none on this machine.
 fn cluster() -> Option<MutexGuard<'static, Cluster>> {
@@ -154,6 +155,9 @@ fn a_saved_cluster_is_rehearsed_as_the_live_one_is() {
     let outcome: Value = serde_json::from_slice(&live.stdout).unwrap();
     let names: Vec<&str> =
         outcome["pods"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()).collect();
+    let said = stderr(&live);
+    assert!(said.contains("note: left to default-scheduler: 1 of the pending pods"), "{said}");
+    assert!(said.contains("note: left to kai-scheduler: 1 of the pending pods"), "{said}");
     assert_eq!(names, ["fits", "too-large", "new"], "pods of other schedulers do not wait here");
     for name in ["now.yaml", "now.json"] {
         let file = cluster.file(name);
@@ -300,4 +304,51 @@ fn kubectl_finds_divvy_as_a_plugin_and_completes_it() {
     assert!(wrong.contains("sideways"), "{wrong}");
     let completed = stdout(&kubectl(&["__complete", "divvy", "top", "c"]));
     assert!(completed.starts_with("cards\tOne row a card\n"), "{completed}");
+}
+
+/// Lines of a program that goes on; each must come before long.
+struct Lines(mpsc::Receiver<String>);
+
+impl Lines {
+    fn of(child: &mut Child) -> Self {
+        let (tell, told) = mpsc::channel();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        std::thread::spawn(move || {
+            out.lines().map_while(Result::ok).try_for_each(|l| tell.send(l))
+        });
+        Self(told)
+    }
+
+    /// Reads up to the line that contains this.
+    fn until(&self, part: &str) -> Vec<String> {
+        let mut lines = Vec::new();
+        while lines.last().is_none_or(|line: &String| !line.contains(part)) {
+            let line = self.0.recv_timeout(Duration::from_secs(60));
+            lines.push(line.unwrap_or_else(|_| panic!("no {part} in {lines:?}")));
+        }
+        lines
+    }
+}
+
+#[test]
+fn a_watched_list_is_printed_again_when_something_changes_until_ctrl_c() {
+    let Some(cluster) = cluster() else { return };
+    let mut child = command(&cluster.0.kubeconfig())
+        .args(["top", "pods", "-n", "ml", "--watch"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = Lines::of(&mut child);
+    lines.until("KAI's scheduler runs");
+    cluster.create(&bound(with_gpus(ours("later"), 1), "t4-1"));
+    let block = lines.until("later");
+    assert_eq!(block[0], "", "blocks are apart: {block:?}");
+    assert!(block.iter().any(|line| line.contains("held")), "all of it again: {block:?}");
+    lines.until("KAI's scheduler runs");
+    cluster.kubectl(&["delete", "pod", "-n", "ml", "later", "--grace-period=0", "--force"]);
+    let block = lines.until("KAI's scheduler runs");
+    assert!(!block.iter().any(|line| line.contains("later")), "{block:?}");
+    let interrupt = ["-INT".to_owned(), child.id().to_string()];
+    assert!(Command::new("kill").args(interrupt).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }

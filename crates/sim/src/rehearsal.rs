@@ -190,7 +190,6 @@ impl Loading<'_> {
         let mut grouped: Vec<(PodRecord, String, Vec<String>)> = Vec::new();
         let mut loose: Vec<(PodRecord, String)> = Vec::new();
         let mut waiting: Vec<PodRecord> = Vec::new();
-        let mut left: BTreeMap<&str, usize> = BTreeMap::new();
         for entry in entries {
             let object = match entry {
                 Entry::Object(object) => object,
@@ -223,10 +222,8 @@ impl Loading<'_> {
                 self.rehearsal.others.insert(record.key.clone(), scheduler.into());
             }
             let Some(node) = bound_node(&mut record) else {
-                match object.metadata.deletion_timestamp.is_empty() {
-                    true if is_ours => waiting.push(record),
-                    true => *left.entry(scheduler).or_default() += 1,
-                    false => {}
+                if is_ours && object.metadata.deletion_timestamp.is_empty() {
+                    waiting.push(record);
                 }
                 continue;
             };
@@ -247,9 +244,6 @@ impl Loading<'_> {
                     loose.push((record, node));
                 }
             }
-        }
-        for (scheduler, pods) in left {
-            self.warn(format!("{pods} pending pods are left to their scheduler, {scheduler}"));
         }
         // Groups get cards that nobody's record names, and the rest what is left.
         let mut cards_of = GroupCards::default();

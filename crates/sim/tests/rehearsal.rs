@@ -410,7 +410,7 @@ fn pending_pods_of_the_cluster_wait_only_for_their_own_scheduler() {
     assert_eq!(lines(&found), ["ml/ours gpu-1", "ml/kais gpu-1", "ml/by-hand gpu-1"]);
     let others: Vec<String> = found.others.iter().map(|(k, s)| format!("{k} {s}")).collect();
     assert_eq!(others, ["ml/theirs default-scheduler"]);
-    assert_eq!(found.warnings, ["1 pending pods are left to their scheduler, default-scheduler"]);
+    assert!(found.warnings.is_empty(), "{:?}", found.warnings);
 }
 
 #[test]

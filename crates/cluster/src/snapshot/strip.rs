@@ -55,7 +55,7 @@ const VOLUME_LEAVES: [&str; 7] =
 const NODE_STATUS: [&str; 3] = ["allocatable", "capacity", "conditions"];
 
 /// The object with its type, which items of a list lack, and without what no decision needs.
-pub fn strip(resource: &Resource, mut object: Value) -> Value {
+pub(super) fn strip(resource: &Resource, mut object: Value) -> Value {
     if let Some(fields) = object.as_object_mut() {
         fields.insert("apiVersion".to_owned(), resource.api_version.into());
         fields.insert("kind".to_owned(), resource.kind.into());
