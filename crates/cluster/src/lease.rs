@@ -210,7 +210,6 @@ impl Candidate {
 
     fn begin(self, lease: Lease) -> Leadership {
         let Self { record, settings, fence, .. } = self;
-        tracing::info!(lease = settings.name, identity = settings.identity, "leading");
         let (tell, lost) = watch::channel(None);
         let (identity, keeper) = (settings.identity.clone(), record.clone());
         let open = fence.clone();
