@@ -108,6 +108,11 @@ impl Scheduler {
         held
     }
 
+    /// How often nodes were searched for a pod: grows with each try, whatever comes of it.
+    pub const fn searches(&self) -> u64 {
+        self.shapes.searches()
+    }
+
     pub(crate) fn pod(&self, key: &PodKey) -> Option<&Pod> {
         self.pods.get(self.pods.find(key)?)
     }

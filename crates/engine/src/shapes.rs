@@ -202,6 +202,11 @@ impl Shapes {
         self.ranked_nodes = 0;
     }
 
+    /// How often a shape was searched for.
+    pub(crate) const fn searches(&self) -> u64 {
+        self.clock
+    }
+
     pub(crate) fn get(&self, id: ShapeId) -> Option<&Shape> {
         self.shapes.get(id.0)
     }

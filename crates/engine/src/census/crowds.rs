@@ -182,9 +182,13 @@ impl Census {
             return;
         }
         let Some(crowd) = self.crowds.remove(id.0) else { return };
+        let is_owned = crowd.key.sense == Sense::Owned;
         for kin in self.kins_in(&crowd.key) {
-            if let Some(kin) = self.kins.get_mut(kin.0) {
-                kin.crowds.retain(|other| *other != id);
+            let Some(kin) = self.kins.get_mut(kin.0) else { continue };
+            kin.crowds.retain(|other| *other != id);
+            // Whoever objected is gone, and so is the stamp that would have said so.
+            if is_owned {
+                kin.changed = self.clock;
             }
         }
         self.index.remove(id, &crowd.key);
