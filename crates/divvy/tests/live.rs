@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use divvy_testbed::manifests::{GpuNode, cpu_node, pod, with_fraction, with_gpus, with_memory};
-use divvy_testbed::{ControlPlane, Programs};
+use divvy_testbed::{ControlPlane, Process, Programs};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -306,24 +306,32 @@ fn kubectl_finds_divvy_as_a_plugin_and_completes_it() {
     assert!(completed.starts_with("cards\tOne row a card\n"), "{completed}");
 }
 
-/// Lines of a program that goes on; each must come before long.
-struct Lines(mpsc::Receiver<String>);
+/// A program that goes on, and its lines, each of which must come before long.
+struct Lines(Child, mpsc::Receiver<String>);
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
 
 impl Lines {
-    fn of(child: &mut Child) -> Self {
+    fn of(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let (tell, told) = mpsc::channel();
         let out = BufReader::new(child.stdout.take().unwrap());
         std::thread::spawn(move || {
             out.lines().map_while(Result::ok).try_for_each(|l| tell.send(l))
         });
-        Self(told)
+        Self(child, told)
     }
 
     /// Reads up to the line that contains this.
     fn until(&self, part: &str) -> Vec<String> {
         let mut lines = Vec::new();
         while lines.last().is_none_or(|line: &String| !line.contains(part)) {
-            let line = self.0.recv_timeout(Duration::from_secs(60));
+            let line = self.1.recv_timeout(Duration::from_secs(60));
             lines.push(line.unwrap_or_else(|_| panic!("no {part} in {lines:?}")));
         }
         lines
@@ -333,12 +341,9 @@ impl Lines {
 #[test]
 fn a_watched_list_is_printed_again_when_something_changes_until_ctrl_c() {
     let Some(cluster) = cluster() else { return };
-    let mut child = command(&cluster.0.kubeconfig())
-        .args(["top", "pods", "-n", "ml", "--watch"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = Lines::of(&mut child);
+    let mut top = command(&cluster.0.kubeconfig());
+    top.args(["top", "pods", "-n", "ml", "--watch"]);
+    let mut lines = Lines::of(top);
     lines.until("KAI's scheduler runs");
     cluster.create(&bound(with_gpus(ours("later"), 1), "t4-1"));
     let block = lines.until("later");
@@ -348,7 +353,51 @@ fn a_watched_list_is_printed_again_when_something_changes_until_ctrl_c() {
     cluster.kubectl(&["delete", "pod", "-n", "ml", "later", "--grace-period=0", "--force"]);
     let block = lines.until("KAI's scheduler runs");
     assert!(!block.iter().any(|line| line.contains("later")), "{block:?}");
-    let interrupt = ["-INT".to_owned(), child.id().to_string()];
+    let interrupt = ["-INT".to_owned(), lines.0.id().to_string()];
     assert!(Command::new("kill").args(interrupt).status().unwrap().success());
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(lines.0.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn explain_says_what_the_scheduler_wrote_on_the_pod() {
+    let Some(cluster) = cluster() else { return };
+    let mut scheduler = command(&cluster.0.kubeconfig());
+    scheduler.args(["scheduler", "--leader-elect=false", "--listen", "127.0.0.1:0"]).args([
+        "--scheduler-names",
+        "teller",
+        "--log-level",
+        "error",
+    ]);
+    let scheduler = Process::start(scheduler, "scheduler", cluster.0.folder()).unwrap();
+    cluster.create(&with_memory(pod("ml", "told", "teller"), 98_304));
+    let jsonpath = "jsonpath={.status.conditions[?(@.type==\"PodScheduled\")].message}";
+    let unscheduled = "--for=condition=PodScheduled=false";
+    cluster.kubectl(&["wait", "pod/told", "-n", "ml", unscheduled, "--timeout=60s"]);
+    let condition = cluster.kubectl(&["get", "pod", "told", "-n", "ml", "-o", jsonpath]);
+    let of_pod = "--field-selector=involvedObject.name=told,reason=FailedScheduling";
+    let message = "jsonpath={.items[0].message}";
+    // Events are written beside conditions, so it may come a moment later.
+    let event = wait_for(|| {
+        let text = cluster.kubectl(&["get", "events", "-n", "ml", of_pod, "-o", message]);
+        (!text.is_empty()).then_some(text)
+    });
+    let output =
+        cluster.divvy(&["explain", "pod", "ml/told", "--scheduler-names", "teller", "-o", "json"]);
+    let explanation: Value = serde_json::from_slice(&output.stdout).unwrap();
+    drop(scheduler);
+    cluster.kubectl(&["delete", "pod", "told", "-n", "ml", "--grace-period=0", "--force"]);
+    assert!(condition.starts_with("0/3 nodes are available: 1 largest card 80.0"), "{condition}");
+    assert_eq!(explanation["message"], *condition);
+    assert_eq!(event, condition);
+}
+
+/// Asks until there is an answer.
+fn wait_for<T>(mut ask: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..600 {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    panic!("no answer in a minute");
 }
