@@ -230,25 +230,4 @@ impl Reader {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn collections_are_found_where_the_api_has_them() {
-        let paths: Vec<String> = EVERYTHING.iter().map(Resource::path).collect();
-        assert_eq!(paths[0], "/api/v1/pods");
-        assert_eq!(paths[3], "/apis/scheduling.k8s.io/v1/priorityclasses");
-        assert_eq!(EVERYTHING[3].full_name(), "priorityclasses.scheduling.k8s.io");
-    }
-
-    #[test]
-    fn a_snapshot_is_a_list_with_a_line_for_each_object() {
-        let objects = vec![r#"{"kind": "A"}"#.to_owned(), r#"{"kind": "B"}"#.to_owned()];
-        let text = Snapshot { objects, ..Snapshot::default() }.to_json();
-        assert_eq!(text.lines().count(), 4, "{text}");
-        let list: Value = serde_json::from_str(&text).unwrap();
-        assert_eq!(list["items"][1]["kind"], "B");
-        let empty: Value = serde_json::from_str(&Snapshot::default().to_json()).unwrap();
-        assert_eq!(empty["items"].as_array().unwrap().len(), 0);
-    }
-}
+mod tests;

@@ -77,14 +77,18 @@ fn not_found(key: &PodKey, args: &ExplainPodArgs, pods: &[PodKey]) -> String {
         None if *from_cluster || files.is_empty() => "the live cluster".to_owned(),
         None => "the embedded cluster".to_owned(),
     };
+    let manifests = if files.is_empty() { "" } else { " or the manifests given" };
     let like = pods.iter().filter(|p| p.name().starts_with(key.name()));
     let mut like: Vec<String> = like.take(4).map(PodKey::to_string).collect();
     let tail = match like.len() {
+        0 if files.is_empty() => {
+            "name another namespace with -n, or give a manifest with -f".to_owned()
+        }
         0 => "give its manifest with -f, or a cluster that has it with --cluster".to_owned(),
         n => {
             let more = if n == 4 { like.pop().map_or("", |_| " and more") } else { "" };
             format!("there is {}{more}", like.join(", "))
         }
     };
-    format!("no pod {key} in {source} or the manifests given; {tail}")
+    format!("no pod {key} in {source}{manifests}; {tail}")
 }

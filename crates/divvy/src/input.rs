@@ -4,7 +4,7 @@ use crate::cli::{ClusterArgs, PlacementArgs, RehearsalArgs, StrategyArg};
 use crate::live::Live;
 use crate::output;
 use crate::progress::Bar;
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use divvy_cluster::snapshot::{EVERYTHING, HOLDINGS};
 use divvy_engine::{Config, Strategy};
 use divvy_sim::{Rehearsal, Setup, Source, read_sources};
@@ -48,7 +48,7 @@ pub fn rehearsal(args: &RehearsalArgs, live: bool, bar: &Bar) -> anyhow::Result<
     let (mut cluster_source, workload) = read(file, &args.files)?;
     let mut namespace = args.namespace.clone();
     if matches!(origin, Origin::Live) {
-        let live = Live::connect(&cluster.live)?;
+        let live = connect(cluster)?;
         cluster_source = Some(live.source(&live.read(&EVERYTHING, bar)?));
         namespace.get_or_insert_with(|| live.namespace().to_owned());
     }
@@ -69,11 +69,21 @@ pub fn cluster(args: &ClusterArgs, bar: &Bar) -> anyhow::Result<Rehearsal> {
         Some(Origin::Embedded) => None,
         Some(Origin::File(path)) => read(Some(path), &[])?.0,
         Some(Origin::Live) | None => {
-            let live = Live::connect(&args.live)?;
+            let live = connect(args)?;
             Some(live.source(&live.read(&HOLDINGS, bar)?))
         }
     };
     load(&setup(args, source), bar)
+}
+
+/// The live cluster, or what else there is.
+pub fn connect(args: &ClusterArgs) -> anyhow::Result<Live> {
+    Live::connect(&args.live).map_err(|why| {
+        anyhow!(
+            "{why:#}. Without a live cluster: --cluster FILE reads a saved one, and \
+             --cluster embedded is one to try"
+        )
+    })
 }
 
 /// A cluster with nothing to place, as it was read; what is odd in it is not told again.

@@ -50,9 +50,7 @@ impl Live {
         let runtime = Builder::new_current_thread().enable_all().build().context("cannot start")?;
         let (kubeconfig, context) = (args.kubeconfig.as_deref(), args.context.as_deref());
         let reader = Reader::connect(kubeconfig, context, args.request_timeout);
-        let reader = runtime.block_on(reader).context(
-            "no live cluster; --cluster FILE reads a saved one, --cluster embedded is one to try",
-        )?;
+        let reader = runtime.block_on(reader)?;
         Ok(Self { runtime, reader })
     }
 
@@ -79,26 +77,23 @@ impl Live {
         Ok(snapshot)
     }
 
-    /// Calls `draw` with pods and nodes as they are now, and again when they have changed, until
+    /// Calls `draw` with pods and nodes, now as `snapshot` and again when they have changed, until
     /// ctrl-C, or until `draw` says that nobody looks any more.
     pub fn follow(
         &self,
+        mut snapshot: Snapshot,
         mut draw: impl FnMut(Source) -> anyhow::Result<bool>,
     ) -> anyhow::Result<()> {
         self.runtime.block_on(async {
             let mut interrupt = signal(SignalKind::interrupt()).context("cannot hear ctrl-C")?;
             let mut follower = self.reader.follow();
-            let mut pause = Duration::ZERO;
-            loop {
-                let snapshot = tokio::select! {
-                    _ = interrupt.recv() => return Ok(()),
-                    snapshot = follower.next(pause) => snapshot,
+            while draw(self.source(&snapshot))? {
+                snapshot = tokio::select! {
+                    _ = interrupt.recv() => break,
+                    snapshot = follower.next(PAUSE) => snapshot,
                 };
-                if !draw(self.source(&snapshot))? {
-                    return Ok(());
-                }
-                pause = PAUSE;
             }
+            Ok(())
         })
     }
 

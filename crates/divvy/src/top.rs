@@ -1,7 +1,6 @@
 //! `divvy top`
 
 use crate::cli::{Format, TopArgs, TopKind};
-use crate::live::Live;
 use crate::progress::Bar;
 use crate::{DONE, input, output};
 use anyhow::bail;
@@ -54,14 +53,14 @@ fn list(args: &TopArgs, rehearsal: &Rehearsal) -> anyhow::Result<String> {
 /// Prints the list again whenever it is another: over the old one on a terminal, below it and a
 /// blank line in a pipe.
 fn watch(args: &TopArgs, bar: &Bar) -> anyhow::Result<()> {
-    let live = Live::connect(&args.cluster.live)?;
+    let live = input::connect(&args.cluster)?;
     // Once by the usual way, which says what is wrong; from then on, what breaks is mended.
-    live.read(&HOLDINGS, bar)?;
+    let snapshot = live.read(&HOLDINGS, bar)?;
     bar.finish();
     start_log();
     let is_terminal = std::io::stdout().is_terminal();
     let mut shown = String::new();
-    live.follow(|source| {
+    live.follow(snapshot, |source| {
         let rehearsal = input::holdings(&args.cluster, source)?;
         let mut text = list(args, &rehearsal)?;
         if rehearsal.kai_runs && matches!(args.output, Format::Table | Format::Wide) {

@@ -108,7 +108,7 @@ impl Reader {
 
 impl Follower {
     /// Waits until something has changed, and for at least `pause`; what changes meanwhile
-    /// counts. The first time it waits until all is known.
+    /// counts. All that there is counts as changed the first time.
     pub async fn next(&mut self, pause: Duration) -> Snapshot {
         let end = Instant::now() + pause;
         let mut has_changed = false;

@@ -52,7 +52,7 @@ const POD_LEAVES: [&str; 10] = [
 const VOLUME_LEAVES: [&str; 7] =
     ["configMap", "downwardAPI", "emptyDir", "hostPath", "image", "projected", "secret"];
 /// Of the status of a node.
-const NODE_STATUS: [&str; 3] = ["allocatable", "capacity", "conditions"];
+const NODE_STATUS: [&str; 2] = ["allocatable", "capacity"];
 
 /// The object with its type, which items of a list lack, and without what no decision needs.
 pub(super) fn strip(resource: &Resource, mut object: Value) -> Value {

@@ -1,0 +1,134 @@
+use super::*;
+use kube::client::Body;
+use serde_json::json;
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// A reader of a server that answers the n-th request for a path like this.
+fn reader(answer: impl Fn(usize, &str) -> (u16, Value) + Clone + Send + Sync + 'static) -> Reader {
+    let asked = std::sync::Arc::new(AtomicUsize::new(0));
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let (n, path) = (asked.fetch_add(1, Ordering::Relaxed), request.uri().to_string());
+        let (code, body) = answer(n, &path);
+        async move {
+            let body = Body::from(body.to_string().into_bytes());
+            Ok::<_, Infallible>(http::Response::builder().status(code).body(body).unwrap())
+        }
+    });
+    let client = kube::Client::new(service, "default");
+    let (server, namespace) = ("https://server".to_owned(), "default".to_owned());
+    Reader { client, server, namespace, patience: Duration::from_secs(60) }
+}
+
+fn status(code: u16, message: &str) -> (u16, Value) {
+    (
+        code,
+        json!({"kind": "Status", "status": "Failure", "message": message, "code": code,
+        "reason": "", "metadata": {}}),
+    )
+}
+
+fn page(names: &[&str], next: &str, left: u64) -> (u16, Value) {
+    let items: Vec<Value> = names.iter().map(|name| json!({"metadata": {"name": name}})).collect();
+    let metadata = json!({"continue": next, "remainingItemCount": left});
+    (200, json!({"kind": "List", "metadata": metadata, "items": items}))
+}
+
+fn names(snapshot: &Snapshot) -> Vec<String> {
+    let name = |object: &String| {
+        let object: Value = serde_json::from_str(object).unwrap();
+        object["metadata"]["name"].as_str().unwrap().to_owned()
+    };
+    snapshot.objects.iter().map(name).collect()
+}
+
+#[tokio::test]
+async fn a_collection_is_read_page_by_page() {
+    let reader = reader(|n, path| {
+        let from = ["limit=500", "limit=500&continue=second"][n];
+        assert_eq!(path, format!("/api/v1/pods?{from}"));
+        if n == 0 { page(&["a", "b"], "second", 1) } else { page(&["c"], "", 0) }
+    });
+    let (read, left) = (AtomicU64::new(0), AtomicU64::new(0));
+    let on_page = |kind: &'static str, got: u64, rest: u64| {
+        assert_eq!(kind, "pods");
+        read.fetch_add(got, Ordering::Relaxed);
+        left.fetch_add(rest, Ordering::Relaxed);
+    };
+    let snapshot = reader.read(&HOLDINGS[..1], &on_page).await.unwrap();
+    assert_eq!(names(&snapshot), ["a", "b", "c"]);
+    assert_eq!(snapshot.counts, [("Pod", 3)]);
+    assert_eq!((read.into_inner(), left.into_inner()), (3, 1));
+}
+
+#[tokio::test]
+async fn a_list_that_the_server_forgot_is_begun_again_and_not_for_ever() {
+    let again = reader(|n, _| match n {
+        0 => page(&["a"], "second", 1),
+        1 => status(410, "too old"),
+        _ => page(&["b"], "", 0),
+    });
+    let snapshot = again.read(&HOLDINGS[..1], &|_, _, _| {}).await.unwrap();
+    assert_eq!(names(&snapshot), ["b"]);
+    let never = reader(|_, _| status(410, "too old"));
+    let failed = never.read(&HOLDINGS[..1], &|_, _, _| {}).await.unwrap_err();
+    assert!(matches!(failed, SnapshotError::Expired { .. }), "{failed}");
+}
+
+#[tokio::test]
+async fn what_is_not_needed_and_not_given_is_left_out_with_a_note() {
+    let reader = reader(|_, path| match path {
+        path if path.starts_with("/api/v1/namespaces") => status(403, "no"),
+        path if path.starts_with("/apis/storage") => status(404, "not found"),
+        _ => page(&["a"], "", 0),
+    });
+    let snapshot = reader.read(&EVERYTHING, &|_, _, _| {}).await.unwrap();
+    assert_eq!(snapshot.objects.len(), 5);
+    assert_eq!(snapshot.notes.len(), 5);
+    assert_eq!(
+        snapshot.notes[0],
+        "namespaces are left out: not allowed to list namespaces in all namespaces (no); ask for \
+         the verb `list` on namespaces in a ClusterRole"
+    );
+    assert_eq!(
+        snapshot.notes[1],
+        "storageclasses are left out: the API server https://server has no \
+         storageclasses.storage.k8s.io"
+    );
+}
+
+#[tokio::test]
+async fn every_other_failure_ends_the_reading_and_says_what_to_do() {
+    for (code, part) in [
+        (401, "log in again"),
+        (403, "the verb `list` on pods"),
+        (404, "has no pods"),
+        (500, "cannot list pods of the API server https://server: oops"),
+    ] {
+        let reader = reader(move |_, _| status(code, "oops"));
+        let failed = reader.read(&EVERYTHING, &|_, _, _| {}).await.unwrap_err().to_string();
+        assert!(failed.contains(part), "{code}: {failed}");
+    }
+    let reader = reader(|_, _| (200, json!("no list")));
+    let failed = reader.read(&EVERYTHING, &|_, _, _| {}).await.unwrap_err().to_string();
+    assert!(failed.contains("cannot list pods"), "{failed}");
+}
+
+#[test]
+fn collections_are_found_where_the_api_has_them() {
+    let paths: Vec<String> = EVERYTHING.iter().map(Resource::path).collect();
+    assert_eq!(paths[0], "/api/v1/pods");
+    assert_eq!(paths[3], "/apis/scheduling.k8s.io/v1/priorityclasses");
+    assert_eq!(EVERYTHING[3].full_name(), "priorityclasses.scheduling.k8s.io");
+}
+
+#[test]
+fn a_snapshot_is_a_list_with_a_line_for_each_object() {
+    let objects = vec![r#"{"kind": "A"}"#.to_owned(), r#"{"kind": "B"}"#.to_owned()];
+    let text = Snapshot { objects, ..Snapshot::default() }.to_json();
+    assert_eq!(text.lines().count(), 4, "{text}");
+    let list: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(list["items"][1]["kind"], "B");
+    let empty: Value = serde_json::from_str(&Snapshot::default().to_json()).unwrap();
+    assert_eq!(empty["items"].as_array().unwrap().len(), 0);
+}
