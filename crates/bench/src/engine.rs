@@ -228,7 +228,7 @@ impl Run {
         let plan = self.scheduler.pass(usize::MAX);
         self.decisions += plan.effects.len();
         let placed = plan.effects.into_iter().find_map(|e| match e {
-            PlanEffect::Bind { pod, placement } if pod == key => Some(placement),
+            PlanEffect::Bind { pod, placement, .. } if pod == key => Some(placement),
             _ => None,
         });
         if placed.is_none() {

@@ -313,7 +313,7 @@ impl State {
             }
             for effect in plan.effects {
                 match effect {
-                    PlanEffect::Bind { pod, placement } => self.bind(pod, placement),
+                    PlanEffect::Bind { pod, placement, .. } => self.bind(pod, placement),
                     PlanEffect::Report { pod } => self.report(&pod),
                 }
             }

@@ -70,6 +70,7 @@ fn enter(object: &Object, scheduler: &mut Scheduler) -> Result<(), String> {
             record.bound = Some(Bound { node: node.into(), cards, nominated: false, terminating });
             Event::Pod(Box::new(record))
         }
+        Content::Storage(kind, manifest) => Event::Storage(divvy_words::storage(*kind, manifest)?),
         _ => return Ok(()),
     };
     // What a bound pod has wrong is told to people; the rest of it is entered.
@@ -108,7 +109,7 @@ fn place(scheduler: &mut Scheduler, record: PodRecord) -> Option<String> {
     let key = record.key.clone();
     let _ = scheduler.apply(Event::Pod(Box::new(record)));
     scheduler.pass(usize::MAX).effects.into_iter().find_map(|effect| match effect {
-        PlanEffect::Bind { pod, placement } if pod == key => Some(placement.node.to_string()),
+        PlanEffect::Bind { pod, placement, .. } if pod == key => Some(placement.node.to_string()),
         _ => None,
     })
 }

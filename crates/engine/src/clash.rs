@@ -49,6 +49,10 @@ impl Scheduler {
                 let spread = relations.spread.get(index);
                 no_domain(spread.map(|s| &*s.topology), "topology spread")
             }
+            Clash::Volumes => match prepared.volume_refusal(node) {
+                Some(refusal) => Reason::Volume(refusal.told()),
+                None => Reason::Affinity,
+            },
             Clash::Spread(index, skew) => {
                 let spread = relations.spread.get(index);
                 Reason::Spread {

@@ -115,9 +115,17 @@ impl Scheduler {
             return Some(Diagnosis::of(Reason::NoSuchNode(name.into())));
         }
         let prepared = self.prepared(shape);
+        if let Some(refusal) = prepared.as_ref().and_then(Prepared::nowhere) {
+            return Some(Diagnosis::of(Reason::Volume(refusal.told())));
+        }
         let mut groups: Vec<Group> = Vec::new();
         let mut by_kind: FxHashMap<String, usize> = FxHashMap::default();
         let mut nearest: Option<(u64, Nearest)> = None;
+        // What is free on a node does not matter where the storage cannot be used.
+        let elsewhere = |id| {
+            let refusal = prepared.as_ref().and_then(|p| p.volume_refusal(id));
+            refusal.filter(|refusal| refusal.is_of_the_place())
+        };
         for (name, id) in self.nodes() {
             let (Some(node), Some(facts)) = (self.ledger().node(id), self.facts(id)) else {
                 continue;
@@ -145,6 +153,9 @@ impl Scheduler {
                     Some((prepared, Err(clash))) => self.clash(prepared, id, clash),
                     Some((_, Ok(()))) | None => continue,
                 },
+                (Ok(_), Some(_)) if let Some(refusal) = elsewhere(id) => {
+                    Reason::Volume(refusal.told())
+                }
                 (Ok(_), Some(shortage)) => {
                     let is_allowed = prepared.as_ref().is_none_or(|p| p.check(id).is_ok());
                     if is_allowed

@@ -2,6 +2,7 @@
 
 use crate::labels::Labels;
 use crate::record::{NodeRecord, PodKey, PodRecord};
+use crate::volumes::{StorageEvent, VolumeStep};
 use divvy_ledger::{CardShares, HoldError, Request};
 use std::sync::Arc;
 
@@ -23,6 +24,8 @@ pub enum Event {
         /// Its labels.
         labels: Labels,
     },
+    /// A storage object is new, has changed or is gone.
+    Storage(StorageEvent),
     /// A namespace is gone.
     NamespaceGone(Box<str>),
 }
@@ -88,6 +91,9 @@ pub enum PlanEffect {
         pod: PodKey,
         /// Where it goes.
         placement: Placement,
+        /// What to write for its claims, and then to await by [`Scheduler::claims_bound`], before
+        /// it is bound. Empty for most pods.
+        volumes: Vec<VolumeStep>,
     },
     /// Say that a pod waits; [`Scheduler::standing`] says why.
     Report {

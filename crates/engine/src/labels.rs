@@ -50,7 +50,12 @@ impl Selector {
 
     /// Whether these labels match.
     pub fn matches(&self, labels: &Labels) -> bool {
-        let holds = |r: &Requirement| r.test.accepts(labels.get(&r.key));
-        self.0.as_ref().is_some_and(|all| all.iter().all(holds))
+        self.holds(|key| labels.get(key))
+    }
+
+    /// Whether the labels that can be looked up match.
+    pub(crate) fn holds<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+        let all = self.0.as_ref();
+        all.is_some_and(|all| all.iter().all(|r| r.test.accepts(label(&r.key))))
     }
 }

@@ -39,6 +39,7 @@ mod sentence;
 mod shapes;
 mod slab;
 mod topology;
+mod volumes;
 mod world;
 
 pub use config::{Config, PerResource, Strategy};
@@ -48,9 +49,14 @@ pub use labels::{Labels, Selector};
 pub use nearest::{Missing, Nearest};
 pub use reason::Reason;
 pub use record::{Bound, BoundCards, NodeRecord, PodKey, PodRecord, PodSpec};
-pub use relations::{HostPort, PodSelector, PodTerm, Protocol, Relations, Spread, VolumeUse};
+pub use relations::{HostPort, PodSelector, PodTerm, Protocol, Relations, Spread};
 pub use rules::{
     Barred, Effect, Liking, NodeFacts, Requirement, Rules, Taint, Term, Test, Toleration,
 };
 pub use scheduler::Scheduler;
 pub use shapes::ShapeId;
+pub use volumes::{
+    AccessModes, Attached, AttachmentRecord, CapacityRecord, ClaimKey, ClaimRecord, ClaimRef,
+    ClassRecord, CsiNodeRecord, Disk, DriverRecord, Migrated, StorageEvent, Terms, VolumeReason,
+    VolumeRecord, VolumeStep, VolumeUse,
+};

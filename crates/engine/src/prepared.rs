@@ -11,6 +11,7 @@ pub(crate) use question::{About, Question};
 use crate::census::{Census, Counts};
 use crate::relations::HostPort;
 use crate::topology::Topology;
+use crate::volumes::{Refusal, Wants};
 use crate::world::World;
 use divvy_ledger::{NodeId, PodId};
 use forbidden::Forbidden;
@@ -35,6 +36,8 @@ pub(crate) enum Clash {
     SpreadLabel(usize),
     /// This spread constraint would be broken: by which skew.
     Spread(usize, u32),
+    /// The pod's volumes; [`Prepared::volume_refusal`] says why.
+    Volumes,
 }
 
 /// The tables of one pod.
@@ -47,10 +50,13 @@ pub(crate) struct Prepared<'a> {
     repelled: Forbidden,
     spread: Vec<Evenness>,
     soft: Soft,
+    /// What its volumes ask, or why no node will do; `None` without volumes.
+    volumes: Option<Result<Wants<'a>, Refusal<'a>>>,
+    world: &'a World,
 }
 
 impl<'a> Prepared<'a> {
-    pub(crate) fn new(question: Question<'a>, world: &World) -> Self {
+    pub(crate) fn new(question: Question<'a>, world: &'a World) -> Self {
         let topology = |key: &str| world.topologies.get(key, &world.facts);
         let mut anti_affinity = Forbidden::default();
         let mut repelled = Forbidden::default();
@@ -74,13 +80,39 @@ impl<'a> Prepared<'a> {
         }
         let spread = Evenness::all(&question, world);
         let soft = Soft::new(&question, world);
-        Self { affinity, may_be_first, anti_affinity, repelled, spread, soft, question }
+        let uses = question.relations.map_or(&[][..], |relations| &relations.volumes);
+        let volumes = (!uses.is_empty()).then(|| world.volumes.prepare(uses));
+        Self {
+            volumes,
+            world,
+            affinity,
+            may_be_first,
+            anti_affinity,
+            repelled,
+            spread,
+            soft,
+            question,
+        }
     }
 
     /// Whether a node is for the pod, as far as other pods are concerned.
     pub(crate) fn check(&self, node: NodeId) -> Result<(), Clash> {
         self.check_node(node)?;
-        self.check_domains(node)
+        self.check_domains(node)?;
+        self.volume_refusal(node).map_or(Ok(()), |_| Err(Clash::Volumes))
+    }
+
+    /// Why no node at all is for the pod, because of its volumes.
+    pub(crate) fn nowhere(&self) -> Option<Refusal<'a>> {
+        self.volumes.as_ref()?.as_ref().err().copied()
+    }
+
+    /// Why a node is not for the pod, because of its volumes.
+    pub(crate) fn volume_refusal(&self, node: NodeId) -> Option<Refusal<'a>> {
+        match self.volumes.as_ref()? {
+            Ok(wants) => wants.pick(node, self.world).err(),
+            Err(refusal) => Some(*refusal),
+        }
     }
 
     /// What depends on the pods of this node alone.

@@ -3,6 +3,7 @@
 
 use crate::record::PodKey;
 use crate::rules::Taint;
+use crate::volumes::VolumeReason;
 use divvy_ledger::{Bytes, Portion, Shortage};
 use std::fmt;
 use std::sync::Arc;
@@ -72,6 +73,8 @@ pub enum Reason {
         /// How many are allowed.
         max: u32,
     },
+    /// The pod's volumes.
+    Volume(VolumeReason),
     /// The node lacks something.
     Lacks {
         /// What, with the numbers.
@@ -102,6 +105,7 @@ impl Reason {
             Self::PodAntiAffinity { .. } => "PodAntiAffinity",
             Self::Spread { .. } => "TopologySpread",
             Self::Refused(_) => "BindingRefused",
+            Self::Volume(reason) => reason.name(),
             Self::Lacks { shortage, .. } => match shortage {
                 Shortage::NoGpu => "NoGpu",
                 Shortage::Replicas => "NodeSharesReplicas",
@@ -141,6 +145,17 @@ impl Reason {
             // There is room; other pods are in the way.
             Self::PodAffinity { .. } => 11,
             Self::Port { .. } | Self::PodAntiAffinity { .. } | Self::Spread { .. } => 12,
+            Self::Volume(reason) => match reason {
+                // Storage is elsewhere, as if the pod asked for another node.
+                VolumeReason::Unreachable { .. }
+                | VolumeReason::SelectedElsewhere { .. }
+                | VolumeReason::NoMatch { .. }
+                | VolumeReason::Topology { .. }
+                | VolumeReason::NoDriver(_) => 1,
+                VolumeReason::NoSpace { .. } => 10,
+                VolumeReason::DiskInUse { .. } | VolumeReason::Limit { .. } => 12,
+                _ => 13,
+            },
             Self::Invalid(_)
             | Self::Gated(_)
             | Self::NoNodes
@@ -287,6 +302,7 @@ impl fmt::Display for Reason {
             Self::Spread { topology, skew, max } => {
                 write!(f, "topology spread {topology}: skew would be {skew} > {max}")
             }
+            Self::Volume(reason) => write!(f, "{reason}"),
             Self::Lacks { shortage, resource, portion } => {
                 write_shortage(f, *shortage, resource.as_deref(), *portion)
             }

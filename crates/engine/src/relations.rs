@@ -2,6 +2,7 @@
 //! topology spread, volumes. Parsed once at the edge, with defaults filled in.
 
 use crate::labels::Selector;
+use crate::volumes::VolumeUse;
 
 /// Relations of a pod to others. Most pods have none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -16,7 +17,7 @@ pub struct Relations {
     pub preferred: Vec<(i32, PodTerm)>,
     /// Topology spread constraints, the pod's `matchLabelKeys` already part of the selectors.
     pub spread: Vec<Spread>,
-    /// Volumes.
+    /// The volumes that decide where it can run.
     pub volumes: Vec<VolumeUse>,
 }
 
@@ -28,10 +29,6 @@ impl Relations {
         terms.map(|t| &t.topology).chain(self.spread.iter().map(|s| &s.topology))
     }
 }
-
-/// A volume of a pod that decides where the pod can run.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum VolumeUse {}
 
 /// Transport protocol of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

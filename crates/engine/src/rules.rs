@@ -127,7 +127,7 @@ pub struct Term {
 }
 
 impl Term {
-    fn holds(&self, name: &str, node: &NodeFacts) -> bool {
+    pub(crate) fn holds(&self, name: &str, node: &NodeFacts) -> bool {
         !(self.labels.is_empty() && self.fields.is_empty())
             && self.fields.iter().all(|r| r.test.accepts(Some(name)))
             && self.labels.iter().all(|r| r.test.accepts(node.label(&r.key)))

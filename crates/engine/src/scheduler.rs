@@ -3,6 +3,7 @@
 mod bound;
 mod queue;
 mod relate;
+mod storage;
 
 use crate::census::{Census, Identity, Presence};
 use crate::config::Config;
@@ -138,6 +139,7 @@ impl Scheduler {
             Event::PodGone(key) => self.remove_pod(&key),
             Event::Namespace { name, labels } => self.set_namespace(&name, Some(labels)),
             Event::NamespaceGone(name) => self.set_namespace(&name, None),
+            Event::Storage(event) => self.set_storage(event),
         }
         Ok(())
     }
@@ -190,6 +192,7 @@ impl Scheduler {
         let Some(id) = self.pods.find(key) else { return };
         let held = self.world.release(id);
         self.world.census.expel(id);
+        self.world.volumes.expel(id);
         self.unsettled.remove(key);
         let Some(pod) = self.pods.remove(id) else { return };
         if let State::Waiting(shape) = pod.state {
@@ -216,6 +219,7 @@ impl Scheduler {
             self.remove_pod(&record.key);
             let id = self.pods.insert(Pod::of(&record, State::Astray));
             self.world.census.enroll(id, who, presence);
+            self.world.volumes.enroll(id, &record.key, record.spec.relations.as_ref());
             return self.hold_bound(id, record);
         }
         let state = self.state_of(&record, who);
@@ -232,6 +236,7 @@ impl Scheduler {
         let (turn, waits) = (pod.turn(), pod.state.shape());
         let id = self.pods.insert(pod);
         self.world.census.enroll(id, who, presence);
+        self.world.volumes.enroll(id, &record.key, record.spec.relations.as_ref());
         match waits {
             Some(shape) => self.join(shape, turn, id),
             None => self.unreported.push(id),

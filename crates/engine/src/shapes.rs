@@ -15,6 +15,7 @@ use crate::record::PodKey;
 use crate::rules::{Liking, NodeFacts, Rules};
 use crate::score::{self, ShareSizes, Strategies};
 use crate::slab::Slab;
+use crate::volumes::Stirred;
 use crate::world::World;
 use divvy_ledger::{Needs, NodeId, PodId, Position};
 use related::NodeSet;
@@ -304,13 +305,27 @@ impl Shapes {
         let Some(rules) = self.rule_sets.get(shape.key.rules.0) else { return false };
         shape.allowed.contains(node)
             && appraise(&shape.key, &mut shape.sizes, rules, node, world) > 0
-            && shape.key.related.is_none_or(|who| world.census.has_ports(who, node))
+            && shape
+                .key
+                .related
+                .is_none_or(|who| world.census.has_ports(who, node) && world.has_volumes(who, node))
     }
 
     /// Whether other pods came or went in a way that can help a shape that fitted nowhere.
     pub(crate) fn is_helped_by_others(&self, id: ShapeId, world: &World) -> bool {
         let Some(shape) = self.get(id) else { return false };
         shape.key.related.is_some_and(|who| world.census.can_help(who, shape.asked))
+    }
+
+    /// Whether storage objects have changed in a way that can help a shape that fitted nowhere.
+    pub(crate) fn is_helped_by_storage(
+        &self,
+        id: ShapeId,
+        stirred: &Stirred,
+        world: &World,
+    ) -> bool {
+        let related = self.get(id).and_then(|shape| shape.key.related);
+        related.is_some_and(|who| world.volumes.concerns(stirred, world.volumes_of(who)))
     }
 
     fn drop_oldest_ranking(&mut self, but: ShapeId) {

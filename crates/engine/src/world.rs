@@ -6,6 +6,7 @@ use crate::order::NameOrder;
 use crate::prepared::Prepared;
 use crate::rules::{NodeFacts, Rules};
 use crate::topology::Topologies;
+use crate::volumes::{VolumeUse, Volumes};
 use divvy_ledger::{CardShare, HoldError, Holding, Ledger, Needs, NodeId, PodId};
 use std::sync::Arc;
 
@@ -22,6 +23,8 @@ pub(crate) struct World {
     /// Which pods are where, by what relations ask of them.
     pub(crate) census: Census,
     pub(crate) topologies: Topologies,
+    /// Storage objects and who uses them.
+    pub(crate) volumes: Volumes,
 }
 
 impl World {
@@ -29,7 +32,7 @@ impl World {
         self.ledger.node(node).is_some_and(divvy_ledger::Node::is_alive)
     }
 
-    /// Gives a pod a place. The one way in, so that ledger and census never differ.
+    /// Gives a pod a place. The one way in, so that ledger, census and volumes never differ.
     pub(crate) fn hold(
         &mut self,
         pod: PodId,
@@ -39,12 +42,14 @@ impl World {
     ) -> Result<(), HoldError> {
         self.ledger.hold(pod, node, needs, cards)?;
         self.census.settle(pod, node);
+        self.volumes.settle(pod, node);
         Ok(())
     }
 
     /// Takes a pod off its place. The one way out.
     pub(crate) fn release(&mut self, pod: PodId) -> Option<Holding> {
         self.census.leave(pod);
+        self.volumes.leave(pod);
         self.ledger.release(pod)
     }
 
@@ -53,6 +58,19 @@ impl World {
         for key in self.census.topologies_of(who) {
             self.topologies.keep(&key, &self.facts);
         }
+    }
+
+    /// The volumes of such a pod.
+    pub(crate) fn volumes_of(&self, who: Identity) -> &[VolumeUse] {
+        let tie = who.tie.and_then(|id| self.census.tie_of(id));
+        tie.map_or(&[], |tie| &tie.relations.volumes)
+    }
+
+    /// Whether the volumes of such a pod can be used from a node.
+    pub(crate) fn has_volumes(&self, who: Identity, node: NodeId) -> bool {
+        let uses = self.volumes_of(who);
+        uses.is_empty()
+            || self.volumes.prepare(uses).is_ok_and(|wants| wants.pick(node, self).is_ok())
     }
 
     /// The tables of a pod's relations.

@@ -131,7 +131,7 @@ proptest! {
                 let plan = scheduler.pass(1);
                 let Some(effect) = plan.effects.first() else { break };
                 match effect {
-                    PlanEffect::Bind { pod, placement } => {
+                    PlanEffect::Bind { pod, placement, .. } => {
                         prop_assert_eq!(before.scan(&common::pod("x", specs[pod].clone())), Some(placement.clone()));
                     }
                     PlanEffect::Report { .. } => {}

@@ -48,7 +48,7 @@ proptest! {
                 let before = both.scheduler.clone();
                 let plan = both.scheduler.pass(1);
                 for effect in &plan.effects {
-                    let PlanEffect::Bind { pod, placement } = effect else { continue };
+                    let PlanEffect::Bind { pod, placement, .. } = effect else { continue };
                     let record = both.model.record(pod);
                     let allowed = both.model.feasible(pod);
                     let found: Vec<String> =
@@ -87,7 +87,7 @@ proptest! {
             both.tell(step);
             if matches!(step, Step::Pass) {
                 for effect in both.scheduler.pass(usize::MAX).effects {
-                    if let PlanEffect::Bind { pod, placement } = effect {
+                    if let PlanEffect::Bind { pod, placement, .. } = effect {
                         both.model.place(&pod, &placement.node);
                     }
                 }

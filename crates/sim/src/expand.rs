@@ -4,7 +4,7 @@ use divvy_engine::{
     Effect, PodKey, PodRecord, Requirement, Scheduler, Term, Test as Condition, Toleration,
 };
 use divvy_words::manifest::{Template, WorkloadManifest};
-use divvy_words::{Content, Metadata, Object, PodManifest, Priorities};
+use divvy_words::{Content, Groups, Metadata, Object, PodManifest, Priorities};
 use std::sync::Arc;
 
 /// More pods of one controller than this are refused: it is a slip of the keyboard.
@@ -29,6 +29,7 @@ pub(crate) enum Names {
 /// What the pods are made with.
 pub(crate) struct Expansion<'a> {
     pub(crate) priorities: &'a Priorities,
+    pub(crate) groups: &'a Groups,
     /// Instead of what the manifests say.
     pub(crate) replicas: Option<u32>,
     /// For DaemonSets: the nodes there are.
@@ -51,6 +52,8 @@ impl Expansion<'_> {
             Content::Node(_)
             | Content::PriorityClass { .. }
             | Content::Namespace
+            | Content::Storage(..)
+            | Content::PodGroup(_)
             | Content::List(_)
             | Content::Other => None,
         }
@@ -103,6 +106,7 @@ impl Expansion<'_> {
         owner: Option<&Metadata>,
     ) -> PodRecord {
         let mut record = divvy_words::pod(metadata, spec, None, owner, self.priorities);
+        self.groups.refuse(metadata, spec, &mut record);
         if record.invalid.is_none() && spec.containers.is_empty() {
             let field = if owner.is_some() { "spec.template.spec" } else { "spec" };
             record.invalid =

@@ -1,6 +1,6 @@
 //! Mistakes that the API would accept in silence, and what a rehearsal leaves out.
 
-use divvy_words::manifest::{Metadata, PodManifest};
+use divvy_words::manifest::Metadata;
 use divvy_words::{Content, Object, keys};
 use std::collections::BTreeMap;
 
@@ -8,18 +8,11 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 pub(crate) struct Hints {
     texts: Vec<String>,
-    left_out: BTreeMap<&'static str, usize>,
 }
 
 impl Hints {
     /// Looks at an object that makes `pods` pods of this metadata and spec.
-    pub(crate) fn look(
-        &mut self,
-        object: &Object,
-        metadata: &Metadata,
-        spec: &PodManifest,
-        pods: usize,
-    ) {
+    pub(crate) fn look(&mut self, object: &Object, metadata: &Metadata, pods: usize) {
         let Object { kind, metadata: own, .. } = object;
         let name = &own.name;
         for key in [keys::GPU_FRACTION, keys::GPU_MEMORY] {
@@ -46,17 +39,11 @@ impl Hints {
             };
             self.texts.push(format!("{kind} {name} makes no pods: {why}"));
         }
-        for field in spec.not_looked_at() {
-            *self.left_out.entry(field).or_default() += pods;
-        }
     }
 
     /// What was found, in sentences.
     pub(crate) fn into_warnings(self, ignored: &BTreeMap<String, usize>) -> Vec<String> {
         let mut texts = self.texts;
-        for (field, pods) in self.left_out {
-            texts.push(format!("{field} of {pods} pods is not looked at yet"));
-        }
         if ignored.contains_key("Node") {
             texts.push("nodes are read from --cluster, not from -f".to_owned());
         }

@@ -11,6 +11,7 @@ mod expand;
 mod hints;
 mod rehearsal;
 mod source;
+mod storage;
 
 pub use expand::MAX_REPLICAS;
 pub use rehearsal::{Rehearsal, Setup};

@@ -4,9 +4,10 @@ use crate::adopt::{self, Claim, GroupCards};
 use crate::expand::{Expansion, Pods};
 use crate::hints::Hints;
 use crate::source::{InputError, MAX_PODS, Source};
+use crate::storage::Storage;
 use crate::{EMBEDDED_CLUSTER, Progress};
 use divvy_engine::{Bound, BoundCards, Config, Event, PodKey, PodRecord, PodSpec, Scheduler};
-use divvy_words::{Content, Entry, Kind, Metadata, Object, Priorities, keys};
+use divvy_words::{Content, Entry, Groups, Kind, Metadata, Object, Priorities, keys};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -64,6 +65,8 @@ struct Loading<'a> {
     rehearsal: Rehearsal,
     known: BTreeSet<PodKey>,
     priorities: Priorities,
+    groups: Groups,
+    storage: Storage,
     schedulers: Vec<&'a str>,
     /// Pods that are about to go.
     terminating: BTreeSet<PodKey>,
@@ -99,12 +102,14 @@ impl Rehearsal {
             workload.iter_mut().for_each(|entry| name_namespace(entry, namespace));
         }
         let mut priorities = Priorities::default();
+        let mut groups = Groups::default();
         for entry in cluster_entries.iter().chain(&workload) {
             if let Entry::Object(object) = entry {
                 priorities.add(object);
+                groups.add(object);
             }
         }
-        let rehearsal = Self {
+        let mut rehearsal = Self {
             scheduler: Scheduler::new(setup.config),
             pods: Vec::new(),
             ignored: BTreeMap::new(),
@@ -113,13 +118,25 @@ impl Rehearsal {
             kai_runs: cluster_entries.iter().any(is_kai),
             warnings: Vec::new(),
         };
+        let (storage, events) = Storage::read(&cluster_entries, &workload, &mut rehearsal.warnings);
         let mut schedulers: Vec<&str> = setup.schedulers.iter().map(String::as_str).collect();
         schedulers.retain(|name| !rehearsal.kai_runs || *name != keys::KAI_SCHEDULER);
         let known = BTreeSet::new();
         let terminating = BTreeSet::new();
-        let mut loading =
-            Loading { rehearsal, known, priorities, schedulers, terminating, progress };
+        let mut loading = Loading {
+            rehearsal,
+            known,
+            priorities,
+            groups,
+            storage,
+            schedulers,
+            terminating,
+            progress,
+        };
         loading.nodes(&cluster.name, &cluster_entries)?;
+        for event in events {
+            loading.apply(Event::Storage(event));
+        }
         let objects = cluster_entries.iter().chain(&workload).filter_map(|entry| match entry {
             Entry::Object(object) => Some(object),
             Entry::Malformed { .. } => None,
@@ -129,6 +146,8 @@ impl Rehearsal {
         }
         loading.cluster_pods(&cluster_entries);
         loading.workload(&workload, setup.replicas)?;
+        let left_out = loading.storage.warning();
+        loading.rehearsal.warnings.extend(left_out);
         Ok(loading.rehearsal)
     }
 
@@ -211,6 +230,9 @@ impl Loading<'_> {
             let Content::Pod(spec, status) = &object.content else { continue };
             let mut record =
                 divvy_words::pod(&object.metadata, spec, Some(status), None, &self.priorities);
+            if spec.node_name.is_empty() {
+                self.groups.refuse(&object.metadata, spec, &mut record);
+            }
             if status.has_ended() {
                 self.rehearsal.ended.insert(record.key);
                 continue;
@@ -256,7 +278,8 @@ impl Loading<'_> {
         for (record, node) in loose {
             self.hold(record, node, BoundCards::Choose);
         }
-        for record in waiting {
+        for mut record in waiting {
+            self.storage.prune(&mut record, false);
             self.add(record);
         }
     }
@@ -271,7 +294,8 @@ impl Loading<'_> {
         let owners: BTreeSet<(&str, &str, &str)> = entries.iter().filter_map(identity).collect();
         let Rehearsal { scheduler: cluster, ignored, .. } = &mut self.rehearsal;
         let priorities = &self.priorities;
-        let expansion = Expansion { priorities, replicas, cluster };
+        let groups = &self.groups;
+        let expansion = Expansion { priorities, groups, replicas, cluster };
         let mut unknown_classes = BTreeSet::new();
         let mut batches: Vec<Pods> = Vec::new();
         let mut hints = Hints::default();
@@ -302,14 +326,15 @@ impl Loading<'_> {
                 Content::Workload(workload) => {
                     (&workload.template.metadata, &workload.template.spec)
                 }
-                Content::Namespace => continue,
+                Content::Namespace | Content::PodGroup(_) => continue,
+                Content::Storage(..) if self.storage.is_known() => continue,
                 _ => {
                     *ignored.entry(object.kind.to_string()).or_default() += 1;
                     continue;
                 }
             };
             let Some(pods) = expansion.pods(object) else { continue };
-            hints.look(object, metadata, spec, pods.len());
+            hints.look(object, metadata, pods.len());
             batches.push(pods);
             unknown_classes.extend(priorities.unknown(spec));
         }
@@ -333,6 +358,7 @@ impl Loading<'_> {
                 if renamed {
                     record.key = self.unused(record.key);
                 }
+                self.storage.prune(&mut record, true);
                 self.add(record);
                 self.progress.advance(1);
             }

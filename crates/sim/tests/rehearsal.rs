@@ -320,7 +320,6 @@ fn mistakes_that_the_api_accepts_in_silence_are_told() {
              Put it under spec.template.metadata.annotations",
             "Pod p: gpu-memory is a label; it has to be an annotation to ask for a GPU",
             "Deployment none makes no pods: it asks for 0",
-            "resourceClaims of 1 pods is not looked at yet",
             "kind pod is not read: write Pod, with its apiVersion",
         ]
     );

@@ -57,7 +57,8 @@ fn enter_affinity(affinity: &NodeAffinity, rules: &mut Rules, problems: &mut Pro
     }
 }
 
-fn term(term: &SelectorTerm, path: Path<'_>, problems: &mut Problems) -> Term {
+/// A term of node affinity. What is wrong is left out and noted.
+pub(crate) fn term(term: &SelectorTerm, path: Path<'_>, problems: &mut Problems) -> Term {
     let expressions = term.match_expressions.iter().enumerate();
     let labels = expressions.filter_map(|(index, expression)| {
         requirement(expression, &|| format!("{}.matchExpressions[{index}]", path()), problems)
@@ -89,7 +90,7 @@ pub(crate) fn requirement(
 }
 
 /// The test, or the field that is wrong and why.
-fn test(e: &Expression) -> Result<Test, (&'static str, String)> {
+pub(crate) fn test(e: &Expression) -> Result<Test, (&'static str, String)> {
     let values = || e.values.clone();
     let operator = &*e.operator;
     let some = || match e.values.is_empty() {

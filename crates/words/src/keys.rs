@@ -15,9 +15,50 @@ pub const STRATEGY: &str = "scheduling.run.ai/scheduling-strategy";
 /// Annotation that divvy writes with the binding: the cards a pod holds.
 pub const CARDS: &str = "divvy.dev/cards";
 
+/// Annotation on a claim: the volume controller has finished to bind it.
+pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+/// Annotation on a claim: the node that a volume is to be made for.
+pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+/// Annotation on a claim or volume: its storage class, instead of the field.
+pub const BETA_STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+/// Annotation on a storage class: claims that name no class get this one.
+pub const DEFAULT_STORAGE_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
+/// Annotation on a CSINode: in-tree plugins that CSI drivers have taken over from.
+pub const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
+/// Annotation on a pod: the PodGroup of KAI that it belongs to.
+pub const POD_GROUP: &str = "pod-group-name";
+
 /// The annotations that are kept when a manifest is read.
-pub const ANNOTATIONS: [&str; 7] =
-    [GPU_FRACTION, GPU_MEMORY, FRACTION_DEVICES, FRACTION_CONTAINER, MPS, STRATEGY, CARDS];
+pub const ANNOTATIONS: [&str; 13] = [
+    GPU_FRACTION,
+    GPU_MEMORY,
+    FRACTION_DEVICES,
+    FRACTION_CONTAINER,
+    MPS,
+    STRATEGY,
+    CARDS,
+    BIND_COMPLETED,
+    SELECTED_NODE,
+    BETA_STORAGE_CLASS,
+    DEFAULT_STORAGE_CLASS,
+    MIGRATED_PLUGINS,
+    POD_GROUP,
+];
+
+/// The API group of KAI's PodGroup.
+pub const KAI_GROUPS: &str = "scheduling.run.ai";
+/// The API group of Kubernetes' own PodGroup.
+pub const KUBERNETES_GROUPS: &str = "scheduling.k8s.io";
+/// The API group of the PodGroup of the Kubernetes scheduler plugins.
+pub const PLUGIN_GROUPS: &str = "scheduling.x-k8s.io";
+/// All API groups that have a PodGroup.
+pub const POD_GROUP_GROUPS: [&str; 3] = [KAI_GROUPS, KUBERNETES_GROUPS, PLUGIN_GROUPS];
+/// Labels of a pod: the PodGroup of the scheduler plugins, now and before.
+pub const POD_GROUP_LABELS: [&str; 2] =
+    ["scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io"];
+
+/// The provisioner of a storage class whose volumes are made by hand.
+pub const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
 /// Resource: CPU.
 pub const CPU: &str = "cpu";
@@ -25,6 +66,8 @@ pub const CPU: &str = "cpu";
 pub const MEMORY: &str = "memory";
 /// Resource: local ephemeral storage.
 pub const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
+/// Resource of a claim or volume: its size.
+pub const STORAGE: &str = "storage";
 /// Resource of a node: pod slots.
 pub const PODS: &str = "pods";
 /// Resource: whole GPUs, or replicas of them.

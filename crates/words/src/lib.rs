@@ -14,6 +14,7 @@ mod affinity;
 pub mod cards;
 mod config;
 mod documents;
+mod groups;
 mod kai;
 pub mod keys;
 pub mod manifest;
@@ -30,12 +31,15 @@ mod strategy;
 #[cfg(test)]
 mod testing;
 mod time;
+mod volumes;
 
 pub use config::{ConfigError, config};
 pub use documents::{Entry, ReadError, read};
+pub use groups::Groups;
 pub use kai::is_kai_scheduler;
-pub use manifest::{Content, Kind, Metadata, Object, PodManifest};
+pub use manifest::{Content, Kind, Metadata, Object, PodManifest, StorageKind, StorageManifest};
 pub use namespace::namespaces;
 pub use node::node;
 pub use pod::pod;
 pub use priorities::Priorities;
+pub use volumes::storage;

@@ -4,11 +4,16 @@ mod lenient;
 mod map;
 mod object;
 mod relations;
+mod storage;
 
 pub use map::{ResourceList, ResourceName, Text, Texts};
 pub use object::{Content, Kind, Object};
 pub use relations::{
     LabelSelector, PodAffinity, PodAffinityTerm, SpreadConstraint, WeightedPodAffinityTerm,
+};
+pub use storage::{
+    AttachmentSource, CsiSource, DiskSource, DriverLimit, NodeDriver, ObjectReference, StorageKind,
+    StorageManifest, StorageSpec, TopologyTerm, VolumeNodeAffinity,
 };
 
 use lenient::{boolean, integer, length, list, optional, or_default, present, text, texts};
@@ -59,6 +64,9 @@ pub struct OwnerReference {
     /// Name of the owner.
     #[serde(deserialize_with = "text")]
     pub name: Box<str>,
+    /// Which object of that name.
+    #[serde(deserialize_with = "text")]
+    pub uid: Box<str>,
     /// Whether this is the controller that made the object.
     #[serde(deserialize_with = "boolean")]
     pub controller: bool,
@@ -108,35 +116,119 @@ pub struct PodManifest {
     /// How many resource claims it has.
     #[serde(deserialize_with = "length")]
     pub resource_claims: usize,
+    /// The group that is placed together.
+    #[serde(deserialize_with = "or_default")]
+    pub scheduling_group: SchedulingGroup,
     /// Whether it uses the node's network.
     #[serde(deserialize_with = "boolean")]
     pub host_network: bool,
     /// Topology spread constraints.
     #[serde(deserialize_with = "list")]
     pub topology_spread_constraints: Vec<SpreadConstraint>,
-    /// Its volumes, of which only claims matter.
+    /// Its volumes.
     #[serde(deserialize_with = "list")]
     pub volumes: Vec<Volume>,
-}
-
-impl PodManifest {
-    /// Fields that decide where Kubernetes would put the pod, and that divvy does not look at yet.
-    pub fn not_looked_at(&self) -> impl Iterator<Item = &'static str> {
-        let found = [
-            ("persistentVolumeClaim", self.volumes.iter().any(|v| v.persistent_volume_claim)),
-            ("resourceClaims", self.resource_claims > 0),
-        ];
-        found.into_iter().filter(|(_, is_there)| *is_there).map(|(field, _)| field)
-    }
 }
 
 /// One of `spec.volumes`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct Volume {
-    /// Whether it is a claim.
+    /// Its name in the pod.
+    #[serde(deserialize_with = "text")]
+    pub name: Box<str>,
+    /// A claim.
+    #[serde(deserialize_with = "optional")]
+    pub persistent_volume_claim: Option<ClaimSource>,
+    /// Whether a claim is made for this pod alone.
     #[serde(deserialize_with = "present")]
-    pub persistent_volume_claim: bool,
+    pub ephemeral: bool,
+    /// A disk.
+    #[serde(deserialize_with = "optional")]
+    pub gce_persistent_disk: Option<Box<DiskSource>>,
+    /// A disk.
+    #[serde(deserialize_with = "optional")]
+    pub aws_elastic_block_store: Option<Box<DiskSource>>,
+    /// A disk.
+    #[serde(deserialize_with = "optional")]
+    pub azure_disk: Option<Box<DiskSource>>,
+    /// A disk.
+    #[serde(deserialize_with = "optional")]
+    pub cinder: Option<Box<DiskSource>>,
+    /// A disk.
+    #[serde(deserialize_with = "optional")]
+    pub portworx_volume: Option<Box<DiskSource>>,
+    /// A disk.
+    #[serde(deserialize_with = "optional")]
+    pub iscsi: Option<Box<DiskSource>>,
+    /// A disk.
+    #[serde(deserialize_with = "optional")]
+    pub rbd: Option<Box<DiskSource>>,
+}
+
+/// `persistentVolumeClaim` of a volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+pub struct ClaimSource {
+    /// The claim.
+    #[serde(deserialize_with = "text")]
+    pub claim_name: Box<str>,
+}
+
+/// `status` of a claim or volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, expecting = "an object")]
+pub struct Phase {
+    /// How far it is.
+    #[serde(deserialize_with = "text")]
+    pub phase: Box<str>,
+}
+
+/// `spec.schedulingGroup`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+pub struct SchedulingGroup {
+    /// The PodGroup.
+    #[serde(deserialize_with = "text")]
+    pub pod_group_name: Box<str>,
+}
+
+/// `spec` of a PodGroup, of KAI, of Kubernetes or of its scheduler plugins.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+pub struct GroupManifest {
+    /// How many pods start together.
+    #[serde(deserialize_with = "integer")]
+    pub min_member: Option<i32>,
+    /// The same as Kubernetes says it.
+    #[serde(deserialize_with = "or_default")]
+    pub scheduling_policy: GroupPolicy,
+}
+
+impl GroupManifest {
+    /// How many pods start together; 1 if it does not say.
+    pub fn minimum(&self) -> u32 {
+        let minimum = self.min_member.or(self.scheduling_policy.gang.min_count);
+        minimum.and_then(|minimum| u32::try_from(minimum).ok()).unwrap_or(1)
+    }
+}
+
+/// `spec.schedulingPolicy` of a PodGroup.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, expecting = "an object")]
+pub struct GroupPolicy {
+    /// Pods that start together.
+    #[serde(deserialize_with = "or_default")]
+    pub gang: Gang,
+}
+
+/// `gang` of a PodGroup's policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+pub struct Gang {
+    /// How many pods start together.
+    #[serde(deserialize_with = "integer")]
+    pub min_count: Option<i32>,
 }
 
 /// One of a container's `ports`.

@@ -4,7 +4,7 @@ use crate::keys;
 use crate::manifest::{Metadata, PodManifest, PodStatus};
 use crate::priorities::Priorities;
 use crate::problem::{Problems, check_metadata, short, visible};
-use crate::{affinity, relations, request, resources, strategy, time};
+use crate::{affinity, relations, request, resources, strategy, time, volumes};
 use divvy_engine::{PodKey, PodRecord, PodSpec, Strategy};
 use std::sync::Arc;
 
@@ -25,7 +25,11 @@ pub fn pod(
     let totals = resources::totals(spec, status.filter(|_| !spec.node_name.is_empty()));
     let whole = totals.get(keys::GPU).unwrap_or_default();
     let key = key(metadata, owner);
-    let relations = relations::relations(metadata, key.namespace(), spec, &mut problems);
+    let mut relations = relations::relations(metadata, key.namespace(), spec, &mut problems);
+    let volumes = volumes::uses(&key, metadata, spec);
+    if !volumes.is_empty() {
+        relations.get_or_insert_default().volumes = volumes;
+    }
     let mut record = PodSpec {
         request: request::request(metadata, spec, whole, &mut problems),
         rules: affinity::rules(spec, &mut problems).into(),
@@ -36,6 +40,10 @@ pub fn pod(
         ..PodSpec::default()
     };
     totals.enter(&mut record);
+    // A pod that is bound has its claims, whoever saw to that.
+    if spec.resource_claims > 0 && spec.node_name.is_empty() {
+        problems.note(|| "resource claims (DRA) are not supported yet".to_owned());
+    }
     let created = created(metadata, owner, &mut problems);
     PodRecord {
         key,

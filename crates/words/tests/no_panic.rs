@@ -1,6 +1,8 @@
 //! Nothing that can stand in a file makes a function of this crate panic.
 
-use divvy_words::{Content, Entry, Priorities, cards, config, keys, node, pod, read};
+use divvy_words::{
+    Content, Entry, Groups, Priorities, cards, config, keys, node, pod, read, storage,
+};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -8,21 +10,27 @@ use serde_json::Value;
 fn digest(text: &str) {
     let Ok(entries) = read("fuzz", text, &|_| ()) else { return };
     let mut priorities = Priorities::default();
+    let mut groups = Groups::default();
     for entry in &entries {
         if let Entry::Object(object) = entry {
             priorities.add(object);
+            groups.add(object);
             let _ = node(object);
             if let Some(text) = object.metadata.annotations.get(keys::CARDS) {
                 let _ = cards::parse(text);
             }
             match &object.content {
                 Content::Pod(spec, status) => {
-                    let _ = pod(&object.metadata, spec, Some(status), None, &priorities);
+                    let mut record = pod(&object.metadata, spec, Some(status), None, &priorities);
+                    groups.refuse(&object.metadata, spec, &mut record);
                 }
                 Content::Workload(workload) => {
                     let template = &workload.template;
                     let owner = Some(&object.metadata);
                     let _ = pod(&template.metadata, &template.spec, None, owner, &priorities);
+                }
+                Content::Storage(kind, manifest) => {
+                    let _ = storage(*kind, manifest);
                 }
                 _ => {}
             }
@@ -47,6 +55,14 @@ spec:
   overhead: {cpu: 1m}
   resources: {requests: {cpu: 1}, limits: {memory: 1Gi}}
   resourceClaims: [{name: c}]
+  schedulingGroup: {podGroupName: g}
+  volumes:
+  - {name: a, persistentVolumeClaim: {claimName: c}}
+  - {name: b, ephemeral: {volumeClaimTemplate: {}}}
+  - {name: c, gcePersistentDisk: {pdName: d, readOnly: true}}
+  - {name: d, awsElasticBlockStore: {volumeID: "aws://z/vol-1"}}
+  - {name: e, rbd: {monitors: [m], pool: p, image: i}}
+  - {name: f, azureDisk: {diskURI: u, kind: Managed}}
   schedulingGates: [{name: g}]
   tolerations: [{key: a, operator: Equal, value: b, effect: NoSchedule}]
   affinity:
@@ -66,6 +82,30 @@ spec:
       requests: {cpu: 500m, memory: 1Gi, nvidia.com/gpu: 1}
       limits: {nvidia.com/gpu: 1, nvidia.com/mig-1g.5gb: 1}
 status: {phase: Running}
+"#;
+
+const VOLUME: &str = r#"apiVersion: v1
+kind: PersistentVolume
+metadata: {name: v, labels: {topology.kubernetes.io/zone: a__b-c-d}}
+spec:
+  storageClassName: c
+  capacity: {storage: 1Gi}
+  accessModes: [ReadWriteOnce]
+  claimRef: {namespace: ml, name: c, uid: u}
+  gcePersistentDisk: {pdName: d}
+  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: In, values: [b]}]}]}}
+status: {phase: Available}
+"#;
+
+const STORAGE: &str = r#"apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: c}
+provisioner: kubernetes.io/aws-ebs
+volumeBindingMode: WaitForFirstConsumer
+allowedTopologies: [{matchLabelExpressions: [{key: a, values: [b]}]}]
+capacity: 1Gi
+maximumVolumeSize: 1
+nodeTopology: {matchLabels: {a: b}, matchExpressions: [{key: a, operator: Exists}]}
 "#;
 
 const NODE: &str = r#"apiVersion: v1
@@ -95,7 +135,7 @@ spec:
 
 const CLASS: &str = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 5\nglobalDefault: true\n";
 
-const MANIFESTS: [&str; 4] = [POD, NODE, JOB, CLASS];
+const MANIFESTS: [&str; 6] = [POD, NODE, JOB, CLASS, VOLUME, STORAGE];
 
 #[allow(clippy::unwrap_used)]
 fn untyped(text: &str) -> Value {

@@ -5,6 +5,7 @@ use crate::cards;
 use crate::event::{Placement, Plan, PlanEffect};
 use crate::pods::{Pod, State};
 use crate::shapes::{ShapeId, Turn};
+use crate::volumes::VolumeStep;
 use divvy_ledger::{NodeId, PodId, Request};
 use std::collections::BTreeSet;
 
@@ -79,7 +80,7 @@ impl Scheduler {
                 return;
             }
             let pod = *pod;
-            let Some(placement) = self.place(id, pod) else {
+            let Some((placement, volumes)) = self.place(id, pod) else {
                 return self.park(id, plan);
             };
             if let Some(shape) = self.shapes.get_mut(id) {
@@ -91,13 +92,13 @@ impl Scheduler {
             if let Some(pod) = self.pods.get_mut(pod) {
                 pod.state = State::Held;
                 pod.loose = loose;
-                plan.effects.push(PlanEffect::Bind { pod: pod.key.clone(), placement });
+                plan.effects.push(PlanEffect::Bind { pod: pod.key.clone(), placement, volumes });
             }
         }
     }
 
     /// Enters a pod of this shape on its best node.
-    fn place(&mut self, id: ShapeId, pod: PodId) -> Option<Placement> {
+    fn place(&mut self, id: ShapeId, pod: PodId) -> Option<(Placement, Vec<VolumeStep>)> {
         if let Some(who) = self.shapes.related(id) {
             self.world.keep_topologies(who);
         }
@@ -110,10 +111,12 @@ impl Scheduler {
         let by = self.shapes.strategies(id, &self.world.config).card;
         let cards = cards::choose(node, needs.request, share_on(node, needs.request), by);
         let placement = Placement { node: node.name().clone(), cards };
+        let steps = self.volume_steps(id, best);
         let held = self.world.hold(pod, best, &needs, &placement.cards);
         debug_assert!(held.is_ok(), "what fits can be held: {held:?}");
         held.ok()?;
-        Some(placement)
+        self.world.volumes.assume(pod, &placement.node, &steps);
+        Some((placement, steps))
     }
 
     /// The node that a pod is nominated for, if it fits there.
@@ -144,14 +147,16 @@ impl Scheduler {
     fn wake(&mut self) {
         let (journal, now) = (self.world.ledger.journal(), self.world.census.now());
         let since = std::mem::replace(&mut self.woken, (journal.end(), now));
-        if self.parked.is_empty() || since == self.woken {
+        let stirred = self.world.volumes.take_stirred();
+        if self.parked.is_empty() || (since == self.woken && stirred.is_empty()) {
             return;
         }
         let freed: Option<BTreeSet<NodeId>> = journal
             .since(since.0)
             .map(|changes| changes.filter(|c| c.freed).map(|c| c.node).collect());
         let others_moved = since.1 != now;
-        if freed.as_ref().is_some_and(BTreeSet::is_empty) && !others_moved {
+        let storage_moved = !stirred.is_empty();
+        if freed.as_ref().is_some_and(BTreeSet::is_empty) && !others_moved && !storage_moved {
             return;
         }
         for id in std::mem::take(&mut self.parked) {
@@ -159,7 +164,8 @@ impl Scheduler {
             let helped = freed
                 .as_ref()
                 .is_none_or(|nodes| nodes.iter().any(|n| shapes.is_helped_by(id, *n, world)))
-                || others_moved && shapes.is_helped_by_others(id, world);
+                || others_moved && shapes.is_helped_by_others(id, world)
+                || storage_moved && shapes.is_helped_by_storage(id, &stirred, world);
             if !helped {
                 self.parked.insert(id);
             } else if let Some(shape) = self.shapes.get_mut(id) {

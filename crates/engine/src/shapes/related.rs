@@ -44,6 +44,10 @@ impl Shape {
         world: &World,
     ) -> Option<NodeId> {
         let prepared = world.prepare(who, &rules.rules)?;
+        if prepared.nowhere().is_some() {
+            self.asked = world.census.now();
+            return None;
+        }
         let nodes: Vec<NodeId> = match rules.rules.only_nodes() {
             Some(names) => names.into_iter().filter_map(|name| world.ledger.find(name)).collect(),
             None => (0..world.ledger.nodes().len() as u32).map(NodeId).collect(),

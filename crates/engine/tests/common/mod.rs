@@ -4,6 +4,8 @@
 use divvy_engine::*;
 use divvy_ledger::*;
 
+pub mod storage;
+
 pub const GIB: u64 = 1 << 30;
 
 pub fn node(name: &str, gpus: Gpus) -> NodeRecord {
@@ -78,7 +80,7 @@ pub fn gone(scheduler: &mut Scheduler, name: &str) {
 pub fn pass(scheduler: &mut Scheduler) -> Vec<String> {
     let plan = scheduler.pass(usize::MAX);
     let line = |effect: PlanEffect| match effect {
-        PlanEffect::Bind { pod, placement } => {
+        PlanEffect::Bind { pod, placement, .. } => {
             let cards: Vec<String> = placement.cards.iter().map(|c| c.index.to_string()).collect();
             format!("{} {} {}", pod.name(), placement.node, cards.join(",")).trim().to_owned()
         }

@@ -1,6 +1,6 @@
 //! What to do about a pod that waits, from the reason that came closest.
 
-use divvy_engine::{Diagnosis, Group, PodKey, Reason, Scheduler, Taint};
+use divvy_engine::{Diagnosis, Group, PodKey, Reason, Scheduler, Taint, VolumeReason};
 use divvy_ledger::{Bytes, Fraction, Gpus, Needs, Portion, Request, Shortage};
 use std::sync::Arc;
 
@@ -47,6 +47,7 @@ pub(super) fn next_step(
         Reason::Spread { topology, .. } => {
             format!("make room in the {topology} with the fewest such pods, or raise maxSkew")
         }
+        Reason::Volume(reason) => for_volumes(reason),
         Reason::Refused(_) => "it is tried again by itself; the API server said no".to_owned(),
         Reason::Lacks { shortage, portion, .. } => {
             let wait = "wait for a pod to end, or add a node".to_owned();
@@ -58,6 +59,44 @@ pub(super) fn next_step(
             };
         }
     })
+}
+
+/// What to do about volumes.
+fn for_volumes(reason: &VolumeReason) -> String {
+    match reason {
+        VolumeReason::NoClaim(claim) => {
+            format!("create it: kubectl get pvc -n {}", claim.namespace())
+        }
+        VolumeReason::NotBound(claim)
+        | VolumeReason::NoVolume { claim, .. }
+        | VolumeReason::Deleting(claim)
+        | VolumeReason::NotOwned(claim)
+        | VolumeReason::NotProvisioned(claim)
+        | VolumeReason::Released { claim, .. }
+        | VolumeReason::SelectedElsewhere { claim, .. } => {
+            format!("kubectl describe pvc {} -n {}", claim.name(), claim.namespace())
+        }
+        VolumeReason::NotMade(_) => {
+            "it is tried once kube-controller-manager has created the claim".to_owned()
+        }
+        VolumeReason::InUse { by, .. } | VolumeReason::DiskInUse { by, .. } => {
+            format!("wait for {by} to end")
+        }
+        VolumeReason::Unreachable { volume, .. } => {
+            format!("make room on a node that reaches it: kubectl describe pv {volume}")
+        }
+        VolumeReason::NoMatch { class, .. } => {
+            format!("create a volume of class {class} that the nodes reach: kubectl get pv")
+        }
+        VolumeReason::Topology { class } => {
+            format!("compare kubectl get storageclass {class} -o yaml with the labels of the nodes")
+        }
+        VolumeReason::NoSpace { .. } => {
+            "ask for less storage, or add some: kubectl get csistoragecapacities -A".to_owned()
+        }
+        VolumeReason::NoDriver(driver) => format!("install {driver} on the nodes"),
+        VolumeReason::Limit { .. } => "wait for a pod to end, or add a node".to_owned(),
+    }
 }
 
 /// What only a change of the pod or the cluster can mend.

@@ -2,7 +2,9 @@
 //! first; where it stands behind the fields, these wait for it as untyped values.
 
 use super::lenient::{Key, NoList, integer, list, optional};
+use super::{GroupManifest, StorageKind, StorageManifest};
 use super::{Metadata, NodeManifest, NodeStatus, PodManifest, PodStatus, WorkloadManifest};
+use crate::keys;
 use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 use std::fmt;
@@ -38,6 +40,10 @@ pub enum Content {
     },
     /// A namespace, of which only the labels count.
     Namespace,
+    /// A storage object.
+    Storage(StorageKind, Box<StorageManifest>),
+    /// A group of pods that start together.
+    PodGroup(GroupManifest),
     /// Objects.
     List(Vec<Object>),
     /// A kind that divvy does not read.
@@ -58,6 +64,10 @@ pub enum Kind {
     PriorityClass,
     /// Namespace.
     Namespace,
+    /// A storage object.
+    Storage(StorageKind),
+    /// PodGroup.
+    PodGroup,
     /// `List`, or one of the others with `List` behind it.
     List,
 }
@@ -75,6 +85,12 @@ impl Kind {
             "Job" => (Self::Workload, "batch"),
             "PriorityClass" => (Self::PriorityClass, "scheduling.k8s.io"),
             "List" => (Self::List, ""),
+            "PodGroup" => {
+                let given = api_version.split_once('/').map_or("", |(group, _)| group);
+                let is_known = api_version.is_empty() || keys::POD_GROUP_GROUPS.contains(&given);
+                return is_known.then_some(Self::PodGroup);
+            }
+            _ if let Some((kind, group)) = StorageKind::of(kind) => (Self::Storage(kind), group),
             _ => {
                 let item = Self::of(kind.strip_suffix("List")?, api_version)?;
                 return (item != Self::List).then_some(Self::List);
@@ -86,7 +102,20 @@ impl Kind {
 }
 
 /// The fields that mean something else in every kind.
-const FIELDS: [&str; 5] = ["spec", "status", "value", "globalDefault", "items"];
+const FIELDS: [&str; 12] = [
+    "spec",
+    "status",
+    "value",
+    "globalDefault",
+    "items",
+    "provisioner",
+    "volumeBindingMode",
+    "allowedTopologies",
+    "storageClassName",
+    "capacity",
+    "maximumVolumeSize",
+    "nodeTopology",
+];
 
 /// Those fields, as far as they were read.
 #[derive(Default)]
@@ -98,6 +127,8 @@ struct Fields {
     node_status: Option<NodeStatus>,
     value: Option<i32>,
     global_default: bool,
+    storage: Option<Box<StorageManifest>>,
+    group: Option<GroupManifest>,
     items: Vec<Object>,
 }
 
@@ -117,6 +148,10 @@ impl Fields {
             (Some(Kind::PriorityClass), "globalDefault") => {
                 self.global_default = super::lenient::boolean(value)?;
             }
+            (Some(Kind::Storage(_)), name) => {
+                self.storage.get_or_insert_default().read(name, value)?;
+            }
+            (Some(Kind::PodGroup), "spec") => self.group = optional(value)?,
             (Some(Kind::List), "items") => self.items = list(value)?,
             _ => {
                 IgnoredAny::deserialize(value)?;
@@ -125,7 +160,7 @@ impl Fields {
         Ok(())
     }
 
-    fn into_content(self, kind: Option<Kind>) -> Content {
+    fn into_content(self, kind: Option<Kind>, metadata: &Metadata) -> Content {
         match kind {
             Some(Kind::Pod) => {
                 Content::Pod(self.pod.unwrap_or_default(), self.pod_status.unwrap_or_default())
@@ -139,6 +174,14 @@ impl Fields {
                 global_default: self.global_default,
             },
             Some(Kind::Namespace) => Content::Namespace,
+            Some(Kind::Storage(kind)) => {
+                let storage = self.storage.unwrap_or_default();
+                Content::Storage(
+                    kind,
+                    Box::new(StorageManifest { metadata: metadata.clone(), ..*storage }),
+                )
+            }
+            Some(Kind::PodGroup) => Content::PodGroup(self.group.unwrap_or_default()),
             Some(Kind::List) => Content::List(self.items),
             None => Content::Other,
         }
@@ -214,7 +257,7 @@ impl<'de> Deserialize<'de> for Object {
                 for (field, value) in waiting {
                     fields.read(kind, field, value).map_err(de::Error::custom)?;
                 }
-                object.content = fields.into_content(kind);
+                object.content = fields.into_content(kind, &object.metadata);
                 Ok(object)
             }
         }

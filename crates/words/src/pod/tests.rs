@@ -30,6 +30,18 @@ spec:
 }
 
 #[test]
+fn a_pod_with_resource_claims_waits_until_it_is_bound() {
+    let pod = |node: &str| {
+        parsed(&format!(
+            "metadata: {{name: p}}\nspec: {{nodeName: \"{node}\", resourceClaims: [{{name: c}}]}}"
+        ))
+    };
+    let why = "resource claims (DRA) are not supported yet";
+    assert_eq!(pod("").invalid.as_deref(), Some(why));
+    assert_eq!(pod("n1").invalid, None);
+}
+
+#[test]
 fn an_absent_namespace_is_default_and_an_absent_time_is_now() {
     let record = parsed("metadata: {generateName: job-}\nspec: {}\n");
     assert_eq!(record.key, PodKey::new("default", "job-"));

@@ -1,0 +1,175 @@
+//! What was decided about claims that are not bound yet, and whether the cluster has followed.
+//!
+//! A choice counts from the moment it is made: the next pod with the same claim goes to the same
+//! node, the next pod with another claim gets another volume. Once an object shows the choice, the
+//! object alone counts, so that a provisioner that gives up is seen.
+
+use super::record::{ClaimKey, ClaimRecord, VolumeRecord};
+use super::uses::VolumeStep;
+use super::{Refusal, VolumeReason, Volumes};
+use crate::rules::NodeFacts;
+use divvy_ledger::PodId;
+use smallvec::SmallVec;
+
+/// A choice for one claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Assumption {
+    choice: Choice,
+    /// The pods that were placed by it.
+    pods: SmallVec<[PodId; 1]>,
+    /// Whether the objects have shown it.
+    confirmed: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Choice {
+    /// A volume is to be made for this node.
+    Node(Box<str>),
+    /// This volume.
+    Volume(Box<str>),
+}
+
+#[cfg(test)]
+impl Assumption {
+    pub(super) fn pods(&self) -> &[PodId] {
+        &self.pods
+    }
+
+    pub(super) fn volume(&self) -> Option<&str> {
+        match &self.choice {
+            Choice::Volume(volume) if !self.confirmed => Some(volume),
+            _ => None,
+        }
+    }
+}
+
+impl Volumes {
+    /// Remembers what was chosen for a pod that is held on this node.
+    pub(crate) fn assume(&mut self, pod: PodId, node: &str, steps: &[VolumeStep]) {
+        for step in steps {
+            let (claim, choice) = match step {
+                VolumeStep::SelectNode { claim } => (claim, Choice::Node(node.into())),
+                VolumeStep::BindStatic { claim, volume } => (claim, Choice::Volume(volume.clone())),
+            };
+            match self.assumed.get_mut(claim).filter(|known| known.choice == choice) {
+                Some(known) => known.pods.push(pod),
+                None => {
+                    self.forget_assumption(claim);
+                    if let Choice::Volume(volume) = &choice {
+                        self.reserved.insert(volume.clone(), claim.clone());
+                    }
+                    let pods = SmallVec::from([pod]);
+                    let assumption = Assumption { choice, pods, confirmed: false };
+                    self.assumed.insert(claim.clone(), assumption);
+                    self.confirm(claim);
+                }
+            }
+        }
+    }
+
+    /// Takes back what was assumed of a claim for this pod alone.
+    pub(super) fn undo(&mut self, claim: &ClaimKey, pod: PodId) {
+        let Some(assumption) = self.assumed.get_mut(claim) else { return };
+        assumption.pods.retain(|p| *p != pod);
+        if assumption.pods.is_empty() {
+            self.forget_assumption(claim);
+        }
+    }
+
+    pub(super) fn forget_assumption(&mut self, claim: &ClaimKey) {
+        let Some(assumption) = self.assumed.remove(claim) else { return };
+        if let Choice::Volume(volume) = assumption.choice {
+            self.reserved.remove(&volume);
+            if let Some(volume) = self.volumes.get(&volume) {
+                self.stirred.classes.insert(volume.terms.class.clone());
+            }
+        }
+    }
+
+    /// Looks whether the objects show what was assumed of a claim.
+    pub(super) fn confirm(&mut self, key: &ClaimKey) {
+        let (Some(claim), Some(assumption)) = (self.claims.get(key), self.assumed.get_mut(key))
+        else {
+            return;
+        };
+        let is_shown = claim.bound_volume().is_some()
+            || match &assumption.choice {
+                Choice::Node(node) => claim.selected_node.as_ref() == Some(node),
+                Choice::Volume(volume) => {
+                    self.volumes.get(volume).is_some_and(|v| v.names(claim) == Some(true))
+                }
+            };
+        if is_shown {
+            assumption.confirmed = true;
+            if let Choice::Volume(volume) = &assumption.choice {
+                self.reserved.remove(volume);
+            }
+        }
+    }
+
+    /// The node for which the volume of a claim is being made.
+    pub(super) fn selected_node<'a>(&'a self, claim: &'a ClaimRecord) -> Option<&'a str> {
+        let assumed = || match self.assumed.get(&claim.key) {
+            Some(Assumption { choice: Choice::Node(node), confirmed: false, .. }) => Some(&**node),
+            _ => None,
+        };
+        claim.selected_node.as_deref().or_else(assumed)
+    }
+
+    /// Whether a volume is bound to a claim or reserved for it; `None` if for nobody.
+    pub(super) fn is_for(&self, volume: &VolumeRecord, claim: &ClaimRecord) -> Option<bool> {
+        let assumed = || self.reserved.get(&volume.name).map(|key| *key == claim.key);
+        volume.names(claim).or_else(assumed)
+    }
+
+    /// Whether all claims of a pod that is held on a node are bound, so that it can be bound too;
+    /// or why it has to be placed anew.
+    pub(crate) fn claims_bound(
+        &self,
+        pod: PodId,
+        node: &str,
+        facts: &NodeFacts,
+    ) -> Result<bool, VolumeReason> {
+        let Some(member) = self.pods.get(&pod) else { return Ok(true) };
+        let mut all_bound = true;
+        for usage in member.uses() {
+            let Some(claim) = self.claim_of(usage).map_err(Refusal::told)? else { continue };
+            let volume = claim.bound_volume().and_then(|name| self.volumes.get(name));
+            match volume {
+                Some(volume) => self.reachable(volume, node, facts).map_err(Refusal::told)?,
+                None => {
+                    if claim.bound_volume().is_none() {
+                        self.is_under_way(claim, pod)?;
+                    }
+                    all_bound = false;
+                }
+            }
+        }
+        Ok(all_bound)
+    }
+
+    fn is_under_way(&self, claim: &ClaimRecord, pod: PodId) -> Result<(), VolumeReason> {
+        let key = &claim.key;
+        let assumption = self.assumed.get(key).filter(|a| a.pods.contains(&pod));
+        let Some(Assumption { choice, confirmed, .. }) = assumption else {
+            return Err(VolumeReason::NotBound(key.clone()));
+        };
+        match choice {
+            _ if !confirmed => Ok(()),
+            Choice::Node(node) if claim.selected_node.as_ref() == Some(node) => Ok(()),
+            Choice::Node(_) => Err(VolumeReason::NotProvisioned(key.clone())),
+            Choice::Volume(volume) => match self.volumes.get(volume) {
+                Some(found) if found.names(claim) == Some(true) => Ok(()),
+                _ => Err(VolumeReason::Released { claim: key.clone(), volume: (**volume).into() }),
+            },
+        }
+    }
+}
+
+impl VolumeRecord {
+    /// Whether the volume names this claim; `None` if it names none.
+    fn names(&self, claim: &ClaimRecord) -> Option<bool> {
+        let named = self.claim.as_ref()?;
+        Some(named.key == claim.key && (named.uid.is_empty() || named.uid == claim.uid))
+    }
+}
