@@ -298,17 +298,26 @@ impl Shapes {
         })
     }
 
-    /// Whether something has changed on this node, or among other pods, that can help a shape
-    /// that fitted nowhere.
-    pub(crate) fn is_helped_by(&mut self, id: ShapeId, node: NodeId, world: &World) -> bool {
+    /// Whether one of these nodes, where something was freed, can help a shape that fitted
+    /// nowhere.
+    pub(crate) fn is_helped_by(
+        &mut self,
+        id: ShapeId,
+        freed: &BTreeSet<NodeId>,
+        world: &World,
+    ) -> bool {
         let Some(shape) = self.shapes.get_mut(id.0) else { return false };
         let Some(rules) = self.rule_sets.get(shape.key.rules.0) else { return false };
-        shape.allowed.contains(node)
-            && appraise(&shape.key, &mut shape.sizes, rules, node, world) > 0
-            && shape
-                .key
-                .related
-                .is_none_or(|who| world.census.has_ports(who, node) && world.has_volumes(who, node))
+        let Shape { key, sizes, allowed, .. } = shape;
+        let mut fitting = freed.iter().filter(|node| {
+            allowed.contains(**node)
+                && appraise(key, sizes, rules, **node, world) > 0
+                && key.related.is_none_or(|who| world.census.has_ports(who, **node))
+        });
+        match key.related {
+            Some(who) => world.has_volumes(who, fitting),
+            None => fitting.next().is_some(),
+        }
     }
 
     /// Whether other pods came or went in a way that can help a shape that fitted nowhere.

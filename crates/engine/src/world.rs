@@ -66,11 +66,19 @@ impl World {
         tie.map_or(&[], |tie| &tie.relations.volumes)
     }
 
-    /// Whether the volumes of such a pod can be used from a node.
-    pub(crate) fn has_volumes(&self, who: Identity, node: NodeId) -> bool {
+    /// Whether the volumes of such a pod can be used from one of these nodes.
+    pub(crate) fn has_volumes<'a>(
+        &self,
+        who: Identity,
+        nodes: impl Iterator<Item = &'a NodeId>,
+    ) -> bool {
         let uses = self.volumes_of(who);
-        uses.is_empty()
-            || self.volumes.prepare(uses).is_ok_and(|wants| wants.pick(node, self).is_ok())
+        let mut nodes = nodes.peekable();
+        if uses.is_empty() || nodes.peek().is_none() {
+            return nodes.peek().is_some();
+        }
+        let Ok(wants) = self.volumes.prepare(uses) else { return false };
+        nodes.any(|node| wants.pick(*node, self).is_ok())
     }
 
     /// The tables of a pod's relations.

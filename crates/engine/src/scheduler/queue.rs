@@ -161,9 +161,7 @@ impl Scheduler {
         }
         for id in std::mem::take(&mut self.parked) {
             let (shapes, world) = (&mut self.shapes, &self.world);
-            let helped = freed
-                .as_ref()
-                .is_none_or(|nodes| nodes.iter().any(|n| shapes.is_helped_by(id, *n, world)))
+            let helped = freed.as_ref().is_none_or(|nodes| shapes.is_helped_by(id, nodes, world))
                 || others_moved && shapes.is_helped_by_others(id, world)
                 || storage_moved && shapes.is_helped_by_storage(id, &stirred, world);
             if !helped {

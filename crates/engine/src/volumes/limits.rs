@@ -5,6 +5,7 @@ use super::uses::VolumeUse;
 use super::{Member, Refusal, Volumes};
 use divvy_ledger::NodeId;
 use rustc_hash::FxHashSet;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A volume that counts.
@@ -73,7 +74,9 @@ impl Volumes {
         }
         let Some(csi_node) = csi_node else { return Ok(()) };
         let limit = |driver: &str| csi_node.driver(driver).flatten();
-        if !wanted.iter().any(|volume| limit(volume.id.driver).is_some()) {
+        let least = wanted.iter().filter_map(|volume| limit(volume.id.driver)).min();
+        // Most nodes are so far from full that nobody needs to know which volumes are which.
+        if least.is_none_or(|least| self.most_at(id, name) + wanted.len() <= least as usize) {
             return Ok(());
         }
         let used = self.used_at(id);
@@ -89,6 +92,13 @@ impl Volumes {
             }
         }
         Ok(())
+    }
+
+    /// No more volumes than this are on a node.
+    fn most_at(&self, id: NodeId, name: &str) -> usize {
+        let pods = self.on_node.get(&id).into_iter().flatten();
+        let used: usize = pods.filter_map(|pod| self.pods.get(pod)).map(|p| p.uses().len()).sum();
+        used + self.attached_to.get(name).map_or(0, BTreeSet::len)
     }
 
     /// The volumes that the pods of a node use.
