@@ -77,6 +77,11 @@ impl Api {
         self.write(Verb::Create, path, "application/json", body).await
     }
 
+    /// Replaces an object that names its version.
+    pub(crate) async fn put(&self, path: &str, body: Vec<u8>) -> Result<Vec<u8>, Failure> {
+        self.write(Verb::Update, path, "application/json", body).await
+    }
+
     /// Merges a patch as `kubectl patch` does: lists by their keys.
     pub(crate) async fn patch(&self, path: &str, body: Vec<u8>) -> Result<Vec<u8>, Failure> {
         self.write(Verb::Patch, path, "application/strategic-merge-patch+json", body).await
@@ -112,6 +117,7 @@ impl Api {
         let method = match verb {
             Verb::Create => Method::POST,
             Verb::Patch => Method::PATCH,
+            Verb::Update => Method::PUT,
             _ => Method::GET,
         };
         let answer = async {

@@ -21,6 +21,7 @@ mod run;
 pub mod serve;
 mod settings;
 pub mod snapshot;
+mod sources;
 mod state;
 mod watch;
 mod writer;

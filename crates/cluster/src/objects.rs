@@ -2,7 +2,9 @@
 
 use crate::watch::Item;
 use divvy_engine::PodKey;
-use divvy_words::manifest::{Metadata, NodeManifest, NodeStatus, PodManifest, PodStatus};
+use divvy_words::manifest::{
+    GroupManifest, Metadata, NodeManifest, NodeStatus, PodManifest, PodStatus, StorageManifest,
+};
 use serde::Deserialize;
 
 /// A pod.
@@ -94,6 +96,39 @@ pub(crate) struct NamespaceItem {
 }
 
 impl Item for NamespaceItem {
+    fn version(&self) -> &str {
+        &self.metadata.resource_version
+    }
+
+    fn unreadable(_: &str, _: &str) -> Option<Self> {
+        None
+    }
+}
+
+/// A storage object of any kind.
+#[derive(Debug, Default, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct StorageItem(pub(crate) StorageManifest);
+
+impl Item for StorageItem {
+    fn version(&self) -> &str {
+        &self.0.metadata.resource_version
+    }
+
+    fn unreadable(_: &str, _: &str) -> Option<Self> {
+        None
+    }
+}
+
+/// A pod group of any API group.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct GroupItem {
+    pub(crate) metadata: Metadata,
+    pub(crate) spec: GroupManifest,
+}
+
+impl Item for GroupItem {
     fn version(&self) -> &str {
         &self.metadata.resource_version
     }

@@ -13,12 +13,13 @@ use crate::fence::Fence;
 use crate::health::Health;
 use crate::lease::{self, Leadership, LeaseError, LeaseSettings, Lost};
 use crate::metrics::{LedgerTotals, Metrics};
-use crate::objects::{NamespaceItem, NodeItem, PodItem};
+use crate::objects::PodItem;
 use crate::reload::reload;
 use crate::serve;
 use crate::settings::{Lease, Overrides, Settings};
+use crate::sources::{self, Heard, Watches};
 use crate::state::{Action, Outcome, Rules, State};
-use crate::watch::{Change, Item, Pace, Source, watch};
+use crate::watch::{Change, Pace};
 use crate::writer::{Writer, is_binding};
 use divvy_engine::Config;
 use divvy_ledger::Position;
@@ -53,14 +54,6 @@ pub enum RunError {
     Config(String),
 }
 
-const PODS: Source = Source { name: "pods", path: "/api/v1/pods", optional: false };
-const NODES: Source = Source { name: "nodes", path: "/api/v1/nodes", optional: false };
-const NAMESPACES: Source =
-    Source { name: "namespaces", path: "/api/v1/namespaces", optional: true };
-const WATCHES: [&str; 3] = ["pods", "nodes", "namespaces"];
-
-/// Batches that wait for the state, per watch: small, so that a list is not held twice.
-const BATCHES: usize = 4;
 /// Conditions and events that are written at a time.
 const SIDE_WRITES: usize = 16;
 /// Events that wait at most; beyond that the oldest are dropped.
@@ -74,7 +67,7 @@ const LAST_WRITES: Duration = Duration::from_secs(5);
 pub async fn run(settings: Settings, stop: impl Future<Output = ()>) -> Result<(), RunError> {
     tokio::pin!(stop);
     let metrics = Metrics::new();
-    let health = Health::new(WATCHES, HEARTBEAT);
+    let health = Health::new(sources::names(), HEARTBEAT);
     if let Some(address) = settings.listen {
         let listen = |why| RunError::Listen { address: address.to_string(), why };
         let listener = tokio::net::TcpListener::bind(address).await.map_err(listen)?;
@@ -141,16 +134,14 @@ fn election(lease: &Lease) -> Result<LeaseSettings, LeaseError> {
 struct Loop {
     state: State,
     writer: Writer,
-    api: Api,
-    pace: Pace,
+    watches: Watches,
     metrics: Metrics,
     health: Health,
     pods: mpsc::Receiver<Vec<Change<PodItem>>>,
     pod_watch: JoinHandle<()>,
     placing: tokio::sync::watch::Receiver<Config>,
     overrides: Overrides,
-    nodes: mpsc::Receiver<Vec<Change<NodeItem>>>,
-    namespaces: mpsc::Receiver<Vec<Change<NamespaceItem>>>,
+    others: mpsc::Receiver<Heard>,
     outcomes: mpsc::UnboundedReceiver<Outcome>,
     tell: mpsc::UnboundedSender<Outcome>,
     side: VecDeque<Action>,
@@ -177,24 +168,22 @@ impl Loop {
         };
         let config = settings.overrides.over(*placing.borrow());
         let pace = Pace { page: 500, silence: settings.watch_silence };
-        let (pods, pod_watch) = start(&api, PODS, pace, &metrics);
-        let (nodes, _) = start(&api, NODES, pace, &metrics);
-        let (namespaces, _) = start(&api, NAMESPACES, pace, &metrics);
+        let watches = Watches { api: api.clone(), pace, metrics: metrics.clone() };
+        let (pods, pod_watch) = watches.start_pods();
+        let others = watches.start();
         let (tell, outcomes) = mpsc::unbounded_channel();
         let (tell_side, side_done) = mpsc::unbounded_channel();
         Self {
-            state: State::new(config, rules, &WATCHES),
-            writer: Writer::new(api.clone(), identity, metrics.clone()),
-            api,
-            pace,
+            state: State::new(config, rules, sources::names()),
+            writer: Writer::new(api, identity, metrics.clone()),
+            watches,
             metrics,
             health,
             pods,
             pod_watch,
             placing,
             overrides: settings.overrides,
-            nodes,
-            namespaces,
+            others,
             outcomes,
             tell,
             side: VecDeque::new(),
@@ -231,9 +220,8 @@ impl Loop {
                 lost = &mut lost => return Err(RunError::LostLease(lost)),
                 Some(outcome) = self.outcomes.recv() => self.state.outcome(outcome, Instant::now()),
                 Some(()) = self.side_done.recv() => self.side_writes -= 1,
-                Some(batch) = self.nodes.recv() => self.on_nodes(batch),
-                Some(batch) = self.namespaces.recv() => self.on_namespaces(batch),
-                Some(batch) = self.pods.recv() => self.on_pods(batch),
+                Some(heard) = self.others.recv() => self.on_others(heard),
+                Some(batch) = self.pods.recv(), if self.state.takes_pods() => self.on_pods(batch),
                 () = sleep_until(due), if due.is_some() => {}
                 Ok(()) = self.placing.changed() => self.configure(),
                 _ = second.tick() => self.each_second(),
@@ -243,7 +231,7 @@ impl Loop {
             self.state.tick(Instant::now());
             self.health.beat("deciding");
             let start = Instant::now();
-            self.state.pass();
+            self.state.pass(Instant::now());
             if !self.state.actions.is_empty() {
                 self.metrics.pass(start.elapsed());
             }
@@ -260,10 +248,12 @@ impl Loop {
         while let Ok(()) = self.side_done.try_recv() {
             self.side_writes -= 1;
         }
-        while let Ok(batch) = self.nodes.try_recv() {
-            self.on_nodes(batch);
+        while let Ok(heard) = self.others.try_recv() {
+            self.on_others(heard);
         }
-        if let Ok(batch) = self.pods.try_recv() {
+        if self.state.takes_pods()
+            && let Ok(batch) = self.pods.try_recv()
+        {
             self.on_pods(batch);
         }
     }
@@ -273,12 +263,21 @@ impl Loop {
         batch.into_iter().for_each(|change| self.state.pod_changed(change, now));
     }
 
-    fn on_nodes(&mut self, batch: Vec<Change<NodeItem>>) {
-        batch.into_iter().for_each(|change| self.state.node_changed(change));
-    }
-
-    fn on_namespaces(&mut self, batch: Vec<Change<NamespaceItem>>) {
-        batch.into_iter().for_each(|change| self.state.namespace_changed(change));
+    fn on_others(&mut self, heard: Heard) {
+        let state = &mut self.state;
+        match heard {
+            Heard::Nodes(changes) => changes.into_iter().for_each(|c| state.node_changed(c)),
+            Heard::Namespaces(changes) => {
+                changes.into_iter().for_each(|c| state.namespace_changed(c));
+            }
+            Heard::Storage { kind, watch, changes } => {
+                let now = Instant::now();
+                changes.into_iter().for_each(|c| state.storage_changed(kind, watch, c, now));
+            }
+            Heard::Groups { api_group, watch, changes } => {
+                changes.into_iter().for_each(|c| state.group_changed(api_group, watch, c));
+            }
+        }
     }
 
     fn configure(&mut self) {
@@ -288,7 +287,7 @@ impl Loop {
 
     fn each_second(&mut self) {
         self.state.refresh(Instant::now());
-        for watch in WATCHES.iter().filter(|watch| self.state.missing().all(|m| m != **watch)) {
+        for watch in sources::names().filter(|watch| self.state.is_known(watch)) {
             self.health.listed(watch);
         }
         self.measure();
@@ -301,8 +300,8 @@ impl Loop {
             let seconds = now.saturating_sub(created);
             self.metrics.bound(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)));
         }
-        for watch in WATCHES {
-            self.metrics.set_synced(watch, self.state.missing().all(|missing| missing != watch));
+        for watch in sources::names() {
+            self.metrics.set_synced(watch, self.state.is_known(watch));
         }
         self.metrics.set_pending(self.state.reasons());
         self.metrics.set_queued_writes(self.state.writing() + self.side.len() + self.side_writes);
@@ -318,7 +317,7 @@ impl Loop {
         for action in std::mem::take(&mut self.state.actions) {
             if matches!(action, Action::RelistPods) {
                 self.pod_watch.abort();
-                (self.pods, self.pod_watch) = start(&self.api, PODS, self.pace, &self.metrics);
+                (self.pods, self.pod_watch) = self.watches.start_pods();
             } else if is_binding(&action) {
                 let (writer, tell) = (self.writer.clone(), self.tell.clone());
                 tokio::spawn(async move {
@@ -379,15 +378,4 @@ async fn sleep_until(due: Option<Instant>) {
     if let Some(due) = due {
         tokio::time::sleep_until(due.into()).await;
     }
-}
-
-fn start<T: Item>(
-    api: &Api,
-    source: Source,
-    pace: Pace,
-    metrics: &Metrics,
-) -> (mpsc::Receiver<Vec<Change<T>>>, JoinHandle<()>) {
-    let (tell, hear) = mpsc::channel(BATCHES);
-    let watching = watch(api.clone(), source, pace, metrics.clone(), tell);
-    (hear, tokio::spawn(watching))
 }

@@ -11,8 +11,11 @@
 //! ```
 
 mod failures;
+mod groups;
+mod listing;
 mod nodes;
 mod outcome;
+mod storage;
 mod timers;
 mod told;
 
@@ -21,13 +24,16 @@ pub(crate) use outcome::Outcome;
 use crate::objects::PodItem;
 use crate::watch::Change;
 use divvy_engine::{Bound, BoundCards, Config, Event, PlanEffect, PodKey, PodRecord, PodSpec};
-use divvy_engine::{Placement, Scheduler};
+use divvy_engine::{ClaimKey, Placement, Scheduler, VolumeStep};
 use divvy_ledger::Request;
-use divvy_words::{Priorities, cards, keys};
+use divvy_words::manifest::StorageKind;
+use divvy_words::{Groups, Priorities, cards, keys};
 use failures::Failures;
+use listing::Listing;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use storage::Providing;
 use timers::{Timer, Timers};
 
 /// What to do in the cluster.
@@ -35,6 +41,8 @@ use timers::{Timer, Timers};
 pub(crate) enum Action {
     /// Bind a pod; [`Outcome::Bound`] or [`Outcome::BindFailed`] follows.
     Bind(Box<Binding>),
+    /// Write what makes the claims of a pod be bound; [`Outcome::Provided`] follows.
+    Provide { pod: Target, node: Arc<str>, steps: Vec<VolumeStep> },
     /// Say on a pod why it waits: condition and event. [`Outcome::Told`] follows.
     Tell { pod: Target, text: Arc<str> },
     /// Write on a pod that its binding failed, which makes any binding that is still under way
@@ -64,6 +72,8 @@ pub(crate) struct Binding {
     pub(crate) placement: Placement,
     /// Whether the cards are the pod's own and are to be recorded on it.
     pub(crate) records_cards: bool,
+    /// What has to be written for its claims before.
+    pub(crate) volumes: Vec<VolumeStep>,
 }
 
 /// A pod of ours that is not bound, as far as we heard.
@@ -76,6 +86,8 @@ struct Waiting {
     told: Option<Arc<str>>,
     /// The name of the reason.
     reason: Option<&'static str>,
+    /// The pod groups that it names.
+    groups: Vec<Box<str>>,
 }
 
 /// How the state is to behave.
@@ -94,17 +106,18 @@ pub(crate) struct Rules {
 pub(crate) struct State {
     pub(crate) scheduler: Scheduler,
     rules: Rules,
-    /// Every pod, with the list that told it last.
-    pods: FxHashMap<PodKey, u32>,
-    pod_lists: u32,
-    nodes: FxHashMap<Box<str>, u32>,
-    node_lists: u32,
-    namespaces: FxHashMap<Box<str>, u32>,
-    namespace_lists: u32,
-    /// How many watches have not told all yet.
+    pods: Listing<PodKey>,
+    nodes: Listing<Box<str>>,
+    namespaces: Listing<Box<str>>,
+    storage: FxHashMap<StorageKind, Listing<ClaimKey>>,
+    group_lists: FxHashMap<&'static str, Listing<ClaimKey>>,
+    groups: Groups,
+    /// The watches that have not told all yet.
     missing: FxHashSet<&'static str>,
     waiting: FxHashMap<PodKey, Waiting>,
     failures: FxHashMap<PodKey, Failures>,
+    /// Pods whose claims are being bound.
+    providing: FxHashMap<PodKey, Providing>,
     timers: Timers,
     /// Pods that are KAI's own scheduler.
     kai: FxHashSet<PodKey>,
@@ -116,19 +129,24 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(config: Config, rules: Rules, watches: &[&'static str]) -> Self {
+    pub(crate) fn new(
+        config: Config,
+        rules: Rules,
+        watches: impl Iterator<Item = &'static str>,
+    ) -> Self {
         Self {
             scheduler: Scheduler::new(config),
             rules,
-            pods: FxHashMap::default(),
-            pod_lists: 0,
-            nodes: FxHashMap::default(),
-            node_lists: 0,
-            namespaces: FxHashMap::default(),
-            namespace_lists: 0,
-            missing: watches.iter().copied().collect(),
+            pods: Listing::default(),
+            nodes: Listing::default(),
+            namespaces: Listing::default(),
+            storage: FxHashMap::default(),
+            group_lists: FxHashMap::default(),
+            groups: Groups::default(),
+            missing: watches.collect(),
             waiting: FxHashMap::default(),
             failures: FxHashMap::default(),
+            providing: FxHashMap::default(),
             timers: Timers::default(),
             kai: FxHashSet::default(),
             writing: 0,
@@ -138,9 +156,14 @@ impl State {
         }
     }
 
-    /// The watches that have not told all yet.
-    pub(crate) fn missing(&self) -> impl Iterator<Item = &'static str> {
-        self.missing.iter().copied()
+    /// Whether a watch has told all at least once.
+    pub(crate) fn is_known(&self, watch: &str) -> bool {
+        !self.missing.contains(watch)
+    }
+
+    /// Whether all is known that pods may refer to.
+    pub(crate) fn takes_pods(&self) -> bool {
+        self.missing.iter().all(|watch| *watch == "pods")
     }
 
     /// Whether every watch has told all at least once.
@@ -166,13 +189,11 @@ impl State {
 
     pub(crate) fn pod_changed(&mut self, change: Change<PodItem>, now: Instant) {
         match change {
-            Change::Relisting => self.pod_lists += 1,
+            Change::Relisting => self.pods.begin(),
             Change::Seen(pod) => self.pod_seen(&pod, now),
             Change::Gone(pod) => self.pod_gone(&pod, now),
             Change::Listed => {
-                let current = self.pod_lists;
-                let gone = self.pods.iter().filter(|(_, list)| **list != current);
-                for key in gone.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+                for key in self.pods.gone() {
                     // Nobody saw how it went.
                     self.quarantine(&key, None, now);
                     self.forget(&key);
@@ -184,7 +205,7 @@ impl State {
 
     fn pod_seen(&mut self, pod: &PodItem, now: Instant) {
         let key = pod.key();
-        self.pods.insert(key.clone(), self.pod_lists);
+        self.pods.see(key.clone());
         self.notice_kai(&key, pod);
         if pod.status.has_ended() {
             self.stop_waiting(&key);
@@ -213,7 +234,10 @@ impl State {
         let (told, reason) = known.map_or((None, None), |w| (w.told, w.reason));
         let told = told.or_else(|| pod.told().map(Arc::from));
         let (uid, version) = (pod.metadata.uid.clone(), pod.metadata.resource_version.clone());
-        self.waiting.insert(key, Waiting { uid, version, created: record.created, told, reason });
+        let groups = Groups::named_by(&pod.metadata, &pod.spec).map(Into::into).collect();
+        self.groups.refuse(&pod.metadata, &pod.spec, &mut record);
+        let created = record.created;
+        self.waiting.insert(key, Waiting { uid, version, created, told, reason, groups });
         self.apply(Event::Pod(Box::new(record)));
     }
 
@@ -226,7 +250,7 @@ impl State {
     }
 
     fn forget(&mut self, key: &PodKey) {
-        self.pods.remove(key);
+        self.pods.forget(key);
         if self.kai.remove(key) && self.kai.is_empty() {
             tracing::info!("no KAI scheduler runs any more: its pods are scheduled by divvy now");
             self.actions.push(Action::RelistPods);
@@ -238,6 +262,7 @@ impl State {
     fn stop_waiting(&mut self, key: &PodKey) {
         self.waiting.remove(key);
         self.failures.remove(key);
+        self.providing.remove(key);
     }
 
     /// Keeps the cards of a pod that was taken out of the API while its containers may still run:
@@ -302,7 +327,7 @@ impl State {
     }
 
     /// Decides what fits, as far as there are writers for it.
-    pub(crate) fn pass(&mut self) {
+    pub(crate) fn pass(&mut self, now: Instant) {
         if !self.is_listed() {
             return;
         }
@@ -313,7 +338,9 @@ impl State {
             }
             for effect in plan.effects {
                 match effect {
-                    PlanEffect::Bind { pod, placement, .. } => self.bind(pod, placement),
+                    PlanEffect::Bind { pod, placement, volumes } => {
+                        self.bind(pod, placement, volumes, now);
+                    }
                     PlanEffect::Report { pod } => self.report(&pod),
                 }
             }
@@ -329,7 +356,7 @@ impl State {
         reasons
     }
 
-    fn bind(&mut self, key: PodKey, placement: Placement) {
+    fn bind(&mut self, key: PodKey, placement: Placement, volumes: Vec<VolumeStep>, now: Instant) {
         let Some(waiting) = self.waiting.get(&key) else {
             // Not ours any more: what was assumed is undone.
             return self.apply(Event::PodGone(key));
@@ -337,13 +364,13 @@ impl State {
         let request = self.scheduler.request(&key);
         let records_cards = matches!(request, Some(Request::Share { .. }));
         let (pod, version) = (Target { key, uid: waiting.uid.clone() }, waiting.version.clone());
+        let binding = Binding { pod, version, placement, records_cards, volumes };
+        self.bind_with_claims(binding, now);
+    }
+
+    fn write_binding(&mut self, binding: Binding) {
         self.writing += 1;
-        self.actions.push(Action::Bind(Box::new(Binding {
-            pod,
-            version,
-            placement,
-            records_cards,
-        })));
+        self.actions.push(Action::Bind(Box::new(binding)));
     }
 }
 

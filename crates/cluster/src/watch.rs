@@ -99,10 +99,12 @@ pub(crate) async fn watch<T: Item>(
     loop {
         let mut version = match list(&api, &source, pace, &tell).await {
             Ok(version) => version,
-            Err(Failure::NotFound(why) | Failure::Refused { message: why, .. })
-                if source.optional =>
-            {
-                tracing::warn!(resource = source.name, %why, "not watched: the server has it not, or keeps it from us");
+            Err(failure @ (Failure::NotFound(_) | Failure::Refused { .. })) if source.optional => {
+                let (resource, why) = (source.name, failure.to_string());
+                match failure {
+                    Failure::NotFound(_) => tracing::debug!(resource, why, "not there to watch"),
+                    _ => tracing::warn!(resource, why, "not watched: the server keeps it from us"),
+                }
                 // An empty list: nothing of it is known, and nobody waits for it.
                 let _ = tell.send(vec![Change::Relisting, Change::Listed]).await;
                 tokio::time::sleep(Duration::from_secs(300)).await;

@@ -1,5 +1,7 @@
 //! Bindings, conditions and events, as the API wants them.
 
+mod provide;
+
 use crate::api::{Api, Failure};
 use crate::metrics::{self, Attempt, Metrics};
 use crate::objects::PodItem;
@@ -38,6 +40,10 @@ impl Writer {
     pub(crate) async fn perform(&self, action: Action) -> Option<Outcome> {
         Some(match action {
             Action::Bind(binding) => self.bind(&binding).await,
+            Action::Provide { pod, node, steps } => {
+                let result = provide::provide(&self.api, &node, &steps).await;
+                Outcome::Provided { pod, result }
+            }
             Action::Tell { pod, text } => {
                 self.metrics.attempt(Attempt::Unschedulable);
                 let result = self.tell(&pod, &text, "Unschedulable").await;
@@ -185,7 +191,7 @@ fn read(bytes: &[u8]) -> Result<Box<PodItem>, Failure> {
 /// uid and version are preconditions: the pod that was decided on is bound, or none. The
 /// annotations become the pod's in the same transaction.
 fn binding_body(binding: &Binding) -> Value {
-    let Binding { pod, version, placement, records_cards } = binding;
+    let Binding { pod, version, placement, records_cards, .. } = binding;
     let mut metadata = json!({
         "name": pod.key.name(),
         "namespace": pod.key.namespace(),

@@ -24,13 +24,14 @@ impl Groups {
         self.set(api_group, &object.metadata, spec.minimum());
     }
 
-    /// Enters a group of one API group by how many pods start together; up to 1 forgets it.
-    pub fn set(&mut self, api_group: &str, metadata: &Metadata, minimum: u32) {
+    /// Enters a group of one API group by how many pods start together; up to 1 forgets it. Returns
+    /// whether that is news.
+    pub fn set(&mut self, api_group: &str, metadata: &Metadata, minimum: u32) -> bool {
         let key = (api_group.into(), namespace_of(metadata).into(), metadata.name.clone());
         match minimum {
-            0 | 1 => self.gangs.remove(&key),
-            _ => self.gangs.insert(key, minimum),
-        };
+            0 | 1 => self.gangs.remove(&key).is_some(),
+            _ => self.gangs.insert(key, minimum) != Some(minimum),
+        }
     }
 
     /// The names of the groups that a pod says it belongs to.

@@ -19,6 +19,8 @@ pub const CARDS: &str = "divvy.dev/cards";
 pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 /// Annotation on a claim: the node that a volume is to be made for.
 pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+/// Annotation of a volume that was given to a claim by who decided it, and not by hand.
+pub const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 /// Annotation on a claim or volume: its storage class, instead of the field.
 pub const BETA_STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 /// Annotation on a storage class: claims that name no class get this one.

@@ -9,13 +9,11 @@ use divvy_words::{Content, Object};
 impl State {
     pub(crate) fn node_changed(&mut self, change: Change<NodeItem>) {
         match change {
-            Change::Relisting => self.node_lists += 1,
+            Change::Relisting => self.nodes.begin(),
             Change::Seen(node) => self.node_seen(node),
             Change::Gone(node) => self.node_gone(&node.metadata.name),
             Change::Listed => {
-                let current = self.node_lists;
-                let gone = self.nodes.iter().filter(|(_, list)| **list != current);
-                for name in gone.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+                for name in self.nodes.gone() {
                     self.node_gone(&name);
                 }
                 self.missing.remove("nodes");
@@ -24,7 +22,7 @@ impl State {
     }
 
     fn node_seen(&mut self, node: NodeItem) {
-        self.nodes.insert(node.metadata.name.clone(), self.node_lists);
+        self.nodes.see(node.metadata.name.clone());
         let object = Object {
             kind: "Node".into(),
             metadata: node.metadata,
@@ -47,24 +45,22 @@ impl State {
     }
 
     fn node_gone(&mut self, name: &str) {
-        self.nodes.remove(name);
+        self.nodes.forget(name);
         self.apply(Event::NodeGone(name.to_owned()));
     }
 
     pub(crate) fn namespace_changed(&mut self, change: Change<NamespaceItem>) {
         match change {
-            Change::Relisting => self.namespace_lists += 1,
+            Change::Relisting => self.namespaces.begin(),
             Change::Seen(namespace) => {
                 let name = namespace.metadata.name.clone();
-                self.namespaces.insert(name.clone(), self.namespace_lists);
+                self.namespaces.see(name.clone());
                 let labels = namespace.metadata.labels.iter().collect();
                 self.apply(Event::Namespace { name, labels });
             }
             Change::Gone(namespace) => self.namespace_gone(&namespace.metadata.name),
             Change::Listed => {
-                let current = self.namespace_lists;
-                let gone = self.namespaces.iter().filter(|(_, list)| **list != current);
-                for name in gone.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+                for name in self.namespaces.gone() {
                     self.namespace_gone(&name);
                 }
                 self.missing.remove("namespaces");
@@ -73,7 +69,7 @@ impl State {
     }
 
     fn namespace_gone(&mut self, name: &str) {
-        self.namespaces.remove(name);
+        self.namespaces.forget(name);
         self.apply(Event::NamespaceGone(name.into()));
     }
 }

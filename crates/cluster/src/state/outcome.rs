@@ -17,6 +17,8 @@ pub(crate) enum Outcome {
     Bound { pod: Target, node: Arc<str> },
     /// It is not, or nobody knows.
     BindFailed { pod: Target, node: Arc<str>, failure: Failure },
+    /// What the claims of a pod need is written, or why not.
+    Provided { pod: Target, result: Result<(), String> },
     /// The reason is on the pod, whose version is now this one; or it could not be written.
     Told { pod: Target, result: Result<Box<str>, Failure> },
     /// The pod as it is, `None` if it is gone; `text` if that had to be settled.
@@ -41,8 +43,9 @@ impl State {
             }
             Outcome::BindFailed { pod, node, failure } => {
                 self.writing -= 1;
-                self.bind_failed(pod, &node, &failure, now);
+                self.bind_failed(&pod, &node, &failure, now);
             }
+            Outcome::Provided { pod, result } => self.provided(&pod, result, now),
             Outcome::Told { pod, result } => {
                 let current = self.waiting.get_mut(&pod.key).filter(|w| w.uid == pod.uid);
                 match (current, result) {
@@ -65,8 +68,8 @@ impl State {
         self.waiting.get(&pod.key).is_some_and(|w| w.uid == pod.uid)
     }
 
-    fn bind_failed(&mut self, pod: Target, node: &str, failure: &Failure, now: Instant) {
-        if !self.is_current(&pod) || *failure == Failure::Fenced {
+    fn bind_failed(&mut self, pod: &Target, node: &str, failure: &Failure, now: Instant) {
+        if !self.is_current(pod) || *failure == Failure::Fenced {
             return;
         }
         let blame = match failure {
@@ -76,14 +79,19 @@ impl State {
                 Blame::Nobody
             }
         };
-        let why = format!("to {node}: {failure}");
-        tracing::warn!(pod = %pod.key, node, why = %failure, "failed to bind");
+        self.failed(pod, blame, &format!("to {node}: {failure}"), now);
+    }
+
+    /// Remembers that a pod could not be bound, and looks at it before it is tried again.
+    pub(super) fn failed(&mut self, pod: &Target, blame: Blame<'_>, why: &str, now: Instant) {
+        tracing::warn!(pod = %pod.key, why, "failed to bind");
+        let pod = pod.clone();
         let failures = self.failures.entry(pod.key.clone());
         let failures = failures.or_insert_with(|| Failures::new(&pod.uid));
         if failures.uid != pod.uid {
             *failures = Failures::new(&pod.uid);
         }
-        failures.add(blame, &why, now);
+        failures.add(blame, why, now);
         if let Some(end) = failures.arm(now) {
             self.timers.add(end, Timer::TryAgain(pod.clone()));
         }
@@ -159,6 +167,11 @@ impl State {
                 Timer::SettleAgain { pod, text, tries } => {
                     if self.is_current(&pod) {
                         self.actions.push(Action::Settle { pod, text, tries });
+                    }
+                }
+                Timer::NotProvided(pod) => {
+                    if self.providing.get(&pod.key).is_some_and(|p| p.is_for(&pod)) {
+                        self.not_provided(&pod, "its claims were not bound in time", now);
                     }
                 }
                 Timer::Quarantine(ghost) => self.apply(Event::PodGone(ghost)),

@@ -12,7 +12,7 @@ const SECOND: Duration = Duration::from_secs(1);
 fn state(nodes: &[(&str, u32)]) -> State {
     let names = keys::SCHEDULER_NAMES.map(str::to_owned).to_vec();
     let rules = Rules { names, writes: 32, quarantine: 10 * SECOND };
-    let mut state = State::new(Config::default(), rules, &["pods", "nodes"]);
+    let mut state = State::new(Config::default(), rules, ["pods", "nodes"].into_iter());
     state.node_changed(Change::Relisting);
     for (name, cards) in nodes {
         state.node_changed(Change::Seen(node(name, *cards)));
@@ -57,7 +57,7 @@ fn see(state: &mut State, pod: &Value) {
 
 /// What the state wants done after a pass, in words.
 fn acts(state: &mut State) -> Vec<String> {
-    state.pass();
+    state.pass(Instant::now());
     let say = |action: Action| match action {
         Action::Bind(b) => {
             let cards = if b.records_cards { cards::print(&b.placement.cards) } else { "-".into() };
@@ -68,6 +68,14 @@ fn acts(state: &mut State) -> Vec<String> {
         Action::Look { pod } => format!("look {}", pod.key),
         Action::Announce { pod, node } => format!("announce {} on {node}", pod.key),
         Action::RelistPods => "relist pods".to_owned(),
+        Action::Provide { pod, node, steps } => {
+            let step = |step: VolumeStep| match step {
+                VolumeStep::SelectNode { claim } => format!("{claim}"),
+                VolumeStep::BindStatic { claim, volume } => format!("{claim}={volume}"),
+            };
+            let steps: Vec<String> = steps.into_iter().map(step).collect();
+            format!("provide {} on {node}: {}", pod.key, steps.join(","))
+        }
     };
     std::mem::take(&mut state.actions).into_iter().map(say).collect()
 }
@@ -118,7 +126,7 @@ fn bound(pod: &Value, node: &str, cards: &str) -> Value {
 fn nothing_is_decided_before_everything_is_listed() {
     let names = vec!["divvy-scheduler".to_owned()];
     let rules = Rules { names, writes: 32, quarantine: SECOND };
-    let mut state = State::new(Config::default(), rules, &["pods", "nodes"]);
+    let mut state = State::new(Config::default(), rules, ["pods", "nodes"].into_iter());
     state.node_changed(Change::Relisting);
     state.node_changed(Change::Seen(node("a", 1)));
     state.node_changed(Change::Listed);
@@ -396,4 +404,114 @@ fn what_a_new_list_does_not_tell_is_gone() {
     assert_eq!(Bytes(40 << 30), Bytes(held(&state, "a")[0] << 30), "nobody saw how it went");
     state.tick(now + 40 * SECOND);
     assert_eq!(held(&state, "a"), [0]);
+}
+
+/// A pod with one claim of a class whose claims wait for their first pod.
+fn with_claim(name: &str, claim: &str) -> Value {
+    let pod = with(&half(name), "metadata.annotations", json!({}));
+    with(
+        &pod,
+        "spec.volumes",
+        json!([{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]),
+    )
+}
+
+fn storage(state: &mut State, kind: StorageKind, object: Value) {
+    let item = serde_json::from_value(object).unwrap();
+    state.storage_changed(kind, "storage", Change::Seen(item), Instant::now());
+}
+
+fn class_and_claim(state: &mut State) {
+    storage(
+        state,
+        StorageKind::Class,
+        json!({
+            "metadata": {"name": "late"}, "provisioner": "csi.example.com",
+            "volumeBindingMode": "WaitForFirstConsumer",
+        }),
+    );
+    storage(state, StorageKind::Claim, claim(None));
+}
+
+fn claim(volume: Option<&str>) -> Value {
+    json!({
+        "metadata": {"namespace": "ml", "name": "data", "uid": "c", "resourceVersion": "3",
+            "annotations": if volume.is_some() { json!({"pv.kubernetes.io/bind-completed": "yes"}) }
+                else { json!({}) }},
+        "spec": {"storageClassName": "late", "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}}, "volumeName": volume},
+        "status": {"phase": if volume.is_some() { "Bound" } else { "Pending" }},
+    })
+}
+
+#[test]
+fn a_claim_is_bound_before_its_pod() {
+    let mut state = state(&[("a", 0)]);
+    let now = Instant::now();
+    class_and_claim(&mut state);
+    see(&mut state, &with_claim("p", "data"));
+    assert_eq!(acts(&mut state), ["provide ml/p on a: ml/data"]);
+    state.outcome(Outcome::Provided { pod: target("p"), result: Ok(()) }, now);
+    assert!(acts(&mut state).is_empty(), "the claim is not bound yet");
+    storage(
+        &mut state,
+        StorageKind::Volume,
+        json!({
+            "metadata": {"name": "pv-1"},
+            "spec": {"storageClassName": "late", "accessModes": ["ReadWriteOnce"],
+                "capacity": {"storage": "1Gi"}, "claimRef": {"namespace": "ml", "name": "data", "uid": "c"}},
+            "status": {"phase": "Bound"},
+        }),
+    );
+    storage(&mut state, StorageKind::Claim, claim(Some("pv-1")));
+    assert_eq!(acts(&mut state), ["bind ml/p v10 to a -"]);
+}
+
+#[test]
+fn a_pod_whose_claim_is_not_bound_in_time_gives_its_place_up() {
+    let mut state = state(&[("a", 0)]);
+    let now = Instant::now();
+    class_and_claim(&mut state);
+    see(&mut state, &with_claim("p", "data"));
+    acts(&mut state);
+    state.outcome(Outcome::Provided { pod: target("p"), result: Ok(()) }, now);
+    state.tick(now + 601 * SECOND);
+    let why = "settle ml/p: binding failed: to a: its claims were not bound in time";
+    assert_eq!(acts(&mut state), [why]);
+    let later = now + 602 * SECOND;
+    looked(&mut state, "p", Some(&with_claim("p", "data")), later);
+    assert!(state.scheduler.holding(&PodKey::new("ml", "p")).is_none());
+}
+
+#[test]
+fn a_pod_deleted_while_its_claim_is_bound_is_not_bound() {
+    let mut state = state(&[("a", 0)]);
+    let now = Instant::now();
+    class_and_claim(&mut state);
+    see(&mut state, &with_claim("p", "data"));
+    acts(&mut state);
+    state.pod_changed(Change::Gone(item(&with_claim("p", "data"))), now);
+    state.outcome(Outcome::Provided { pod: target("p"), result: Ok(()) }, now);
+    storage(&mut state, StorageKind::Claim, claim(Some("pv-1")));
+    assert!(acts(&mut state).is_empty());
+}
+
+#[test]
+fn pods_of_a_group_that_starts_together_wait_and_are_looked_at_when_it_changes() {
+    let mut state = state(&[("a", 1)]);
+    let group = |minimum: u32| {
+        let group = json!({"metadata": {"namespace": "ml", "name": "gang"}, "spec": {"minMember": minimum}});
+        Change::Seen(serde_json::from_value(group).unwrap())
+    };
+    let member = with(&half("p"), "metadata.annotations.pod-group-name", "gang".into());
+    state.group_changed(keys::KAI_GROUPS, "groups", group(4));
+    see(&mut state, &member);
+    let why = "tell ml/p: PodGroup gang starts 4 pods together, which is not supported yet";
+    assert_eq!(acts(&mut state), [why]);
+    state.group_changed(keys::KAI_GROUPS, "groups", group(4));
+    assert!(acts(&mut state).is_empty());
+    state.group_changed(keys::KAI_GROUPS, "groups", group(1));
+    assert_eq!(acts(&mut state), ["look ml/p"]);
+    looked(&mut state, "p", Some(&member), Instant::now());
+    assert_eq!(acts(&mut state), ["bind ml/p v10 to a 0:42949672960"]);
 }

@@ -14,6 +14,8 @@ pub(crate) enum Timer {
     TryAgain(Target),
     /// A pod that could not be looked at.
     SettleAgain { pod: Target, text: Arc<str>, tries: u32 },
+    /// The claims of a pod have not been bound in time.
+    NotProvided(Target),
     /// The cards of a vanished pod are free.
     Quarantine(PodKey),
 }

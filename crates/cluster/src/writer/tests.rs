@@ -9,7 +9,7 @@ fn target() -> Target {
 fn binding(records_cards: bool) -> Binding {
     let cards = [CardShare { index: 4, bytes: Bytes(21_474_836_480) }];
     let placement = Placement { node: "n1".into(), cards: cards.as_slice().into() };
-    Binding { pod: target(), version: "77".into(), placement, records_cards }
+    Binding { pod: target(), version: "77".into(), placement, records_cards, volumes: Vec::new() }
 }
 
 #[test]

@@ -1,0 +1,130 @@
+//! What is watched, and how it reaches the loop.
+//!
+//! Pods have a channel of their own: they are taken in only when all else is known, so that a pod
+//! never waits for an object that is merely listed later.
+
+use crate::api::Api;
+use crate::metrics::Metrics;
+use crate::objects::{GroupItem, NamespaceItem, NodeItem, PodItem, StorageItem};
+use crate::watch::{Change, Item, Pace, Source, watch};
+use divvy_words::keys;
+use divvy_words::manifest::StorageKind;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+pub(crate) const PODS: Source = required("pods", "/api/v1/pods");
+const NODES: Source = required("nodes", "/api/v1/nodes");
+const NAMESPACES: Source = optional("namespaces", "/api/v1/namespaces");
+
+const STORAGE: [(StorageKind, Source); 7] = [
+    (StorageKind::Claim, optional("persistentvolumeclaims", "/api/v1/persistentvolumeclaims")),
+    (StorageKind::Volume, optional("persistentvolumes", "/api/v1/persistentvolumes")),
+    (StorageKind::Class, optional("storageclasses", "/apis/storage.k8s.io/v1/storageclasses")),
+    (StorageKind::CsiNode, optional("csinodes", "/apis/storage.k8s.io/v1/csinodes")),
+    (StorageKind::Driver, optional("csidrivers", "/apis/storage.k8s.io/v1/csidrivers")),
+    (
+        StorageKind::Capacity,
+        optional("csistoragecapacities", "/apis/storage.k8s.io/v1/csistoragecapacities"),
+    ),
+    (
+        StorageKind::Attachment,
+        optional("volumeattachments", "/apis/storage.k8s.io/v1/volumeattachments"),
+    ),
+];
+
+/// Pod groups of KAI, of the scheduler plugins, and of Kubernetes itself.
+const GROUPS: [(&str, Source); 3] = [
+    (
+        keys::KAI_GROUPS,
+        optional("podgroups.scheduling.run.ai", "/apis/scheduling.run.ai/v2alpha2/podgroups"),
+    ),
+    (
+        keys::PLUGIN_GROUPS,
+        optional("podgroups.scheduling.x-k8s.io", "/apis/scheduling.x-k8s.io/v1alpha1/podgroups"),
+    ),
+    (
+        keys::KUBERNETES_GROUPS,
+        optional("podgroups.scheduling.k8s.io", "/apis/scheduling.k8s.io/v1beta1/podgroups"),
+    ),
+];
+
+/// The names of all watches.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    let storage = STORAGE.iter().map(|(_, source)| source);
+    let groups = GROUPS.iter().map(|(_, source)| source);
+    [&PODS, &NODES, &NAMESPACES].into_iter().chain(storage).chain(groups).map(|s| s.name)
+}
+
+/// Batches that wait for the loop, per watch: few, so that a list is not held twice.
+const BATCHES: usize = 4;
+
+const fn required(name: &'static str, path: &'static str) -> Source {
+    Source { name, path, optional: false }
+}
+
+const fn optional(name: &'static str, path: &'static str) -> Source {
+    Source { name, path, optional: true }
+}
+
+/// News of everything but pods.
+pub(crate) enum Heard {
+    Nodes(Vec<Change<NodeItem>>),
+    Namespaces(Vec<Change<NamespaceItem>>),
+    Storage { kind: StorageKind, watch: &'static str, changes: Vec<Change<StorageItem>> },
+    Groups { api_group: &'static str, watch: &'static str, changes: Vec<Change<GroupItem>> },
+}
+
+/// How watches are started.
+#[derive(Clone)]
+pub(crate) struct Watches {
+    pub(crate) api: Api,
+    pub(crate) pace: Pace,
+    pub(crate) metrics: Metrics,
+}
+
+impl Watches {
+    /// Watches everything but pods.
+    pub(crate) fn start(&self) -> mpsc::Receiver<Heard> {
+        let (tell, hear) = mpsc::channel(BATCHES);
+        self.forward(NODES, &tell, Heard::Nodes);
+        self.forward(NAMESPACES, &tell, Heard::Namespaces);
+        for (kind, source) in STORAGE {
+            let watch = source.name;
+            self.forward(source, &tell, move |changes| Heard::Storage { kind, watch, changes });
+        }
+        for (api_group, source) in GROUPS {
+            let watch = source.name;
+            let heard = move |changes| Heard::Groups { api_group, watch, changes };
+            self.forward(source, &tell, heard);
+        }
+        hear
+    }
+
+    /// Watches the pods until the handle is aborted.
+    pub(crate) fn start_pods(&self) -> (mpsc::Receiver<Vec<Change<PodItem>>>, JoinHandle<()>) {
+        self.watch(PODS)
+    }
+
+    fn watch<T: Item>(&self, source: Source) -> (mpsc::Receiver<Vec<Change<T>>>, JoinHandle<()>) {
+        let (tell, hear) = mpsc::channel(BATCHES);
+        let watching = watch(self.api.clone(), source, self.pace, self.metrics.clone(), tell);
+        (hear, tokio::spawn(watching))
+    }
+
+    fn forward<T: Item>(
+        &self,
+        source: Source,
+        tell: &mpsc::Sender<Heard>,
+        heard: impl Fn(Vec<Change<T>>) -> Heard + Send + 'static,
+    ) {
+        let (mut hear, _) = self.watch(source);
+        let tell = tell.clone();
+        tokio::spawn(async move {
+            while let Some(changes) = hear.recv().await {
+                if tell.send(heard(changes)).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+}
