@@ -39,7 +39,7 @@ const fn optional(api_version: &'static str, kind: &'static str, plural: &'stati
 
 /// All that a rehearsal looks at. Nodes come after pods: a pod's node is then there, unless it
 /// was deleted in between.
-pub const EVERYTHING: [Resource; 10] = [
+pub const EVERYTHING: [Resource; 14] = [
     needed("Pod", "pods"),
     needed("Node", "nodes"),
     optional("v1", "Namespace", "namespaces"),
@@ -50,6 +50,11 @@ pub const EVERYTHING: [Resource; 10] = [
     optional("storage.k8s.io/v1", "CSINode", "csinodes"),
     optional("storage.k8s.io/v1", "CSIDriver", "csidrivers"),
     optional("storage.k8s.io/v1", "CSIStorageCapacity", "csistoragecapacities"),
+    optional("storage.k8s.io/v1", "VolumeAttachment", "volumeattachments"),
+    // Of Kubernetes, of its scheduler plugins, and of KAI.
+    optional("scheduling.k8s.io/v1beta1", "PodGroup", "podgroups"),
+    optional("scheduling.x-k8s.io/v1alpha1", "PodGroup", "podgroups"),
+    optional("scheduling.run.ai/v2alpha2", "PodGroup", "podgroups"),
 ];
 
 /// What is enough to say who holds what.
@@ -147,7 +152,8 @@ impl Reader {
         &self.namespace
     }
 
-    /// Reads these collections. What is not needed and cannot be read is left out with a note.
+    /// Reads these collections. What is not needed may be absent from the cluster, or forbidden
+    /// to us, which is noted.
     pub async fn read(
         &self,
         resources: &[Resource],
@@ -160,10 +166,9 @@ impl Reader {
                     snapshot.counts.push((resource.kind, objects.len()));
                     snapshot.objects.extend(objects);
                 }
-                Err(why @ (SnapshotError::Forbidden { .. } | SnapshotError::Absent { .. }))
-                    if !resource.needed =>
-                {
-                    snapshot.notes.push(format!("{} are left out: {why}", resource.plural));
+                Err(SnapshotError::Absent { .. }) if !resource.needed => {}
+                Err(why @ SnapshotError::Forbidden { .. }) if !resource.needed => {
+                    snapshot.notes.push(format!("{} are left out: {why}", resource.full_name()));
                 }
                 Err(why) => return Err(why),
             }

@@ -13,9 +13,9 @@ use std::path::PathBuf;
     long_about = "\
 Save what a rehearsal reads of a live cluster
 
-Pods, nodes, namespaces, priority classes, and what volumes need: claims, volumes, storage classes,
-CSI nodes, drivers and capacities. Collections that you may not list are left out with a note,
-except pods and nodes.
+Pods, nodes, namespaces, priority classes, pod groups, and what volumes need: claims, volumes,
+attachments, storage classes, CSI nodes, drivers and capacities. Collections that you may not list
+are left out with a note, except pods and nodes.
 
 Left out of every object is what no decision needs: environment variables, commands, images and
 messages of containers, annotations that neither divvy nor Kubernetes reads, managed fields,

@@ -276,7 +276,10 @@ fn a_user_who_may_not_list_is_told_which_verb_and_resource() {
     let output = divvy(&viewer, &["snapshot"]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let said = stderr(&output);
-    assert!(said.contains("note: storageclasses are left out: not allowed to list"), "{said}");
+    assert!(
+        said.contains("note: storageclasses.storage.k8s.io are left out: not allowed"),
+        "{said}"
+    );
     assert!(!said.contains("namespaces are left out"), "{said}");
 }
 
