@@ -115,6 +115,65 @@ fn a_node_keeps_what_it_is_and_has() {
 }
 
 #[test]
+fn divvy_reads_the_same_of_storage_with_and_without_the_rest() {
+    let annotations = json!({"pv.kubernetes.io/bind-completed": "yes",
+        "volume.kubernetes.io/selected-node": "n1", "example.com/key": "hunter2",
+        "storageclass.kubernetes.io/is-default-class": "true"});
+    let metadata = json!({"name": "x", "namespace": "ml", "annotations": annotations});
+    let csi = json!({"driver": "d", "volumeHandle": "h",
+        "volumeAttributes": {"password": "hunter2"}});
+    let selector = json!({"matchLabels": {"zone": "a"}});
+    for (kind, object) in [
+        (
+            "PersistentVolumeClaim",
+            json!({"metadata": metadata, "status": {"phase": "Bound"},
+            "spec": {"storageClassName": "fast", "volumeName": "v", "selector": selector,
+                "accessModes": ["ReadWriteOncePod"],
+                "resources": {"requests": {"storage": "1Gi"}}}}),
+        ),
+        (
+            "PersistentVolume",
+            json!({"metadata": metadata, "status": {"phase": "Bound"},
+            "spec": {"capacity": {"storage": "1Gi"}, "csi": csi, "accessModes": ["ReadWriteOnce"],
+                "claimRef": {"namespace": "ml", "name": "x", "uid": "u"},
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
+                    {"key": "zone", "operator": "In", "values": ["a"]}]}]}}}}),
+        ),
+        (
+            "StorageClass",
+            json!({"metadata": metadata, "provisioner": "d",
+            "parameters": {"secret": "hunter2"}, "volumeBindingMode": "WaitForFirstConsumer",
+            "allowedTopologies": [{"matchLabelExpressions": [
+                {"key": "zone", "values": ["a"]}]}]}),
+        ),
+        (
+            "CSINode",
+            json!({"metadata": metadata, "spec": {"drivers": [
+            {"name": "d", "allocatable": {"count": 3}}]}}),
+        ),
+        ("CSIDriver", json!({"metadata": metadata, "spec": {"storageCapacity": true}})),
+        (
+            "CSIStorageCapacity",
+            json!({"metadata": metadata, "storageClassName": "fast",
+            "capacity": "1Gi", "maximumVolumeSize": "1Gi", "nodeTopology": selector}),
+        ),
+        (
+            "VolumeAttachment",
+            json!({"metadata": metadata, "spec": {"attacher": "d",
+            "nodeName": "n1", "source": {"persistentVolumeName": "v"}}}),
+        ),
+        ("PodGroup", json!({"metadata": metadata, "spec": {"minMember": 3}})),
+        ("Namespace", json!({"metadata": {"name": "ml", "labels": {"team": "a"}}})),
+        ("PriorityClass", json!({"metadata": {"name": "high"}, "value": 5})),
+    ] {
+        let read = |object: Value| serde_json::from_value::<Object>(object).unwrap();
+        let stripped = strip(resource(kind), object.clone());
+        assert!(!stripped.to_string().contains("hunter2"), "{stripped}");
+        assert_eq!(read(stripped), read(typed(kind, object)), "{kind}");
+    }
+}
+
+#[test]
 fn whatever_an_object_is_it_is_not_a_reason_to_stop() {
     for odd in [json!(null), json!(5), json!({"metadata": 5, "spec": [], "status": "x"})] {
         for resource in &EVERYTHING {
