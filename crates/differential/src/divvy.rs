@@ -12,31 +12,36 @@ use std::sync::Arc;
 pub struct Answer {
     /// Where the pod may go, sorted.
     pub feasible: Vec<String>,
-    /// Why not elsewhere, by node; `*` for all nodes.
-    pub refused: BTreeMap<String, String>,
     /// Where the engine's own search put the pod, if anywhere.
     pub placed: Option<String>,
 }
 
 /// Asks divvy, or says what it cannot read.
 pub fn ask(case: &Case) -> Result<Answer, String> {
+    let (mut scheduler, record) = enter(case)?;
+    let feasible = feasible(&scheduler, &record);
+    Ok(Answer { feasible, placed: place(&mut scheduler, record) })
+}
+
+fn feasible(scheduler: &Scheduler, record: &PodRecord) -> Vec<String> {
+    scheduler.feasible(record).iter().map(ToString::to_string).collect()
+}
+
+/// The cluster in a scheduler, and the pod.
+fn enter(case: &Case) -> Result<(Scheduler, PodRecord), String> {
     let mut scheduler = Scheduler::default();
     let cluster = objects(&case.cluster())?;
     for event in divvy_words::namespaces(&cluster) {
         scheduler.apply(event).map_err(|e| e.to_string())?;
     }
     for object in &cluster {
-        enter(object, &mut scheduler)?;
+        enter_object(object, &mut scheduler)?;
     }
     let [object] = objects(&case.pod.to_string())?
         .try_into()
         .map_err(|all: Vec<Object>| format!("{} pods instead of one", all.len()))?;
     let record = record(&object).ok_or("the pod is no Pod")?;
-    let feasible: Vec<String> =
-        scheduler.feasible(&record).iter().map(ToString::to_string).collect();
-    let refused = reasons(&scheduler, &record, &feasible);
-    let placed = place(&mut scheduler, record);
-    Ok(Answer { feasible, refused, placed })
+    Ok((scheduler, record))
 }
 
 fn objects(text: &str) -> Result<Vec<Object>, String> {
@@ -54,7 +59,7 @@ fn record(object: &Object) -> Option<PodRecord> {
     Some(divvy_words::pod(&object.metadata, spec, Some(status), None, &priorities))
 }
 
-fn enter(object: &Object, scheduler: &mut Scheduler) -> Result<(), String> {
+fn enter_object(object: &Object, scheduler: &mut Scheduler) -> Result<(), String> {
     let event = match &object.content {
         Content::Node(_) => Event::Node(Box::new(divvy_words::node(object)?.0)),
         Content::Pod(_, status) if status.has_ended() => return Ok(()),
@@ -78,21 +83,19 @@ fn enter(object: &Object, scheduler: &mut Scheduler) -> Result<(), String> {
     Ok(())
 }
 
-/// Why the nodes that are not feasible are not. The others are avoided, so that the pod waits and
-/// has to say why.
-fn reasons(
-    scheduler: &Scheduler,
-    record: &PodRecord,
-    feasible: &[String],
-) -> BTreeMap<String, String> {
-    let mut scheduler = scheduler.clone();
-    let mut record = record.clone();
+/// Why the nodes that are not feasible are not, by node; `*` for all nodes. The others are
+/// avoided, so that the pod waits and has to say why.
+pub fn reasons(case: &Case) -> Result<BTreeMap<String, String>, String> {
+    let (mut scheduler, mut record) = enter(case)?;
+    let feasible = feasible(&scheduler, &record);
     let avoided = feasible.iter().map(|node| (node.as_str().into(), "feasible".into()));
     Arc::make_mut(&mut record.spec.rules).avoid.extend(avoided);
     let key = record.key.clone();
     let _ = scheduler.apply(Event::Pod(Box::new(record)));
     scheduler.pass(usize::MAX);
-    let Some(Standing::Waiting(why)) = scheduler.standing(&key) else { return BTreeMap::new() };
+    let Some(Standing::Waiting(why)) = scheduler.standing(&key) else {
+        return Ok(BTreeMap::new());
+    };
     let mut refused = BTreeMap::new();
     for group in why.groups {
         if matches!(group.reason, Reason::Refused(_)) {
@@ -102,7 +105,7 @@ fn reasons(
         let nodes = if group.nodes.is_empty() { &all[..] } else { &group.nodes };
         refused.extend(nodes.iter().map(|node| (node.to_string(), group.reason.to_string())));
     }
-    refused
+    Ok(refused)
 }
 
 fn place(scheduler: &mut Scheduler, record: PodRecord) -> Option<String> {

@@ -10,6 +10,7 @@ mod resources;
 mod spread;
 mod status;
 mod taints;
+mod volumes;
 
 use crate::case::Case;
 use crate::random::Random;
@@ -31,14 +32,36 @@ pub enum Group {
     PodAffinity,
     /// Topology spread constraints.
     Spread,
+    /// Claims, volumes, storage classes, drivers and their limits.
+    Volumes,
     /// A little of everything.
     Mixed,
 }
 
-impl Group {
-    /// Whether cases of this group have something of `part`: those about it always do.
-    fn has(self, part: Self, random: &mut Random) -> bool {
-        self == part || (self == Self::Mixed && random.once_in(3))
+/// What the objects of one case may have something of.
+struct Parts(Vec<Group>);
+
+impl Parts {
+    fn new(group: Group, random: &mut Random) -> Self {
+        use Group::{Affinity, Mixed, PodAffinity, Ports, Resources, Spread, Taints, Volumes};
+        let all = [Resources, Taints, Affinity, Ports, PodAffinity, Spread, Volumes];
+        let mut parts = vec![group];
+        match group {
+            Mixed => parts.extend(all.into_iter().filter(|_| random.once_in(2))),
+            // The policies of a constraint look at these.
+            Spread => parts.extend([Taints, Affinity].into_iter().filter(|_| random.once_in(3))),
+            _ => {}
+        }
+        Self(parts)
+    }
+
+    fn has(&self, part: Group) -> bool {
+        self.0.contains(&part)
+    }
+
+    /// Whether one object has something of it; not all do where there is much else.
+    fn is_on(&self, part: Group, random: &mut Random) -> bool {
+        self.has(part) && (self.0.len() == 1 || !random.once_in(3))
     }
 }
 
@@ -51,6 +74,7 @@ impl fmt::Display for Group {
             Self::Ports => "ports",
             Self::PodAffinity => "pod affinity",
             Self::Spread => "spread",
+            Self::Volumes => "volumes",
             Self::Mixed => "mixed",
         })
     }
@@ -73,24 +97,33 @@ const TOPOLOGIES: [&str; 4] =
 pub fn generate(group: Group, seed: u64) -> Case {
     let mut random = Random::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ group as u64);
     let random = &mut random;
-    let nodes: Vec<String> = (1..=random.between(1, 8)).map(|i| format!("n{i}")).collect();
+    let parts = Parts::new(group, random);
+    let most = if random.once_in(12) { 1 } else { random.between(2, 8) };
+    let nodes: Vec<String> = (1..=most).map(|i| format!("n{i}")).collect();
     let mut objects: Vec<Value> =
-        nodes.iter().map(|name| nodes::node(group, name, random)).collect();
-    for namespace in pods::NAMESPACES {
-        let mut labels = json!({"kubernetes.io/metadata.name": namespace});
-        if !random.once_in(4) {
-            labels["team"] = random.pick(&["a", "b"]).into();
-        }
-        objects.push(json!({
-            "apiVersion": "v1", "kind": "Namespace",
-            "metadata": {"name": namespace, "labels": labels},
-        }));
+        nodes.iter().map(|name| nodes::node(&parts, name, random)).collect();
+    objects.extend(pods::NAMESPACES.map(|name| namespace(name, random)));
+    if parts.has(Group::Volumes) {
+        objects.extend(volumes::objects(&nodes, random));
     }
-    let most = if random.once_in(4) { 20 } else { 6 };
-    for index in 0..random.below(most + 1) {
-        objects.push(pods::bound(group, index, &nodes, random));
+    let most = random.pick(&[6, 12, 20, 20]);
+    let mut pods: Vec<Value> = (0..random.below(most + 1))
+        .map(|index| pods::bound(&parts, index, &nodes, random))
+        .collect();
+    pods.push(pods::waiting(&parts, &nodes, random));
+    objects.extend(pods.iter().flat_map(|pod| volumes::made_for(pod, random)));
+    let pod = pods.pop().unwrap_or_default();
+    objects.extend(pods);
+    Case { objects, pod }
+}
+
+fn namespace(name: &str, random: &mut Random) -> Value {
+    let mut labels = json!({"kubernetes.io/metadata.name": name});
+    if !random.once_in(4) {
+        labels["team"] = random.pick(&["a", "b"]).into();
     }
-    Case { objects, pod: pods::waiting(group, &nodes, random) }
+    let metadata = json!({"name": name, "labels": labels});
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
 }
 
 /// Sets a field of an object, and of the objects on the way to it.

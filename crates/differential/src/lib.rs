@@ -104,7 +104,8 @@ fn differ(filters: &mut Filters, case: &Case) -> Result<Found, String> {
     if !is_right {
         return Ok(Found::Different(Difference::Placement));
     }
-    Ok(Found::Same { divided: !feasible.is_empty() && !answer.refused.is_empty() })
+    let nodes = case.objects.iter().filter(|object| object["kind"] == "Node").count();
+    Ok(Found::Same { divided: !feasible.is_empty() && feasible.len() < nodes })
 }
 
 fn report(group: Group, seed: u64, case: &Case, filters: &mut Filters) -> String {
@@ -116,6 +117,6 @@ fn report(group: Group, seed: u64, case: &Case, filters: &mut Filters) -> String
         let _ = writeln!(text, "  {object}");
     }
     let _ = writeln!(text, "kube-scheduler: {:#?}", filters.ask(case));
-    let _ = writeln!(text, "divvy: {:#?}", divvy::ask(case));
+    let _ = writeln!(text, "divvy: {:#?} {:#?}", divvy::ask(case), divvy::reasons(case));
     text
 }

@@ -150,7 +150,8 @@ fn gpus(
     let cards = |n: u64| u32::try_from(n).unwrap_or(0);
     Gpus::Cards {
         count: cards(count),
-        usable: cards(handed_out.unwrap_or(count).min(count)),
+        // Labels come before the device plugin has registered, and stay when it is gone.
+        usable: cards(handed_out.unwrap_or(0).min(count)),
         memory: card_memory(node, labels, warnings),
     }
 }

@@ -258,11 +258,17 @@ fn one_of(key: &str, values: Vec<Box<str>>) -> Requirement {
     Requirement { key: key.into(), test: Test::In(values) }
 }
 
-/// The terms that make sense; the others hold nowhere.
+/// The terms that make sense; the others hold nowhere. Kubernetes looks at the labels of a node
+/// here and not at its name, so that what is asked of the name holds everywhere.
 fn affinity_terms(selector: &NodeSelector) -> Box<[Term]> {
     let terms = selector.node_selector_terms.iter().filter_map(|term| {
         let mut problems = Problems::default();
-        let term = affinity::term(term, &String::new, &mut problems);
+        let mut term = affinity::term(term, &String::new, &mut problems);
+        let asks_only_name = term.labels.is_empty() && !term.fields.is_empty();
+        if asks_only_name {
+            term.labels.push(Requirement { key: Box::default(), test: Test::NotIn(Vec::new()) });
+        }
+        term.fields.clear();
         problems.into_first().is_none().then_some(term)
     });
     terms.collect()

@@ -1,6 +1,8 @@
 //! Pods, bound and waiting.
 
-use super::{Group, affinity, ports, relations, resources, set, spread, status, taints};
+use super::{
+    Group, Parts, affinity, ports, relations, resources, set, spread, status, taints, volumes,
+};
 use crate::random::Random;
 use serde_json::{Map, Value, json};
 
@@ -10,24 +12,25 @@ pub(super) const NAMESPACES: [&str; 3] = ["default", "ml", "web"];
 pub(super) const LABELS: [(&str, &[&str]); 2] = [("app", &["a", "b", "c"]), ("tier", &["x", "y"])];
 
 /// A pod of the cluster. Most are bound, to one of its nodes or to one that is gone.
-pub(super) fn bound(group: Group, index: usize, nodes: &[String], random: &mut Random) -> Value {
-    let mut pod = pod(group, &format!("p{index}"), nodes, random);
+pub(super) fn bound(parts: &Parts, index: usize, nodes: &[String], random: &mut Random) -> Value {
+    let mut pod = pod(parts, &format!("p{index}"), nodes, random);
     status::enter(&mut pod, random);
-    if group.has(Group::Resources, random) && random.once_in(3) {
+    if parts.is_on(Group::Resources, random) && random.once_in(3) {
         status::enter_resize(&mut pod, random);
     }
     let node = match random.below(20) {
         0 => return pod,
         1 => "gone",
-        _ => nodes[random.below(nodes.len())].as_str(),
+        // More on the first than on the last, so that there is something to even out.
+        _ => nodes[random.below(nodes.len()).min(random.below(nodes.len()))].as_str(),
     };
     set(&mut pod, &["spec", "nodeName"], node.into());
     pod
 }
 
 /// The pod that looks for a node.
-pub(super) fn waiting(group: Group, nodes: &[String], random: &mut Random) -> Value {
-    let mut pod = pod(group, "waiting", nodes, random);
+pub(super) fn waiting(parts: &Parts, nodes: &[String], random: &mut Random) -> Value {
+    let mut pod = pod(parts, "waiting", nodes, random);
     for field in ["nodeSelector", "affinity", "tolerations", "overhead", "initContainers"] {
         if pod["spec"].get(field).is_none() && random.once_in(12) {
             set(&mut pod, &["spec", field], Value::Null);
@@ -36,7 +39,7 @@ pub(super) fn waiting(group: Group, nodes: &[String], random: &mut Random) -> Va
     pod
 }
 
-fn pod(group: Group, name: &str, nodes: &[String], random: &mut Random) -> Value {
+fn pod(parts: &Parts, name: &str, nodes: &[String], random: &mut Random) -> Value {
     let mut labels = Map::new();
     for (key, values) in LABELS {
         if !random.once_in(4) {
@@ -45,10 +48,10 @@ fn pod(group: Group, name: &str, nodes: &[String], random: &mut Random) -> Value
     }
     let mut pod = json!({
         "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": name, "namespace": random.pick(&NAMESPACES), "labels": labels},
+        "metadata": {"name": name, "namespace": random.pick(&["ml", "ml", "ml", "ml", "ml", "default", "web"]), "labels": labels},
         "spec": {},
     });
-    let has_resources = group.has(Group::Resources, random);
+    let has_resources = parts.is_on(Group::Resources, random);
     let containers = containers("c", random.between(1, 2), has_resources, random);
     set(&mut pod, &["spec", "containers"], containers.into());
     if random.once_in(3) {
@@ -69,27 +72,31 @@ fn pod(group: Group, name: &str, nodes: &[String], random: &mut Random) -> Value
             set(&mut pod, &["spec", "resources"], resources::of_pod(random));
         }
     }
-    if group.has(Group::Taints, random) {
+    if parts.is_on(Group::Taints, random) {
         taints::enter_pod(&mut pod, random);
     }
-    if group.has(Group::Affinity, random) {
+    if parts.is_on(Group::Affinity, random) {
         affinity::enter_pod(&mut pod, nodes, random);
     }
-    if group.has(Group::Ports, random) {
+    if parts.is_on(Group::Ports, random) {
         ports::enter_pod(&mut pod, random);
     }
+    if parts.has(Group::Volumes) && !parts.has(Group::PodAffinity) {
+        // Claims that are made for a pod name it. A pod that has been created has its label keys
+        // in its selectors already, so not where those are about.
+        let uid = format!("u-{name}");
+        set(&mut pod, &["metadata", "uid"], uid.into());
+    }
+    if parts.is_on(Group::Volumes, random) {
+        volumes::enter_pod(&mut pod, random);
+    }
+    let is_waiting = name == "waiting";
     // Few of the pods that are there, so that others can be there beside them.
-    let often = if name == "waiting" { 1 } else { 3 };
-    if group.has(Group::PodAffinity, random) && random.once_in(often) {
+    if parts.is_on(Group::PodAffinity, random) && (is_waiting || random.once_in(4)) {
         relations::enter_pod(&mut pod, random);
     }
-    if group.has(Group::Spread, random) {
+    if parts.is_on(Group::Spread, random) && (is_waiting || random.once_in(8)) {
         spread::enter_pod(&mut pod, random);
-        // Policies look at these.
-        if group == Group::Spread && random.once_in(2) {
-            affinity::enter_pod(&mut pod, nodes, random);
-            taints::enter_pod(&mut pod, random);
-        }
     }
     pod
 }

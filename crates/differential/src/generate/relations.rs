@@ -7,22 +7,24 @@ use crate::random::Random;
 use serde_json::{Value, json};
 
 pub(super) fn enter_pod(pod: &mut Value, random: &mut Random) {
+    let labels = pod["metadata"]["labels"].clone();
     for field in ["podAffinity", "podAntiAffinity"] {
         if random.once_in(2) {
-            let terms: Vec<Value> = (0..random.between(1, 2)).map(|_| term(random)).collect();
+            let terms: Vec<Value> =
+                (0..random.between(1, 2)).map(|_| term(&labels, random)).collect();
             set(pod, &["spec", "affinity", field, REQUIRED], terms.into());
         }
         if random.once_in(5) {
-            let preferred = json!([{"weight": 10, "podAffinityTerm": term(random)}]);
+            let preferred = json!([{"weight": 10, "podAffinityTerm": term(&labels, random)}]);
             set(pod, &["spec", "affinity", field, PREFERRED], preferred);
         }
     }
 }
 
-fn term(random: &mut Random) -> Value {
+fn term(labels: &Value, random: &mut Random) -> Value {
     let topologies = if random.once_in(4) { &TOPOLOGIES[..] } else { &TOPOLOGIES[..3] };
     let mut term = json!({"topologyKey": random.pick(topologies)});
-    enter_selector(&mut term, random);
+    enter_selector(&mut term, labels, random);
     if random.once_in(4) {
         let count = random.between(1, 2);
         term["namespaces"] = (0..count).map(|_| random.pick(&NAMESPACES)).collect();
@@ -50,9 +52,15 @@ pub(super) fn other_label(term: &Value, random: &mut Random) -> &'static str {
     if named.contains(other) { "missing" } else { other }
 }
 
-/// A label selector, most of which some pods match.
-pub(super) fn enter_selector(term: &mut Value, random: &mut Random) {
+/// A label selector. Most match some pods, and many the pod whose labels these are.
+pub(super) fn enter_selector(term: &mut Value, labels: &Value, random: &mut Random) {
     let (key, values) = random.pick(&super::pods::LABELS);
+    if let Some(value) = labels[key].as_str()
+        && random.once_in(3)
+    {
+        term["labelSelector"] = json!({"matchLabels": {key: value}});
+        return;
+    }
     term["labelSelector"] = match random.below(8) {
         0 => return,
         1 => Value::Null,

@@ -1,6 +1,5 @@
 //! What nodes have and containers ask.
 
-use super::Group;
 use crate::random::Random;
 use serde_json::{Map, Value, json};
 
@@ -10,27 +9,30 @@ const MEMORY: [&str; 9] =
 const STORAGE: [&str; 4] = ["0", "100Mi", "1Gi", "1e9"];
 const HUGE: &str = "hugepages-2Mi";
 const HUGE_AMOUNTS: [&str; 4] = ["0", "2Mi", "4Mi", "6Mi"];
-const COUNTED: [&str; 2] = ["example.com/dev", "nvidia.com/gpu"];
+const COUNTED: [&str; 3] = ["example.com/dev", "nvidia.com/gpu", "nvidia.com/mig-1g.5gb"];
 
 /// What a node has for pods.
-pub(super) fn of_node(group: Group, random: &mut Random) -> Value {
-    if group != Group::Resources && !(group == Group::Mixed && random.once_in(2)) {
+pub(super) fn of_node(is_small: bool, random: &mut Random) -> Value {
+    if !is_small {
         return json!({"cpu": "64", "memory": "64Gi", "ephemeral-storage": "64Gi", "pods": "110"});
     }
     let mut list = Map::new();
     let mut enter = |name: &str, amount: &str| list.insert(name.to_owned(), amount.into());
-    enter("cpu", random.pick(&["0", "1", "1500m", "2", "2.5", "4", "8"]));
-    enter("memory", random.pick(&["1Gi", "2Gi", "1.5Gi", "2147483648500m", "4G", "8Gi"]));
-    enter("pods", random.pick(&["0", "1", "3", "10", "110"]));
-    enter("ephemeral-storage", random.pick(&["0", "1Gi", "2Gi", "10G"]));
+    enter("cpu", random.pick(&["0", "1500m", "2", "2.5", "4", "8", "8", "16"]));
+    enter("memory", random.pick(&["1Gi", "2Gi", "2147483648500m", "4G", "8Gi", "16Gi"]));
+    enter("pods", random.pick(&["0", "2", "5", "10", "110", "110"]));
+    enter("ephemeral-storage", random.pick(&["0", "2Gi", "10G", "64Gi"]));
     if random.once_in(2) {
         enter(HUGE, random.pick(&["0", "4Mi", "8Mi"]));
     }
-    if random.once_in(2) {
-        enter("example.com/dev", random.pick(&["0", "1", "3"]));
+    if !random.once_in(3) {
+        enter("example.com/dev", random.pick(&["0", "2", "5", "9"]));
     }
-    if random.once_in(2) {
+    if !random.once_in(3) {
         enter("nvidia.com/gpu", random.pick(&["0", "1", "2", "4", "8"]));
+    }
+    if random.once_in(3) {
+        enter("nvidia.com/mig-1g.5gb", random.pick(&["0", "3", "7"]));
     }
     list.into()
 }
@@ -64,7 +66,7 @@ pub(super) fn of_container(random: &mut Random) -> Value {
         limits.insert(HUGE.to_owned(), random.pick(&HUGE_AMOUNTS).into());
     }
     for name in COUNTED {
-        if random.once_in(5) {
+        if random.once_in(if name == "nvidia.com/gpu" { 4 } else { 8 }) {
             let amount = random.pick(&["0", "1", "1", "2", "3"]);
             limits.insert(name.to_owned(), amount.into());
             if random.once_in(3) {

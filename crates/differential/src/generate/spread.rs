@@ -9,20 +9,20 @@ pub(super) fn enter_pod(pod: &mut Value, random: &mut Random) {
     let mut constraints = Vec::new();
     for topology in TOPOLOGIES {
         // Two constraints on one topology would have to differ in whenUnsatisfiable.
-        if random.once_in(if topology == "missing" { 12 } else { 2 }) {
-            constraints.push(constraint(topology, random));
+        if random.once_in(if topology == "missing" { 16 } else { 2 }) {
+            constraints.push(constraint(topology, &pod["metadata"]["labels"], random));
         }
     }
     set(pod, &["spec", "topologySpreadConstraints"], constraints.into());
 }
 
-fn constraint(topology: &str, random: &mut Random) -> Value {
+fn constraint(topology: &str, labels: &Value, random: &mut Random) -> Value {
     let mut constraint = json!({
-        "maxSkew": random.between(1, 3),
+        "maxSkew": random.pick(&[1, 1, 1, 2, 3]),
         "topologyKey": topology,
         "whenUnsatisfiable": random.pick(&["DoNotSchedule", "DoNotSchedule", "ScheduleAnyway"]),
     });
-    enter_selector(&mut constraint, random);
+    enter_selector(&mut constraint, labels, random);
     if random.once_in(3) && constraint["whenUnsatisfiable"] == "DoNotSchedule" {
         constraint["minDomains"] = random.between(1, 4).into();
     }

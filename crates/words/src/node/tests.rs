@@ -56,7 +56,7 @@ fn gpus_are_cards_replicas_or_none() {
         ("", String::new(), Gpus::None),
         ("", gpu("0"), Gpus::None),
         ("", gpu("8"), cards(8, 8, None)),
-        (r#"nvidia.com/gpu.count: "8""#, String::new(), cards(8, 8, None)),
+        (r#"nvidia.com/gpu.count: "8""#, String::new(), cards(8, 0, None)),
         (r#"nvidia.com/gpu.count: "8""#, gpu("6"), cards(8, 6, None)),
         (r#"nvidia.com/gpu.count: "8""#, gpu("0"), cards(8, 0, None)),
         (r#"nvidia.com/gpu.memory: "81559""#, gpu("1"), cards(1, 1, Some(81_559))),
