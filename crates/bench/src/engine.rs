@@ -41,7 +41,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
             .status()?;
         ensure!(status.success(), "the run with {nodes} nodes failed");
     }
-    Ok(())
+    crate::related::run()
 }
 
 fn measure(nodes: usize, churn: usize) -> anyhow::Result<()> {

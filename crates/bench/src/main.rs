@@ -1,6 +1,7 @@
 //! Benchmarks: each prints ratios against a reference in the same run, because machines are noisy.
 
 mod engine;
+mod related;
 mod simulate;
 mod workload;
 
