@@ -64,18 +64,18 @@ impl<'a> Prepared<'a> {
         let mut may_be_first = question.meets_own_affinity;
         if let Some(relations) = question.relations {
             for (term, counts) in relations.affinity.iter().map(|t| (t, &question.affinity)) {
-                let near = Near::new(topology(&term.topology), counts, world);
+                let near = Near::new(topology(&term.topology), counts);
                 may_be_first &= near.is_empty();
                 affinity.push((near.topology, near.domains));
             }
             let anti = relations.anti_affinity.iter().zip(&question.anti_affinity);
             for (index, (term, counts)) in anti.enumerate() {
-                anti_affinity.add(topology(&term.topology), counts, index, world);
+                anti_affinity.add(topology(&term.topology), counts, index);
             }
         }
         for (index, bond) in question.bonds.iter().enumerate() {
             if bond.weight.is_none() {
-                repelled.add(topology(bond.topology), &bond.owners, index, world);
+                repelled.add(topology(bond.topology), &bond.owners, index);
             }
         }
         let spread = Evenness::all(&question, world);
@@ -193,9 +193,9 @@ struct Near {
 }
 
 impl Near {
-    fn new(topology: Arc<Topology>, counts: &Counts, world: &World) -> Self {
+    fn new(topology: Arc<Topology>, counts: &Counts) -> Self {
         let mut domains = vec![false; topology.len()];
-        for node in counts.keys().filter(|node| world.is_alive(**node)) {
+        for node in counts.keys() {
             domains[topology.domain(*node)] = true;
         }
         domains[0] = false;

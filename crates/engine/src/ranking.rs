@@ -19,6 +19,11 @@ impl Ranking {
         Self { levels }
     }
 
+    /// The key of each node.
+    pub(crate) fn keys(&self) -> &[u64] {
+        &self.levels[0]
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.levels[0].len()
     }

@@ -242,6 +242,11 @@ impl Rules {
             && self.required.as_ref().is_none_or(|t| t.iter().any(|t| t.holds(name, node)))
     }
 
+    /// Whether node selector and required affinity ask for nothing.
+    pub(crate) fn admit_all(&self) -> bool {
+        self.selector.is_empty() && self.required.is_none()
+    }
+
     /// Whether no taint keeps pods off.
     pub(crate) fn tolerates_all(&self, node: &NodeFacts) -> bool {
         let mut taints = node.taints.iter().filter(|t| t.effect != Effect::PreferNoSchedule);

@@ -184,6 +184,9 @@ impl Scheduler {
         if let Some(id) = self.world.ledger.find(name) {
             self.world.order.remove(name);
             self.world.ledger.remove_node(id);
+            // Without labels it is in no domain, and the pods that are left there near nobody.
+            self.world.facts[id.index()] = NodeFacts::default();
+            self.world.topologies.node_changed(id, &self.world.facts);
             self.world.census.places_changed();
         }
     }

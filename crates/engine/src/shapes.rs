@@ -6,6 +6,7 @@
 //! that it fits on.
 
 mod related;
+mod search;
 
 use crate::census::Identity;
 use crate::config::{Config, Strategy};
@@ -101,8 +102,6 @@ pub(crate) struct Shapes {
 }
 
 impl Shapes {
-    /// Rankings are kept for at most so many nodes over all shapes; 8 bytes each.
-    const MAX_RANKED_NODES: usize = 1 << 24;
     /// Idle shapes are forgotten after so many searches of others.
     const IDLE_SEARCHES: u64 = 4096;
 
@@ -119,10 +118,14 @@ impl Shapes {
         }
         let rules = self.intern_rules(rules);
         let key = ShapeKey { needs: Arc::new(needs), rules, strategy, related };
+        self.intern_key(key)
+    }
+
+    fn intern_key(&mut self, key: ShapeKey) -> (ShapeId, bool) {
         if let Some(id) = self.ids.get(&key) {
             return (*id, false);
         }
-        if let Some(set) = self.rule_sets.get_mut(rules.0) {
+        if let Some(set) = self.rule_sets.get_mut(key.rules.0) {
             set.shapes += 1;
         }
         let shape = Shape {
@@ -229,64 +232,6 @@ impl Shapes {
         Strategies::new(config, self.get(id).and_then(|s| s.key.strategy))
     }
 
-    /// The best node for a pod of this shape.
-    pub(crate) fn best(&mut self, id: ShapeId, world: &World) -> Option<NodeId> {
-        self.clock += 1;
-        let shape = self.shapes.get_mut(id.0)?;
-        let rules = self.rule_sets.get_mut(shape.key.rules.0)?;
-        rules.searches = rules.searches.saturating_add(1);
-        if rules.searches == 2 && !rules.named {
-            rules.judge_all(world);
-        }
-        shape.last_search = self.clock;
-        shape.searches = shape.searches.saturating_add(1);
-        if let Some(who) = shape.key.related {
-            return shape.best_related(who, rules, world);
-        }
-        if rules.named {
-            return shape.best_named(rules, world);
-        }
-        let nodes = world.ledger.nodes().len();
-        let current = shape.order == world.order.generation();
-        if let Some(ranking) = shape.ranking.as_mut().filter(|r| current && r.len() == nodes) {
-            let changes = world.ledger.journal().since(shape.seen);
-            if let Some(changes) = changes.filter(|c| c.len() <= nodes.max(64)) {
-                self.marks.resize(nodes, 0);
-                self.mark += 1;
-                let (sizes, key) = (&mut shape.sizes, &shape.key);
-                for change in changes {
-                    let mark = &mut self.marks[change.node.index()];
-                    if *mark != self.mark {
-                        *mark = self.mark;
-                        let value = appraise(key, sizes, rules, change.node, world);
-                        ranking.set(change.node.index(), value);
-                    }
-                }
-                shape.seen = world.ledger.journal().end();
-                return ranking.best().map(|(i, _)| NodeId(i as u32));
-            }
-        }
-        // A shape that is searched once may never come again: look, and keep nothing.
-        if shape.searches == 1 {
-            let scan = (0..nodes as u32)
-                .map(|i| (appraise(&shape.key, &mut shape.sizes, rules, NodeId(i), world), i));
-            return scan.max().filter(|(key, _)| *key > 0).map(|(_, i)| NodeId(i));
-        }
-        let keys = (0..nodes as u32)
-            .map(|i| appraise(&shape.key, &mut shape.sizes, rules, NodeId(i), world))
-            .collect();
-        let ranking = Ranking::new(keys);
-        let best = ranking.best().map(|(i, _)| NodeId(i as u32));
-        self.ranked_nodes += nodes - shape.ranking.as_ref().map_or(0, Ranking::len).min(nodes);
-        shape.ranking = Some(ranking);
-        shape.seen = world.ledger.journal().end();
-        shape.order = world.order.generation();
-        if self.ranked_nodes > Self::MAX_RANKED_NODES {
-            self.drop_oldest_ranking(id);
-        }
-        best
-    }
-
     /// Whether a pod of this shape fits on this node now.
     pub(crate) fn fits_on(&mut self, id: ShapeId, node: NodeId, world: &World) -> bool {
         let Some(shape) = self.shapes.get_mut(id.0) else { return false };
@@ -337,16 +282,6 @@ impl Shapes {
         related.is_some_and(|who| world.volumes.concerns(stirred, world.volumes_of(who)))
     }
 
-    fn drop_oldest_ranking(&mut self, but: ShapeId) {
-        let ranked = self.shapes.iter().filter(|(id, s)| s.ranking.is_some() && *id != but.0);
-        let oldest = ranked.min_by_key(|(_, s)| s.last_search).map(|(id, _)| id);
-        if let Some(shape) = oldest.and_then(|id| self.shapes.get_mut(id))
-            && let Some(ranking) = shape.ranking.take()
-        {
-            self.ranked_nodes = self.ranked_nodes.saturating_sub(ranking.len());
-        }
-    }
-
     /// Forgets shapes that nobody waits for and nobody asked for lately.
     fn sweep(&mut self) {
         self.last_rules = None;
@@ -381,15 +316,6 @@ impl RuleSet {
 
     fn liking(&self, name: &str, facts: &NodeFacts) -> u32 {
         self.rules.judge(name, facts).map_or(0, |liking| liking.0)
-    }
-}
-
-impl Shape {
-    fn best_named(&mut self, rules: &RuleSet, world: &World) -> Option<NodeId> {
-        let names = rules.rules.only_nodes()?;
-        let nodes = names.into_iter().filter_map(|name| world.ledger.find(name));
-        let scan = nodes.map(|n| (appraise(&self.key, &mut self.sizes, rules, n, world), n));
-        scan.max().filter(|(key, _)| *key > 0).map(|(_, node)| node)
     }
 }
 

@@ -28,10 +28,6 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn is_alive(&self, node: NodeId) -> bool {
-        self.ledger.node(node).is_some_and(divvy_ledger::Node::is_alive)
-    }
-
     /// Gives a pod a place. The one way in, so that ledger, census and volumes never differ.
     pub(crate) fn hold(
         &mut self,

@@ -2,7 +2,6 @@
 
 use crate::census::Counts;
 use crate::topology::Topology;
-use crate::world::World;
 use divvy_ledger::NodeId;
 use std::sync::Arc;
 
@@ -12,13 +11,7 @@ use std::sync::Arc;
 pub(super) struct Forbidden(Vec<(Arc<Topology>, Vec<u32>)>);
 
 impl Forbidden {
-    pub(super) fn add(
-        &mut self,
-        topology: Arc<Topology>,
-        counts: &Counts,
-        index: usize,
-        world: &World,
-    ) {
+    pub(super) fn add(&mut self, topology: Arc<Topology>, counts: &Counts, index: usize) {
         let known = self.0.iter().position(|(t, _)| t.key() == topology.key());
         let at = known.unwrap_or_else(|| {
             let none = vec![0; topology.len()];
@@ -26,7 +19,7 @@ impl Forbidden {
             self.0.len() - 1
         });
         let (topology, domains) = &mut self.0[at];
-        for node in counts.keys().filter(|node| world.is_alive(**node)) {
+        for node in counts.keys() {
             let by = &mut domains[topology.domain(*node)];
             if *by == 0 {
                 *by = index as u32 + 1;

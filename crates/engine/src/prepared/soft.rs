@@ -5,7 +5,7 @@
 //! Each is brought to thousandths of its best among the nodes that are left.
 
 use super::Question;
-use super::spread::is_eligible;
+use super::spread::Eligible;
 use crate::topology::Topology;
 use crate::world::World;
 use divvy_ledger::NodeId;
@@ -46,16 +46,13 @@ impl Soft {
         for ((weight, term), counts) in relations.preferred.iter().zip(&question.preferred) {
             soft.lean(&term.topology, *weight, counts, world);
         }
+        let eligible = Eligible { rules: question.rules, world };
         let constraints = relations.spread.iter().zip(&question.spread);
         for (spread, counts) in constraints.filter(|(spread, _)| !spread.required) {
             let topology = world.topologies.get(&spread.topology, &world.facts);
             let mut sums = vec![0; topology.len()];
-            for (id, count) in counts.iter().filter(|(id, _)| world.is_alive(**id)) {
-                let node = world.ledger.node(*id).zip(world.facts.get(id.index()));
-                let is_eligible = |(node, facts): (&divvy_ledger::Node, _)| {
-                    is_eligible(spread, question.rules, node.name(), facts)
-                };
-                if node.is_some_and(is_eligible) {
+            for (id, count) in counts.iter() {
+                if eligible.contains(spread, *id) {
                     sums[topology.domain(*id)] += u64::from(*count);
                 }
             }
@@ -74,7 +71,7 @@ impl Soft {
             self.affinity.len() - 1
         });
         let (topology, sums) = &mut self.affinity[at];
-        for (node, count) in counts.iter().filter(|(node, _)| world.is_alive(**node)) {
+        for (node, count) in counts {
             sums[topology.domain(*node)] += i64::from(weight) * i64::from(*count);
         }
         sums[0] = 0;
@@ -93,10 +90,10 @@ impl Soft {
 
     /// Points of each node, larger is better: the sum of three parts of at most 1000.
     pub(crate) fn points(&self, nodes: &[Wishes]) -> Vec<u64> {
-        let most = nodes.iter().map(|w| w.preferred).max().unwrap_or(0).max(1);
+        let most = nodes.iter().map(|w| w.preferred).max().unwrap_or(0);
         let low = nodes.iter().map(|w| w.affinity).min().unwrap_or(0);
         let high = nodes.iter().map(|w| w.affinity).max().unwrap_or(0);
-        let range = high.abs_diff(low).max(1);
+        let range = high.abs_diff(low);
         let uneven = self.uneven(nodes);
         let with_all = uneven.iter().flatten();
         let (least, worst) =
@@ -106,11 +103,10 @@ impl Soft {
                 _ if self.spread.is_empty() => 0,
                 None => 0,
                 Some(_) if worst == 0 => 1000,
-                Some(n) => 1000 * u128::from(worst + least - n) / u128::from(worst),
+                Some(n) => thousandths(worst + least - n, worst),
             };
-            let near = 1000 * u128::from(wishes.affinity.abs_diff(low)) / u128::from(range);
-            let preferred = 1000 * u128::from(wishes.preferred) / u128::from(most);
-            u64::try_from(even + near + preferred).unwrap_or(u64::MAX)
+            even + thousandths(wishes.affinity.abs_diff(low), range)
+                + thousandths(wishes.preferred, most)
         };
         nodes.iter().zip(&uneven).map(points).collect()
     }
@@ -150,4 +146,14 @@ fn log2(n: u64) -> u64 {
     let whole = n.max(1).ilog2();
     let rest = n - (1 << whole);
     (u64::from(whole) << FRACTION) + ((rest << FRACTION) >> whole)
+}
+
+/// A part of a whole, which is at least as large; nothing of nothing.
+fn thousandths(part: u64, whole: u64) -> u64 {
+    // Most wishes say the same of most nodes, and a division is the dearest step of all here.
+    if part == 0 || part == whole {
+        return if part == 0 { 0 } else { 1000 };
+    }
+    let shift = (64 - whole.leading_zeros()).saturating_sub(53);
+    1000 * (part >> shift) / (whole >> shift).max(1)
 }

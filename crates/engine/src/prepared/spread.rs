@@ -3,7 +3,7 @@
 use super::{Clash, Question};
 use crate::census::Counts;
 use crate::relations::Spread;
-use crate::rules::{NodeFacts, Rules};
+use crate::rules::Rules;
 use crate::topology::Topology;
 use crate::world::World;
 use divvy_ledger::NodeId;
@@ -19,10 +19,24 @@ pub(super) struct Evenness {
     max_skew: u32,
 }
 
-/// Whether the pods of a node count for a constraint, and its domain among the domains.
-pub(super) fn is_eligible(spread: &Spread, rules: &Rules, name: &str, node: &NodeFacts) -> bool {
-    (!spread.honor_affinity || rules.admits(name, node))
-        && (!spread.honor_taints || rules.tolerates_all(node))
+/// Which nodes' pods count for a constraint, and their domains among the domains.
+pub(super) struct Eligible<'a> {
+    pub(super) rules: &'a Rules,
+    pub(super) world: &'a World,
+}
+
+impl Eligible<'_> {
+    pub(super) fn contains(&self, spread: &Spread, node: NodeId) -> bool {
+        let asks = spread.honor_affinity && !self.rules.admit_all();
+        if !asks && !spread.honor_taints {
+            return true;
+        }
+        let facts = self.world.facts.get(node.index()).zip(self.world.ledger.node(node));
+        facts.is_some_and(|(facts, node)| {
+            (!asks || self.rules.admits(node.name(), facts))
+                && (!spread.honor_taints || self.rules.tolerates_all(facts))
+        })
+    }
 }
 
 impl Evenness {
@@ -36,15 +50,16 @@ impl Evenness {
                 (index, spread, &**counts, topology)
             })
             .collect();
+        let eligible = Eligible { rules: question.rules, world };
         let has_all = |node: NodeId| required.iter().all(|(_, _, _, t)| t.domain(node) > 0);
         let of = |(index, spread, counts, topology): &(usize, &Spread, &Counts, Arc<Topology>)| {
             let mut found: Vec<Option<u32>> = vec![None; topology.len()];
-            for (id, node) in world.ledger.alive() {
-                let Some(facts) = world.facts.get(id.index()) else { continue };
-                if has_all(id) && is_eligible(spread, question.rules, node.name(), facts) {
-                    let sum = found[topology.domain(id)].get_or_insert(0);
-                    *sum += counts.get(&id).copied().unwrap_or(0);
-                }
+            let counts_at = |node: NodeId| has_all(node) && eligible.contains(spread, node);
+            for node in (0..world.facts.len() as u32).map(NodeId).filter(|n| counts_at(*n)) {
+                found[topology.domain(node)].get_or_insert(0);
+            }
+            for (node, count) in counts.iter().filter(|(node, _)| counts_at(**node)) {
+                *found[topology.domain(*node)].get_or_insert(0) += count;
             }
             let domains = found.iter().flatten().count();
             let enough = domains >= spread.min_domains as usize;

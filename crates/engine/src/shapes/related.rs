@@ -1,10 +1,12 @@
-//! The search for pods whose place depends on other pods: a plain scan with the tables of
-//! [`Prepared`](crate::prepared::Prepared). Nothing is kept between tries, because every pod that
-//! comes or goes may change every node.
+//! The search for pods whose place depends on other pods: the keys of a plain pod that asks the
+//! same, and the tables of [`Prepared`](crate::prepared::Prepared) for every node. The tables
+//! are made anew for each try, because every pod that comes or goes may change every node.
 
-use super::{RuleSet, Shape, appraise};
+use super::search::Scope;
+use super::{Shape, ShapeId, ShapeKey, Shapes, appraise};
 use crate::census::Identity;
 use crate::order::NameOrder;
+use crate::prepared::Prepared;
 use crate::rules::Liking;
 use crate::score;
 use crate::world::World;
@@ -35,47 +37,62 @@ impl NodeSet {
     }
 }
 
-impl Shape {
+impl Shapes {
     /// The best node by rules, room and other pods.
     pub(super) fn best_related(
         &mut self,
+        id: ShapeId,
         who: Identity,
-        rules: &RuleSet,
         world: &World,
     ) -> Option<NodeId> {
+        let shape = self.shapes.get_mut(id.0)?;
+        shape.last_search = self.clock;
+        // Pods of many controllers that ask the same share what rules and room say.
+        let plain = ShapeKey { related: None, ..shape.key.clone() };
+        let (plain, _) = self.intern_key(plain);
+        let scope = self.refresh(plain, world)?;
+        let shape = self.shapes.get_mut(plain.0)?;
+        let rules = self.rule_sets.get(shape.key.rules.0)?;
         let prepared = world.prepare(who, &rules.rules)?;
         if prepared.nowhere().is_some() {
-            self.asked = world.census.now();
+            let shape = self.shapes.get_mut(id.0)?;
+            (shape.allowed, shape.asked) = (NodeSet::default(), world.census.now());
             return None;
         }
-        let nodes: Vec<NodeId> = match rules.rules.only_nodes() {
-            Some(names) => names.into_iter().filter_map(|name| world.ledger.find(name)).collect(),
-            None => (0..world.ledger.nodes().len() as u32).map(NodeId).collect(),
-        };
-        let mut fitting = Vec::new();
-        for node in nodes {
-            let key = appraise(&self.key, &mut self.sizes, rules, node, world);
-            if key > 0 && prepared.check(node).is_ok() {
-                fitting.push((key, node));
+        let allows = |(key, node): &(u64, NodeId)| *key > 0 && prepared.check(*node).is_ok();
+        let fitting: Vec<(u64, NodeId)> = match (scope, &shape.ranking) {
+            (Scope::Listed(nodes), _) => {
+                let Shape { key, sizes, .. } = shape;
+                let keys = nodes.into_iter().map(|n| (appraise(key, sizes, rules, n, world), n));
+                keys.filter(allows).collect()
             }
-        }
-        if fitting.is_empty() {
+            (Scope::Ranked, ranking) => {
+                let keys = ranking.as_ref()?.keys().iter().zip(0..);
+                keys.map(|(key, i)| (*key, NodeId(i))).filter(allows).collect()
+            }
+        };
+        let best = best_of(&prepared, fitting);
+        if best.is_none() {
             let all = (0..world.ledger.nodes().len() as u32).map(NodeId);
-            self.allowed = NodeSet::of(all.map(|node| prepared.check_domains(node).is_ok()));
-            self.asked = world.census.now();
-            return None;
+            let allowed = NodeSet::of(all.map(|node| prepared.check_domains(node).is_ok()));
+            let shape = self.shapes.get_mut(id.0)?;
+            (shape.allowed, shape.asked) = (allowed, world.census.now());
         }
-        let wishes = prepared.wishes();
-        if wishes.is_empty() {
-            return fitting.into_iter().max().map(|(_, node)| node);
-        }
-        let liking = |key: u64| Liking((key >> (NameOrder::BITS + score::BELOW_LIKING)) as u32);
-        let offers = fitting.iter().map(|(key, n)| wishes.wishes(*n, liking(*key).weight().into()));
-        let points = wishes.points(&offers.collect::<Vec<_>>());
-        let ranked = fitting.into_iter().zip(points).map(|((key, node), points)| {
-            let rest = key & ((1 << (NameOrder::BITS + score::BELOW_LIKING)) - 1);
-            ((liking(key).untainted(), points, rest), node)
-        });
-        ranked.max().map(|(_, node)| node)
+        best
     }
+}
+
+fn best_of(prepared: &Prepared<'_>, fitting: Vec<(u64, NodeId)>) -> Option<NodeId> {
+    let wishes = prepared.wishes();
+    if wishes.is_empty() {
+        return fitting.into_iter().max().map(|(_, node)| node);
+    }
+    const BELOW: u32 = NameOrder::BITS + score::BELOW_LIKING;
+    let liking = |key: u64| Liking((key >> BELOW) as u32);
+    let offers = fitting.iter().map(|(key, n)| wishes.wishes(*n, liking(*key).weight().into()));
+    let points = wishes.points(&offers.collect::<Vec<_>>());
+    let ranked = fitting.into_iter().zip(points).map(|((key, node), points)| {
+        ((liking(key).untainted(), points, key & ((1 << BELOW) - 1)), node)
+    });
+    ranked.max().map(|(_, node)| node)
 }
