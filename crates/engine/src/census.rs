@@ -14,6 +14,7 @@
 //! node. A question about relations reads the counts and never looks at pods one by one.
 
 mod crowds;
+mod index;
 mod question;
 mod ties;
 mod wake;
@@ -24,8 +25,9 @@ use crate::labels::Labels;
 use crate::record::PodRecord;
 use crate::relations::{HostPort, Relations};
 use crate::slab::Slab;
-use crowds::{Crowd, CrowdId, CrowdKey, Index};
+use crowds::{Crowd, CrowdId, CrowdKey};
 use divvy_ledger::{NodeId, PodId};
+use index::{ByLabel, Index};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -147,6 +149,7 @@ pub(crate) struct Census {
     namespace_ids: FxHashMap<Box<str>, NamespaceId>,
     kins: Slab<Kin>,
     kin_ids: FxHashMap<(NamespaceId, Arc<Labels>), KinId>,
+    kin_index: ByLabel<KinId>,
     crowds: Slab<Crowd>,
     crowd_ids: FxHashMap<Arc<CrowdKey>, CrowdId>,
     index: Index,
@@ -326,6 +329,9 @@ impl Census {
             changed: 0,
         }));
         self.kin_ids.insert((namespace, labels.clone()), id);
+        for (label, value) in labels.iter() {
+            self.kin_index.insert(label, value, id);
+        }
         self.namespaces[namespace.0 as usize].kins.insert(id);
         id
     }
@@ -338,6 +344,9 @@ impl Census {
         }
         let Some(kin) = self.kins.remove(id.0) else { return };
         self.namespaces[kin.namespace.0 as usize].kins.remove(&id);
+        for (label, value) in kin.labels.iter() {
+            self.kin_index.remove(label, value, id);
+        }
         self.kin_ids.remove(&(kin.namespace, kin.labels));
     }
 

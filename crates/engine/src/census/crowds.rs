@@ -1,9 +1,9 @@
 //! Crowds: the pods that a selector means, counted by node, and how the two find each other.
 
+use super::index::common_label;
 use super::{Census, Counts, KinId, NamespaceId, Sense, add};
 use crate::labels::Labels;
 use crate::relations::PodSelector;
-use crate::rules::Test;
 use divvy_ledger::NodeId;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -72,59 +72,6 @@ impl Crowd {
         } else {
             self.went = now;
         }
-    }
-}
-
-/// Crowds by one label that all their pods have, so that a new kin is compared with few.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Index {
-    by_label: FxHashMap<Box<str>, FxHashMap<Box<str>, BTreeSet<CrowdId>>>,
-    rest: BTreeSet<CrowdId>,
-}
-
-impl Index {
-    /// The label that a selector insists on, and its values.
-    fn label(key: &CrowdKey) -> Option<(&str, &[Box<str>])> {
-        let requirements = key.all.iter().filter_map(|pods| pods.labels.0.as_deref()).flatten();
-        let equalities = requirements.filter_map(|r| match &r.test {
-            Test::In(values) => Some((&*r.key, values.as_slice())),
-            _ => None,
-        });
-        equalities.min_by_key(|(_, values)| values.len())
-    }
-
-    fn insert(&mut self, id: CrowdId, key: &CrowdKey) {
-        let Some((label, values)) = Self::label(key) else {
-            self.rest.insert(id);
-            return;
-        };
-        let by_value = self.by_label.entry(label.into()).or_default();
-        for value in values {
-            by_value.entry(value.clone()).or_default().insert(id);
-        }
-    }
-
-    fn remove(&mut self, id: CrowdId, key: &CrowdKey) {
-        self.rest.remove(&id);
-        let Some((label, values)) = Self::label(key) else { return };
-        let Some(by_value) = self.by_label.get_mut(label) else { return };
-        for value in values {
-            if let Some(ids) = by_value.get_mut(value) {
-                ids.remove(&id);
-                if ids.is_empty() {
-                    by_value.remove(value);
-                }
-            }
-        }
-        if by_value.is_empty() {
-            self.by_label.remove(label);
-        }
-    }
-
-    /// Crowds that pods with these labels may belong to.
-    fn candidates(&self, labels: &Labels) -> impl Iterator<Item = CrowdId> {
-        let found = labels.iter().filter_map(|(key, value)| self.by_label.get(key)?.get(value));
-        found.chain([&self.rest]).flatten().copied()
     }
 }
 
@@ -197,22 +144,29 @@ impl Census {
 
     /// The kins that match all selectors of a key.
     fn kins_in(&self, key: &CrowdKey) -> Vec<KinId> {
-        let only = key.all.iter().find(|pods| pods.namespace_selector.0.is_none());
-        let ids: Vec<NamespaceId> = match only {
-            Some(pods) => {
-                pods.namespaces.iter().filter_map(|n| self.namespace_ids.get(n)).copied().collect()
-            }
-            None => (0..self.namespaces.len() as u32).map(NamespaceId).collect(),
+        let is_in = |id: &KinId| {
+            self.kins.get(id.0).is_some_and(|kin| {
+                let namespace = &self.namespaces[kin.namespace.0 as usize];
+                key.matches(&namespace.name, namespace.labels.as_ref(), &kin.labels)
+            })
         };
-        let mut found = Vec::new();
-        for namespace in ids.into_iter().map(|id| &self.namespaces[id.0 as usize]) {
-            let known = namespace.labels.as_ref();
-            found.extend(namespace.kins.iter().copied().filter(|id| {
-                let kin = self.kins.get(id.0);
-                kin.is_some_and(|kin| key.matches(&namespace.name, known, &kin.labels))
-            }));
+        if let Some((label, values)) = common_label(key) {
+            let values: BTreeSet<&str> = values.iter().map(|value| &**value).collect();
+            let found = values.into_iter().filter_map(|value| self.kin_index.get(label, value));
+            return found.flatten().copied().filter(is_in).collect();
         }
-        found
+        let only = key.all.iter().find(|pods| pods.namespace_selector.0.is_none());
+        let kins = |id: NamespaceId| &self.namespaces[id.0 as usize].kins;
+        match only {
+            Some(pods) => {
+                let ids = pods.namespaces.iter().filter_map(|n| self.namespace_ids.get(n));
+                ids.flat_map(|id| kins(*id)).copied().filter(is_in).collect()
+            }
+            None => {
+                let all = (0..self.namespaces.len() as u32).map(NamespaceId);
+                all.flat_map(kins).copied().filter(is_in).collect()
+            }
+        }
     }
 
     /// Finds a kin's crowds anew, after its namespace's labels have changed.
