@@ -57,9 +57,10 @@ impl Streams {
         let open = Arc::clone(&self.open);
         open.fetch_add(1, Ordering::Relaxed);
         tokio::spawn(async move {
+            let mut frozen = false;
             loop {
                 let order = tokio::select! {
-                    frame = body.frame() => {
+                    frame = body.frame(), if !frozen => {
                         let Some(Ok(frame)) = frame else { break };
                         if sender.send(Ok(frame)).await.is_err() {
                             break;
@@ -77,8 +78,8 @@ impl Streams {
                     Order::Cut => Err(Failure::other("cut")),
                     Order::Expire => Ok(Frame::data(Bytes::from_static(EXPIRED.as_bytes()))),
                     Order::Freeze => {
-                        sender.closed().await;
-                        break;
+                        frozen = true;
+                        continue;
                     }
                 };
                 let _ = sender.send(last).await;

@@ -1,0 +1,88 @@
+//! Two replicas, of which one works.
+
+use crate::arena::{Arena, PATIENCE, pod};
+use crate::scheduler::Divvy;
+use divvy_testbed::manifests::{GpuNode, with_fraction};
+use serde_json::Value;
+use std::time::Duration;
+
+const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases/divvy-scheduler";
+const OPTIONS: [&str; 2] = ["--lease-namespace=default", "--lease-duration=4"];
+
+/// Whoever holds the lease, once that is not `before`.
+async fn holder(arena: &Arena, before: Option<&str>) -> String {
+    let end = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        let lease = arena.api.get(LEASE).await.unwrap_or(Value::Null);
+        let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
+        if !holder.is_empty() && Some(holder) != before {
+            return holder.to_owned();
+        }
+        assert!(tokio::time::Instant::now() < end, "nobody takes the lease: {lease}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Two replicas: who leads, and who waits.
+async fn two(arena: &Arena) -> (Divvy, Divvy, String) {
+    arena.nodes(GpuNode::A100, "a100", 4).await;
+    let kubeconfig = arena.plane.kubeconfig();
+    let leader = Divvy::spawn(arena, &kubeconfig, &OPTIONS);
+    let identity = holder(arena, None).await;
+    let other = Divvy::spawn(arena, &kubeconfig, &OPTIONS);
+    (leader, other, identity)
+}
+
+async fn load(arena: &Arena, prefix: &str, count: usize) {
+    let half = |i| with_fraction(pod(&format!("{prefix}-{i}")), "0.5", 1);
+    arena.create_all((0..count).map(half).collect()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_of_two_replicas_works_and_the_other_takes_over_when_it_is_killed() {
+    let Some(arena) = Arena::enter().await else { return };
+    let (mut leader, mut other, identity) = two(&arena).await;
+    load(&arena, "a", 20).await;
+    arena.all_bound(20).await;
+    other.logged("waiting to lead").await;
+    load(&arena, "b", 20).await;
+    leader.process.kill();
+    let next = holder(&arena, Some(&identity)).await;
+    assert_ne!(next, identity);
+    arena.all_bound(40).await;
+    other.ready().await;
+    let lease = arena.api.get(LEASE).await.unwrap();
+    assert_eq!(lease["spec"]["leaseTransitions"], 1, "{lease}");
+    arena.check();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_is_paused_and_resumed_does_no_harm() {
+    let Some(arena) = Arena::enter().await else { return };
+    let (leader, _other, identity) = two(&arena).await;
+    // Caught in the middle of its work.
+    load(&arena, "a", 8).await;
+    load(&arena, "b", 24).await;
+    leader.process.signal("STOP").unwrap();
+    holder(&arena, Some(&identity)).await;
+    load(&arena, "c", 24).await;
+    arena.all_bound(56).await;
+    leader.process.signal("CONT").unwrap();
+    // It wakes up with decisions of long ago while the other one goes on.
+    load(&arena, "d", 16).await;
+    arena.settled().await;
+    assert_eq!(arena.check().bindings, 64);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_stops_as_told_hands_over_at_once() {
+    let Some(arena) = Arena::enter().await else { return };
+    let (mut leader, _other, identity) = two(&arena).await;
+    leader.ready().await;
+    leader.process.signal("TERM").unwrap();
+    holder(&arena, Some(&identity)).await;
+    load(&arena, "a", 8).await;
+    arena.all_bound(8).await;
+    assert_eq!(leader.process.exited().as_deref(), Some("exit status: 0"));
+    arena.check();
+}

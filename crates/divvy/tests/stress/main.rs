@@ -1,0 +1,18 @@
+//! `divvy scheduler` on a real API server, under stress. Each test is named by what holds.
+//!
+//! All of them share one control plane and take turns on it: two cores are not many. What the
+//! machine lacks is a line `skipped: ...`.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod arena;
+mod dice;
+mod scheduler;
+
+mod bursts;
+mod crashes;
+mod faults;
+mod hostile;
+mod leaders;
+mod nodes;
+mod pods;
+mod reports;

@@ -1,0 +1,92 @@
+//! A `divvy scheduler` process.
+
+use crate::arena::{Arena, PATIENCE, US};
+use divvy_testbed::Process;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+static STARTED: AtomicUsize = AtomicUsize::new(0);
+
+/// A running scheduler. When it is dropped, it is killed, and must not have panicked.
+pub struct Divvy {
+    pub process: Process,
+}
+
+impl Divvy {
+    /// Starts one that is alone, and waits until it has seen the cluster.
+    pub async fn start(arena: &Arena) -> Self {
+        Self::start_with(arena, &["--leader-elect=false"]).await
+    }
+
+    /// The same with these options.
+    pub async fn start_with(arena: &Arena, options: &[&str]) -> Self {
+        let mut divvy = Self::spawn(arena, &arena.plane.kubeconfig(), options);
+        divvy.ready().await;
+        divvy
+    }
+
+    /// Starts one and waits for nothing.
+    pub fn spawn(arena: &Arena, kubeconfig: &Path, options: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_divvy"));
+        command.arg("scheduler").arg("--kubeconfig").arg(kubeconfig);
+        command.args(["--scheduler-names", US, "--listen", "127.0.0.1:0"]).args(options);
+        let name = format!("divvy-{}", STARTED.fetch_add(1, Ordering::Relaxed));
+        Self { process: Process::start(command, &name, arena.plane.folder()).unwrap() }
+    }
+
+    /// Waits until it says that it is ready.
+    pub async fn ready(&mut self) {
+        let end = Instant::now() + PATIENCE;
+        while self.page("/readyz").await.is_none() {
+            if let Some(status) = self.process.exited() {
+                panic!("divvy ended with {status}: {}", self.log());
+            }
+            assert!(Instant::now() < end, "divvy is not ready: {}", self.log());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// What it has logged.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.process.log()).unwrap_or_default()
+    }
+
+    /// Waits until its log contains this.
+    pub async fn logged(&mut self, text: &str) {
+        let end = Instant::now() + PATIENCE;
+        while !self.log().contains(text) {
+            assert!(Instant::now() < end, "the log does not say {text:?}: {}", self.log());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// One of its pages, if the answer is 200.
+    pub async fn page(&self, path: &str) -> Option<String> {
+        let log = self.log();
+        let line = log.lines().find(|line| line.contains("serving health and metrics"))?;
+        let at = line.find("127.0.0.1:")?;
+        let address: String =
+            line[at..].chars().take_while(|c| c.is_ascii_digit() || ".:".contains(*c)).collect();
+        let mut stream = TcpStream::connect(address).await.ok()?;
+        let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.ok()?;
+        answer.lines().next()?.contains(" 200 ").then_some(answer)
+    }
+}
+
+impl Drop for Divvy {
+    fn drop(&mut self) {
+        self.process.kill();
+        let log = self.log();
+        if !std::thread::panicking() {
+            assert!(!log.contains("panicked at"), "{log}");
+        }
+    }
+}
