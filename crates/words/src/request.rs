@@ -9,6 +9,10 @@ use divvy_ledger::{Bytes, Fraction, FractionError, Portion, Request};
 
 /// More cards than any machine has are a mistake.
 const MAX_CARDS: u64 = 64;
+/// What the API server allows for all annotations of an object, keys and values.
+const MAX_ANNOTATIONS: usize = 256 * 1024;
+/// `4294967295:18446744073709551615,`
+const CARD_RECORD: usize = 32;
 
 /// The request of a pod whose containers ask for `whole` GPUs in sum.
 pub(crate) fn request(
@@ -52,6 +56,7 @@ pub(crate) fn request(
     problems.note_some(|| own.into_first());
     if is_share {
         check_neighbours(spec, problems);
+        check_room(metadata, cards.unwrap_or(1), problems);
     }
     match (fraction.or(memory), cards) {
         (Some(portion), Some(cards)) => Request::Share { portion, cards },
@@ -173,6 +178,25 @@ fn card_count(text: &str, problems: &mut Problems, own: &mut Problems) -> Option
         return None;
     }
     u32::try_from(count).ok()
+}
+
+/// The API server checks annotations when a pod is made, not when it is bound: with the record of
+/// its cards beyond the limit, no later change of the pod would be accepted.
+fn check_room(metadata: &Metadata, cards: u32, problems: &mut Problems) {
+    if metadata.annotations.get(keys::CARDS).is_some() {
+        return;
+    }
+    let record = keys::CARDS.len() + cards as usize * CARD_RECORD;
+    let (given, most) = (metadata.annotations.bytes(), MAX_ANNOTATIONS.saturating_sub(record));
+    if given > most {
+        problems.note(|| {
+            format!(
+                "metadata.annotations: {given} bytes leave no room for {}, which says which cards \
+                 the pod holds; allowed are up to {most}",
+                keys::CARDS
+            )
+        });
+    }
 }
 
 /// A share cannot stand beside other ways to ask for GPUs.

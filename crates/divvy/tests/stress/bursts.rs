@@ -40,7 +40,7 @@ pub fn mixed(dice: &mut Dice, name: &str) -> Value {
 async fn a_burst_of_2000_mixed_pods_is_packed_exactly_and_everything_that_fits_is_bound() {
     let Some(arena) = Arena::enter().await else { return };
     for (model, prefix, count) in
-        [(GpuNode::A100, "a100", 40), (GpuNode::L40S, "l40s", 30), (GpuNode::T4, "t4", 30)]
+        [(GpuNode::A100, "a100", 80), (GpuNode::L40S, "l40s", 40), (GpuNode::T4, "t4", 40)]
     {
         arena.nodes(model, prefix, count).await;
     }

@@ -5,6 +5,7 @@ use crate::bursts::mixed;
 use crate::dice::Dice;
 use crate::scheduler::Divvy;
 use divvy_testbed::manifests::{GpuNode, with_fraction};
+use serde_json::json;
 use std::time::Duration;
 
 /// `DIVVY_KILLS=200` for a long run.
@@ -50,8 +51,12 @@ async fn killed_at_random_points_under_load_it_loses_nothing_and_books_nothing_t
     assert!(checker.bindings > kills(), "the load was too small to mean anything");
 
     // And it works on as if nothing had happened.
-    arena.nodes(GpuNode::A100, "fresh", 1).await;
-    arena.create(&with_fraction(pod("last"), "0.5", 1)).await;
+    let mut fresh = GpuNode::A100.node("fresh");
+    fresh["spec"]["taints"] = json!([{"key": "for", "value": "last", "effect": "NoSchedule"}]);
+    arena.create(&fresh).await;
+    let mut last = with_fraction(pod("last"), "0.5", 1);
+    last["spec"]["tolerations"] = json!([{"key": "for", "operator": "Exists"}]);
+    arena.create(&last).await;
     arena.bound("last").await;
     arena.check();
 }

@@ -1,6 +1,6 @@
 //! Input that somebody made to hurt.
 
-use crate::arena::{Arena, NAMESPACE, path, pod};
+use crate::arena::{Arena, path, pod};
 use crate::scheduler::Divvy;
 use divvy_testbed::manifests::{GpuNode, cpu_node, with_fraction, with_gpus, with_memory};
 use serde_json::{Value, json};
@@ -160,12 +160,8 @@ async fn annotations_at_the_limit_leave_the_pod_valid() {
     arena.create(&full).await;
     arena.create(&with_fraction(pod("next"), "0.5", 1)).await;
     arena.bound("next").await;
-    let key = format!("{NAMESPACE}/full");
-    let decided = |now: &divvy_testbed::history::Now| {
-        now.node_of(&key).is_some() || now.message(&key).is_some()
-    };
-    arena.until("something is said about the full pod", decided).await;
-    // Whatever was decided, the API server still takes changes of its status.
+    arena.said("full", "leave no room for divvy.dev/cards").await;
+    // Bound, it could not even say that it runs.
     let phase = json!({"status": {"message": "still alive"}});
     arena.api.patch(&format!("{}/status", path("full")), &phase).await.unwrap();
     arena.check();

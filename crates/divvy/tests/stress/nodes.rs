@@ -16,7 +16,7 @@ async fn a_deleted_node_takes_no_more_and_has_its_holders_again_when_it_comes_ba
     arena.bound("stays").await;
     arena.api.delete("/api/v1/nodes/t4-0").await.unwrap();
     arena.create(&with_fraction(pod("waits"), "0.6", 1)).await;
-    arena.said("waits", "0/0 nodes").await;
+    arena.said("waits", "the cluster has no nodes").await;
 
     arena.nodes(ONE_T4, "t4", 1).await;
     // What is left beside the one that stayed is 0.4: the first that waits does not fit.
@@ -99,10 +99,10 @@ async fn a_node_that_shrinks_below_what_is_held_keeps_its_pods_and_takes_no_more
     arena.create(&with_fraction(pod("half"), "0.5", 1)).await;
     arena.said("w-3", "0/1 nodes are available").await;
     arena.said("half", "0/1 nodes are available").await;
-    // Two are left of two: still full.
+    // Two of two are still full after the first of them.
     arena.end("w-0").await;
     arena.end("w-1").await;
-    // One is left: the older of the two that wait goes.
-    arena.bound("w-3").await;
+    // One is left: one of the two that wait goes.
+    arena.all_bound(2).await;
     arena.check();
 }

@@ -148,6 +148,9 @@ async fn cards_of_a_pod_deleted_by_force_stay_closed_for_the_quarantine() {
     let _divvy = Divvy::start_with(&arena, &["--leader-elect=false", "--quarantine=2"]).await;
     arena.create(&with_fraction(pod("a"), "0.8", 1)).await;
     arena.bound("a").await;
+    // A kubelet has taken it up: its containers may outlive the object.
+    let started = json!({"status": {"startTime": "2026-01-01T00:00:00Z"}});
+    arena.api.patch(&format!("{}/status", path("a")), &started).await.unwrap();
     arena.delete("a").await;
     arena.create(&with_fraction(pod("b"), "0.8", 1)).await;
     arena.said("b", "0/1 nodes are available").await;

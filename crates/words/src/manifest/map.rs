@@ -99,24 +99,32 @@ impl<'de> Deserialize<'de> for MaybeText {
 
 /// Strings by key, sorted: labels, annotations, node selectors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Texts(Box<[(Box<str>, Text)]>);
+pub struct Texts {
+    kept: Box<[(Box<str>, Text)]>,
+    bytes: usize,
+}
 
 impl Texts {
     /// The value of a key.
     pub fn get(&self, key: &str) -> Option<&str> {
-        let at = self.0.binary_search_by(|(k, _)| k.as_ref().cmp(key)).ok()?;
-        self.0.get(at).map(|(_, text)| text.as_str())
+        let at = self.kept.binary_search_by(|(k, _)| k.as_ref().cmp(key)).ok()?;
+        self.kept.get(at).map(|(_, text)| text.as_str())
+    }
+
+    /// How long all keys and values are together, also those that were not kept.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// All of them, by key.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(key, text)| (key.as_ref(), text.as_str()))
+        self.kept.iter().map(|(key, text)| (key.as_ref(), text.as_str()))
     }
 
     /// What is wrong with the first value that is no string. `field` is where the map stands and
     /// `what` is what its values are called.
     pub fn problem(&self, field: &str, what: &str) -> Option<String> {
-        self.0.iter().find_map(|(key, text)| {
+        self.kept.iter().find_map(|(key, text)| {
             Some(format!("{field}[\"{}\"]: {}", short(key), text.problem(what)?))
         })
     }
@@ -133,8 +141,10 @@ fn read_texts<'de, D: Deserializer<'de>>(d: D, keep: fn(&str) -> bool) -> Result
         }
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Texts, A::Error> {
             let mut all: Vec<(Box<str>, Text)> = Vec::new();
+            let mut bytes = 0;
             while let Some(key) = map.next_key::<Key<'de>>()? {
                 let value = map.next_value::<MaybeText>()?.0;
+                bytes += key.as_str().len() + value.as_ref().map_or(0, |v| v.text.len());
                 if let Some(text) = value
                     && (text.written != Written::String || (self.0)(key.as_str()))
                 {
@@ -146,7 +156,7 @@ fn read_texts<'de, D: Deserializer<'de>>(d: D, keep: fn(&str) -> bool) -> Result
             all.reverse();
             all.dedup_by(|later, first| later.0 == first.0);
             all.reverse();
-            Ok(Texts(all.into()))
+            Ok(Texts { kept: all.into(), bytes })
         }
         fn visit_unit<E>(self) -> Result<Texts, E> {
             Ok(Texts::default())
