@@ -17,6 +17,7 @@ pub mod lease;
 pub mod metrics;
 mod objects;
 pub mod reload;
+pub mod replay;
 mod run;
 pub mod serve;
 mod settings;

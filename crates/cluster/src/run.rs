@@ -55,7 +55,7 @@ pub enum RunError {
 }
 
 /// Conditions and events that are written at a time.
-const SIDE_WRITES: usize = 16;
+pub(crate) const SIDE_WRITES: usize = 16;
 /// Events that wait at most; beyond that the oldest are dropped.
 const MAX_EVENTS: usize = 20_000;
 /// A loop that has not turned for so long hangs.

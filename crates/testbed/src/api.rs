@@ -120,16 +120,43 @@ impl Api {
         self.send(Method::DELETE, path, JSON, Some(&options)).await
     }
 
+    /// Opens a watch; `accept` asks for another form than whole objects.
+    pub async fn watch(&self, path: &str, accept: &str) -> Result<Lines, ApiError> {
+        let no_answer = |why: String| {
+            let (method, path) = (Method::GET, path.to_owned());
+            ApiError::NoAnswer { method, path, why }
+        };
+        let request = Request::get(path).header(http::header::ACCEPT, accept).body(Body::empty());
+        let request = request.map_err(|e| no_answer(e.to_string()))?;
+        let response = self.client.send(request).await.map_err(|e| no_answer(e.to_string()))?;
+        if !response.status().is_success() {
+            return Err(no_answer(response.status().to_string()));
+        }
+        Ok(Lines { body: response.into_body(), rest: Vec::new(), read: 0 })
+    }
+
     /// Makes many objects, so many at a time.
     pub async fn create_all(&self, objects: Vec<Value>, at_a_time: usize) -> Result<(), ApiError> {
-        let objects = Arc::new(objects);
+        self.write_all(objects.into_iter().map(Write::Create).collect(), at_a_time).await
+    }
+
+    /// Deletes many objects, so many at a time.
+    pub async fn delete_all(&self, paths: Vec<String>, at_a_time: usize) -> Result<(), ApiError> {
+        self.write_all(paths.into_iter().map(Write::Delete).collect(), at_a_time).await
+    }
+
+    async fn write_all(&self, writes: Vec<Write>, at_a_time: usize) -> Result<(), ApiError> {
+        let writes = Arc::new(writes);
         let next = Arc::new(AtomicUsize::new(0));
         let mut tasks = tokio::task::JoinSet::new();
         for _ in 0..at_a_time {
-            let (api, objects, next) = (self.clone(), Arc::clone(&objects), Arc::clone(&next));
+            let (api, writes, next) = (self.clone(), Arc::clone(&writes), Arc::clone(&next));
             tasks.spawn(async move {
-                while let Some(object) = objects.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    api.create(object).await?;
+                while let Some(write) = writes.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    match write {
+                        Write::Create(object) => api.create(object).await?,
+                        Write::Delete(path) => api.delete(path).await?,
+                    };
                 }
                 Ok(())
             });
@@ -141,7 +168,38 @@ impl Api {
     }
 }
 
-const JSON: &str = "application/json";
+enum Write {
+    Create(Value),
+    Delete(String),
+}
+
+/// The lines of a watch, one event each.
+pub struct Lines {
+    body: Body,
+    rest: Vec<u8>,
+    /// How far `rest` is known to hold no end of a line.
+    read: usize,
+}
+
+impl Lines {
+    /// The next line; nothing once the watch has ended or broken off.
+    pub async fn next(&mut self) -> Option<Vec<u8>> {
+        loop {
+            let fresh = self.rest.get(self.read..).unwrap_or_default();
+            if let Some(end) = fresh.iter().position(|b| *b == b'\n') {
+                let rest = self.rest.split_off(self.read + end + 1);
+                self.read = 0;
+                return Some(std::mem::replace(&mut self.rest, rest));
+            }
+            self.read = self.rest.len();
+            let frame = self.body.frame().await?.ok()?;
+            self.rest.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
+        }
+    }
+}
+
+/// Whole objects.
+pub const JSON: &str = "application/json";
 
 /// Where objects of this kind are made.
 fn collection(object: &Value) -> String {

@@ -1,10 +1,7 @@
 //! All that the API says about pods and nodes from a moment on: its own lists and watches, which
 //! know nothing of who schedules.
 
-use crate::api::{Api, ApiError};
-use http::Request;
-use http_body_util::BodyExt;
-use kube::client::Body;
+use crate::api::{Api, ApiError, JSON};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -176,33 +173,24 @@ async fn follow(
 ) -> String {
     loop {
         let uri = format!("{path}?watch=true&allowWatchBookmarks=true&resourceVersion={version}");
-        let request = match Request::get(uri).body(Body::empty()) {
-            Ok(request) => request,
+        let mut lines = match api.watch(&uri, JSON).await {
+            Ok(lines) => lines,
             Err(e) => return e.to_string(),
         };
-        let mut body = match api.client().send(request).await {
-            Ok(response) => response.into_body(),
-            Err(e) => return e.to_string(),
-        };
-        let mut rest = Vec::new();
-        while let Some(Ok(frame)) = body.frame().await {
-            rest.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
-            while let Some(end) = rest.iter().position(|b| *b == b'\n') {
-                let line: Vec<u8> = rest.drain(..=end).collect();
-                let mut event: Value = match serde_json::from_slice(&line) {
-                    Ok(event) => event,
-                    Err(e) => return e.to_string(),
-                };
-                let object = event["object"].take();
-                if let Some(text) = object["metadata"]["resourceVersion"].as_str() {
-                    text.clone_into(&mut version);
-                }
-                match event["type"].as_str() {
-                    Some("BOOKMARK") => {}
-                    Some("ADDED" | "MODIFIED") => lock(book).enter(object, false),
-                    Some("DELETED") => lock(book).enter(object, true),
-                    _ => return object.to_string(),
-                }
+        while let Some(line) = lines.next().await {
+            let mut event: Value = match serde_json::from_slice(&line) {
+                Ok(event) => event,
+                Err(e) => return e.to_string(),
+            };
+            let object = event["object"].take();
+            if let Some(text) = object["metadata"]["resourceVersion"].as_str() {
+                text.clone_into(&mut version);
+            }
+            match event["type"].as_str() {
+                Some("BOOKMARK") => {}
+                Some("ADDED" | "MODIFIED") => lock(book).enter(object, false),
+                Some("DELETED") => lock(book).enter(object, true),
+                _ => return object.to_string(),
             }
             news.notify_waiters();
         }
