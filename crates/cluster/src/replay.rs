@@ -93,5 +93,6 @@ fn binding(repeated: Repeated) -> Binding {
         version: version.into(),
         placement: Placement { node: node.into(), cards: cards.into_iter().collect() },
         records_cards,
+        volumes: Vec::new(),
     }
 }
