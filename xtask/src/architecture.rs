@@ -14,7 +14,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
     ("divvy-views", &["divvy-ledger", "divvy-engine"]),
     ("divvy-sim", &["divvy-ledger", "divvy-engine", "divvy-words"]),
     ("divvy-cluster", &["divvy-ledger", "divvy-engine", "divvy-words"]),
-    ("divvy-bench", &["divvy-ledger", "divvy-engine"]),
+    ("divvy-bench", &["divvy-cluster", "divvy-engine", "divvy-ledger", "divvy-testbed"]),
     ("divvy", &["divvy-cluster", "divvy-engine", "divvy-sim", "divvy-views", "divvy-words"]),
     ("divvy-testbed", &[]),
     ("divvy-differential", &["divvy-ledger", "divvy-engine", "divvy-words", "divvy-testbed"]),

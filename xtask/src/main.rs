@@ -52,6 +52,8 @@ enum Bench {
     Engine,
     /// `divvy simulate` with 100,000 pods on 10,000 nodes
     Simulate,
+    /// `divvy scheduler` on a real API server, beside its bare writes and beside kube-scheduler
+    E2e,
 }
 
 #[derive(Clone, Copy, Subcommand)]

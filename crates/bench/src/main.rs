@@ -1,5 +1,6 @@
 //! Benchmarks: each prints ratios against a reference in the same run, because machines are noisy.
 
+mod e2e;
 mod engine;
 mod related;
 mod simulate;
@@ -14,11 +15,18 @@ enum Command {
     Engine(engine::Options),
     /// `divvy simulate` with many pods on many nodes, phase by phase.
     Simulate(simulate::Options),
+    /// The scheduler on a real API server, beside its bare writes and beside kube-scheduler.
+    E2e(e2e::Options),
+    /// The bare writes, as `e2e` starts them.
+    #[command(hide = true)]
+    Raw(e2e::raw::Options),
 }
 
 fn main() -> anyhow::Result<()> {
     match Command::parse() {
         Command::Engine(options) => engine::run(&options),
         Command::Simulate(options) => simulate::run(&options),
+        Command::E2e(options) => e2e::run(&options),
+        Command::Raw(options) => e2e::raw::run(&options),
     }
 }

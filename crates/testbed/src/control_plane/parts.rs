@@ -97,6 +97,11 @@ impl ControlPlane {
         self.processes.retain(|process| process.name() != program.name());
     }
 
+    /// Ends all of them.
+    pub fn stop_all(&mut self) {
+        self.processes.clear();
+    }
+
     fn add(&mut self, program: Program, command: Command) -> Result<(), Unavailable> {
         self.processes.insert(0, Process::start(command, program.name(), &self.folder)?);
         Ok(())
