@@ -6,11 +6,21 @@ use serde_json::Value;
 
 /// Whether the case shows a difference that is meant.
 pub fn is_meant(case: &Case) -> bool {
-    case.objects.iter().any(|object| match object["kind"].as_str() {
-        Some("Node") => has_hand_written_status(object),
-        Some("Pod") => has_claim_of_another(object, &case.objects),
-        _ => false,
-    })
+    mounts_a_claim_twice(&case.pod)
+        || case.objects.iter().any(|object| match object["kind"].as_str() {
+            Some("Node") => has_hand_written_status(object),
+            Some("Pod") => has_claim_of_another(object, &case.objects),
+            _ => false,
+        })
+}
+
+/// A pod with one claim under two names.
+fn mounts_a_claim_twice(pod: &Value) -> bool {
+    let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
+    let claims = volumes.map(|volume| &volume["persistentVolumeClaim"]["claimName"]);
+    let mut claims: Vec<&str> = claims.filter_map(Value::as_str).collect();
+    claims.sort_unstable();
+    claims.windows(2).any(|two| two[0] == two[1])
 }
 
 /// A node whose status leaves out what every kubelet reports.
