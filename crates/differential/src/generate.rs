@@ -114,6 +114,8 @@ pub fn generate(group: Group, seed: u64) -> Case {
     objects.extend(pods.iter().flat_map(|pod| volumes::made_for(pod, random)));
     let pod = pods.pop().unwrap_or_default();
     objects.extend(pods);
+    // News may come in any order.
+    random.shuffle(&mut objects);
     Case { objects, pod }
 }
 

@@ -33,6 +33,13 @@ impl Random {
         self.below(times) == 0
     }
 
+    /// Puts them in another order.
+    pub fn shuffle<T>(&mut self, all: &mut [T]) {
+        for end in (1..all.len()).rev() {
+            all.swap(end, self.below(end + 1));
+        }
+    }
+
     /// One of these.
     pub fn pick<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len())]

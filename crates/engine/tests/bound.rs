@@ -57,6 +57,20 @@ fn a_pod_that_is_known_before_its_node_holds_its_card_once_the_node_comes() {
 }
 
 #[test]
+fn whole_cards_that_are_handed_out_twice_are_not_free() {
+    for order in [["p", "q"], ["q", "p"]] {
+        let mut s = cluster(Config::default(), [node("n", cards(4, 80))]);
+        for name in order {
+            let wanted = if name == "p" { 3 } else { 2 };
+            let _ = send(&mut s, bound(name, whole(wanted), "n", BoundCards::Choose));
+        }
+        assert_eq!(place(&mut s, "r", whole(1)), "r waits", "{order:?}");
+        gone(&mut s, "p");
+        assert_eq!(pass(&mut s), ["r n 2"], "{order:?}: q has two of four again");
+    }
+}
+
+#[test]
 fn a_record_is_entered_when_the_node_shows_its_cards_again() {
     let off = Gpus::Cards { count: 2, usable: 0, memory: Some(Bytes(80 * GIB)) };
     for (before, spec, held) in [

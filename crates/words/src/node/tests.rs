@@ -37,7 +37,12 @@ fn what_a_node_leaves_out_has_a_meaning() {
     assert_eq!((record.cpu.0, record.memory.0, record.pods, warnings.len()), (4000, 0, 110, 0));
     assert_eq!(record.ephemeral.0, i64::MAX as u64);
     let (record, warnings) = parsed("", "").unwrap();
-    assert_eq!(record.cpu.0, 0);
+    let all = (record.cpu.0, record.ephemeral.0, record.pods);
+    assert_eq!(
+        all,
+        (0, 0, 0),
+        "a node that has reported nothing takes not even a pod without needs"
+    );
     assert_eq!(
         warnings,
         ["node n1: status.allocatable and status.capacity are missing: no pod fits"]

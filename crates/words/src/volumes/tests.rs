@@ -357,3 +357,20 @@ fn a_pods_volumes_become_uses() {
         assert_eq!(found, expected, "{volume}");
     }
 }
+
+#[test]
+fn what_a_volume_asks_of_the_name_of_a_node_holds_everywhere() {
+    let named = "{key: metadata.name, operator: In, values: [elsewhere]}";
+    let of = |terms: &str| {
+        let spec = format!("{{nodeAffinity: {{required: {{nodeSelectorTerms: [{terms}]}}}}}}");
+        volume(&spec).affinity.unwrap()
+    };
+    let [only_name] = &*of(&format!("{{matchFields: [{named}]}}")) else { panic!() };
+    assert_eq!((only_name.labels.len(), only_name.fields.len()), (1, 0));
+    assert_eq!(only_name.labels[0].test, Test::NotIn(Vec::new()));
+    let rack = "{key: rack, operator: Exists}";
+    let [both] = &*of(&format!("{{matchFields: [{named}], matchExpressions: [{rack}]}}")) else {
+        panic!()
+    };
+    assert_eq!((both.labels.len(), &*both.labels[0].key), (1, "rack"));
+}
