@@ -3,7 +3,7 @@
 use crate::arena::{Arena, PATIENCE, pod};
 use crate::scheduler::Divvy;
 use divvy_testbed::manifests::{GpuNode, with_fraction};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases/divvy-scheduler";
@@ -84,5 +84,47 @@ async fn a_replica_that_stops_as_told_hands_over_at_once() {
     load(&arena, "a", 8).await;
     arena.all_bound(8).await;
     assert_eq!(leader.process.exited().as_deref(), Some("exit status: 0"));
+    arena.check();
+}
+
+/// A lease that is held by a replica on another machine.
+fn held(renewed: &str) -> Value {
+    json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"namespace": "default", "name": "divvy-scheduler"},
+        "spec": {
+            "holderIdentity": "elsewhere", "leaseDurationSeconds": 4, "leaseTransitions": 0,
+            "acquireTime": renewed, "renewTime": renewed,
+        },
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_whose_clock_jumped_back_is_not_robbed_while_it_renews() {
+    let Some(arena) = Arena::enter().await else { return };
+    arena.nodes(GpuNode::A100, "a100", 1).await;
+    arena.create(&held("1971-01-01T00:00:00.000000Z")).await;
+    let divvy = Divvy::spawn(&arena, &arena.plane.kubeconfig(), &OPTIONS);
+    // More than two leases long.
+    for second in 0..9 {
+        let renewed = json!({"spec": {"renewTime": format!("1971-01-01T00:00:0{second}.000000Z")}});
+        arena.api.patch(LEASE, &renewed).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert!(!divvy.log().contains("leading"), "{}", divvy.log());
+    assert_eq!(holder(&arena, None).await, "elsewhere");
+    load(&arena, "a", 4).await;
+    arena.all_bound(4).await;
+    assert_ne!(holder(&arena, None).await, "elsewhere");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_whose_clock_jumped_ahead_keeps_the_lease_no_longer_than_it_lives() {
+    let Some(arena) = Arena::enter().await else { return };
+    arena.nodes(GpuNode::A100, "a100", 1).await;
+    arena.create(&held("2099-01-01T00:00:00.000000Z")).await;
+    let _divvy = Divvy::spawn(&arena, &arena.plane.kubeconfig(), &OPTIONS);
+    load(&arena, "a", 4).await;
+    arena.all_bound(4).await;
     arena.check();
 }
