@@ -97,8 +97,8 @@ pub struct PodManifest {
     #[serde(deserialize_with = "text")]
     pub scheduler_name: Box<str>,
     /// How many seconds its containers have to end.
-    #[serde(deserialize_with = "integer")]
-    pub termination_grace_period_seconds: Option<i32>,
+    #[serde(deserialize_with = "optional")]
+    pub termination_grace_period_seconds: Option<i64>,
     /// Scheduling gates.
     #[serde(deserialize_with = "list")]
     pub scheduling_gates: Vec<Named>,
