@@ -84,6 +84,11 @@ impl Scheduler {
         Some(&self.pods.get(id)?.key)
     }
 
+    /// What tells a pod from others of the same name, if it is known.
+    pub fn uid(&self, key: &PodKey) -> Option<&str> {
+        Some(&*self.pod(key)?.uid).filter(|uid| !uid.is_empty())
+    }
+
     /// What a pod holds, if it holds anything.
     pub fn holding(&self, key: &PodKey) -> Option<&Holding> {
         self.world.ledger.holding(self.pods.find(key)?)
@@ -215,6 +220,9 @@ impl Scheduler {
         self.reshape_found();
         let known = self.pods.find(&record.key);
         if let (true, Some(id)) = (is_held, known) {
+            if let Some(pod) = self.pods.get_mut(id).filter(|pod| pod.uid != record.uid) {
+                pod.uid = record.uid;
+            }
             self.world.census.rename(id, who, presence);
             return Ok(());
         }
