@@ -52,6 +52,15 @@ pub(crate) enum Failure {
     Fenced,
 }
 
+impl Failure {
+    /// Whether there is nothing for us at that address, now and for some time to come.
+    pub(crate) const fn is_absence(&self) -> bool {
+        matches!(self, Self::NotFound(_) | Self::Refused { code: 403 | 405, .. })
+    }
+}
+
+/// No server can send us away for longer.
+const LONGEST_BUSY: u64 = 60;
 /// No request waits longer for its answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// A write ends this long before the fence closes.
@@ -198,7 +207,10 @@ fn failure(code: StatusCode, headers: &http::HeaderMap, body: &[u8]) -> Option<F
         404 => Failure::NotFound(message),
         409 => Failure::Conflict(message),
         410 => Failure::Expired(message),
-        429 => Failure::Busy { after: Duration::from_secs(retry_after.unwrap_or(1)), message },
+        429 => {
+            let seconds = retry_after.unwrap_or(1).min(LONGEST_BUSY);
+            Failure::Busy { after: Duration::from_secs(seconds), message }
+        }
         400 if status.reason == "Expired" => Failure::Expired(message),
         code @ 400..=499 => Failure::Refused { code, message },
         _ => Failure::Unclear(message),
@@ -208,6 +220,23 @@ fn failure(code: StatusCode, headers: &http::HeaderMap, body: &[u8]) -> Option<F
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_busy_server_can_send_us_away_for_a_minute_at_most() {
+        let mut headers = http::HeaderMap::new();
+        headers.insert(header::RETRY_AFTER, header::HeaderValue::from(u64::MAX));
+        let busy = failure(StatusCode::TOO_MANY_REQUESTS, &headers, b"{}").unwrap();
+        let Failure::Busy { after, .. } = busy else { panic!("{busy:?}") };
+        assert_eq!(after, Duration::from_secs(60));
+    }
+
+    #[test]
+    fn what_we_may_not_read_is_absent_and_an_expired_token_is_not_that() {
+        let refused = |code| Failure::Refused { code, message: String::new() };
+        assert!(Failure::NotFound(String::new()).is_absence());
+        assert!(refused(403).is_absence());
+        assert!(!refused(401).is_absence(), "all objects of the kind would be taken for gone");
+    }
 
     #[test]
     fn an_answer_means_what_the_server_wants_us_to_do() {

@@ -99,7 +99,7 @@ pub(crate) async fn watch<T: Item>(
     loop {
         let mut version = match list(&api, &source, pace, &tell).await {
             Ok(version) => version,
-            Err(failure @ (Failure::NotFound(_) | Failure::Refused { .. })) if source.optional => {
+            Err(failure) if source.optional && failure.is_absence() => {
                 let (resource, why) = (source.name, failure.to_string());
                 match failure {
                     Failure::NotFound(_) => tracing::debug!(resource, why, "not there to watch"),

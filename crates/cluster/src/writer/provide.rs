@@ -42,21 +42,27 @@ async fn select_node(api: &Api, node: &str, claim: &ClaimKey) -> Result<(), Fail
 
 async fn bind_volume(api: &Api, claim: &ClaimKey, volume: &str) -> Result<(), Failure> {
     let found: Value = read(&api.get(&claim_path(claim)).await?)?;
-    let (uid, version) = (&found["metadata"]["uid"], &found["metadata"]["resourceVersion"]);
-    amend(api, &format!("/api/v1/persistentvolumes/{volume}"), |object| {
-        let holder = &object["spec"]["claimRef"];
-        let ours = holder["namespace"] == claim.namespace() && holder["name"] == claim.name();
-        if !holder.is_null() && !ours {
-            return Err(refused(format!("volume {volume} is another claim's")));
-        }
-        object["spec"]["claimRef"] = json!({
-            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": claim.namespace(),
-            "name": claim.name(), "uid": uid, "resourceVersion": version,
-        });
-        object["metadata"]["annotations"][keys::BOUND_BY_CONTROLLER] = "yes".into();
-        Ok(())
-    })
-    .await
+    let path = format!("/api/v1/persistentvolumes/{volume}");
+    amend(api, &path, |object| name_claim(object, claim, &found["metadata"])).await
+}
+
+/// Writes a claim on a volume that is nobody's, or meant for a claim of that name.
+fn name_claim(volume: &mut Value, claim: &ClaimKey, metadata: &Value) -> Result<(), Failure> {
+    let (uid, version) = (&metadata["uid"], &metadata["resourceVersion"]);
+    let holder = &volume["spec"]["claimRef"];
+    // An earlier claim of that name is another one.
+    let meant = holder["uid"].as_str().is_none_or(|held| held.is_empty() || uid == held);
+    let named = holder["namespace"] == claim.namespace() && holder["name"] == claim.name();
+    if !(holder.is_null() || named && meant) {
+        let name = volume["metadata"]["name"].as_str().unwrap_or_default();
+        return Err(refused(format!("volume {name} is another claim's")));
+    }
+    volume["spec"]["claimRef"] = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": claim.namespace(),
+        "name": claim.name(), "uid": uid, "resourceVersion": version,
+    });
+    volume["metadata"]["annotations"][keys::BOUND_BY_CONTROLLER] = "yes".into();
+    Ok(())
 }
 
 /// Reads an object, changes it, and writes it back if nobody else did; tries a few times.
@@ -91,4 +97,32 @@ fn read(bytes: &[u8]) -> Result<Value, Failure> {
 
 fn refused(message: String) -> Failure {
     Failure::Refused { code: 409, message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_volume_is_given_to_the_claim_that_it_is_meant_for_and_to_no_other() {
+        let holder = |name: &str, uid: Value| json!({"namespace": "ml", "name": name, "uid": uid});
+        let cases = [
+            (Value::Null, true),
+            (holder("data", Value::Null), true),
+            (holder("data", "".into()), true),
+            (holder("data", "c".into()), true),
+            (holder("data", "before".into()), false),
+            (holder("other", Value::Null), false),
+        ];
+        let metadata = json!({"uid": "c", "resourceVersion": "3"});
+        for (held, expected) in cases {
+            let mut volume = json!({"metadata": {"name": "pv"}, "spec": {"claimRef": held}});
+            let done = name_claim(&mut volume, &ClaimKey::new("ml", "data"), &metadata);
+            assert_eq!(done.is_ok(), expected, "{held}");
+            if expected {
+                assert_eq!(volume["spec"]["claimRef"]["uid"], "c");
+                assert_eq!(volume["metadata"]["annotations"][keys::BOUND_BY_CONTROLLER], "yes");
+            }
+        }
+    }
 }
