@@ -21,6 +21,7 @@ pub mod replay;
 mod run;
 pub mod serve;
 mod settings;
+mod side;
 pub mod snapshot;
 mod sources;
 mod state;

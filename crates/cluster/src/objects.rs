@@ -33,6 +33,12 @@ impl PodItem {
         !self.metadata.deletion_timestamp.is_empty()
     }
 
+    /// Whether it ended only because its node is gone: its containers may still run.
+    pub(crate) fn is_given_up(&self) -> bool {
+        let mut conditions = self.status.conditions.iter();
+        conditions.any(|c| &*c.kind == "DisruptionTarget" && &*c.reason == "DeletionByPodGC")
+    }
+
     /// What its condition says of why it waits.
     pub(crate) fn told(&self) -> Option<&str> {
         let mut conditions = self.status.conditions.iter();

@@ -17,6 +17,7 @@ use crate::objects::PodItem;
 use crate::reload::reload;
 use crate::serve;
 use crate::settings::{Lease, Overrides, Settings};
+use crate::side::Side;
 use crate::sources::{self, Heard, Watches};
 use crate::state::{Action, Outcome, Rules, State};
 use crate::watch::{Change, Pace};
@@ -24,7 +25,6 @@ use crate::writer::{Writer, is_binding};
 use divvy_engine::Config;
 use divvy_ledger::Position;
 use k8s_openapi::jiff::Timestamp;
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -56,12 +56,14 @@ pub enum RunError {
 
 /// Conditions and events that are written at a time.
 pub(crate) const SIDE_WRITES: usize = 16;
-/// Events that wait at most; beyond that the oldest are dropped.
-const MAX_EVENTS: usize = 20_000;
 /// A loop that has not turned for so long hangs.
 const HEARTBEAT: Duration = Duration::from_secs(30);
 /// How long a stop waits for writes under way.
 const LAST_WRITES: Duration = Duration::from_secs(5);
+/// How long it starts those that still wait for their turn.
+const LAST_STARTS: Duration = Duration::from_secs(3);
+/// How often gauges and reasons are brought up to date.
+const SECOND: Duration = Duration::from_secs(1);
 
 /// Runs until it is told to stop, or may not go on.
 pub async fn run(settings: Settings, stop: impl Future<Output = ()>) -> Result<(), RunError> {
@@ -144,7 +146,7 @@ struct Loop {
     others: mpsc::Receiver<Heard>,
     outcomes: mpsc::UnboundedReceiver<Outcome>,
     tell: mpsc::UnboundedSender<Outcome>,
-    side: VecDeque<Action>,
+    side: Side,
     side_done: mpsc::UnboundedReceiver<()>,
     tell_side: mpsc::UnboundedSender<()>,
     side_writes: usize,
@@ -186,7 +188,7 @@ impl Loop {
             others,
             outcomes,
             tell,
-            side: VecDeque::new(),
+            side: Side::default(),
             side_done,
             tell_side,
             side_writes: 0,
@@ -206,10 +208,9 @@ impl Loop {
             }
         };
         tokio::pin!(lost);
-        let mut second = tokio::time::interval(Duration::from_secs(1));
-        second.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut next_second = Instant::now();
         loop {
-            let due = self.state.next_timer();
+            let due = self.state.next_timer().map_or(next_second, |due| due.min(next_second));
             tokio::select! {
                 // Writes first: they make room for the next ones.
                 biased;
@@ -222,13 +223,16 @@ impl Loop {
                 Some(()) = self.side_done.recv() => self.side_writes -= 1,
                 Some(heard) = self.others.recv() => self.on_others(heard),
                 Some(batch) = self.pods.recv(), if self.state.takes_pods() => self.on_pods(batch),
-                () = sleep_until(due), if due.is_some() => {}
+                () = tokio::time::sleep_until(due.into()) => {}
                 Ok(()) = self.placing.changed() => self.configure(),
-                _ = second.tick() => self.each_second(),
             }
             self.health.beat("taking in what changed");
             self.drain();
             self.state.tick(Instant::now());
+            if Instant::now() >= next_second {
+                self.each_second();
+                next_second = Instant::now() + SECOND;
+            }
             self.health.beat("deciding");
             let start = Instant::now();
             self.state.pass(Instant::now());
@@ -271,8 +275,7 @@ impl Loop {
                 changes.into_iter().for_each(|c| state.namespace_changed(c));
             }
             Heard::Storage { kind, watch, changes } => {
-                let now = Instant::now();
-                changes.into_iter().for_each(|c| state.storage_changed(kind, watch, c, now));
+                changes.into_iter().for_each(|c| state.storage_changed(kind, watch, c));
             }
             Heard::Groups { api_group, watch, changes } => {
                 changes.into_iter().for_each(|c| state.group_changed(api_group, watch, c));
@@ -326,17 +329,15 @@ impl Loop {
                     }
                 });
             } else {
-                self.side.push_back(action);
+                self.side.push(action);
             }
         }
-        while self.side.len() > MAX_EVENTS
-            && let Some(at) = self.side.iter().position(|a| matches!(a, Action::Announce { .. }))
-        {
-            self.side.remove(at);
-        }
         while self.side_writes < SIDE_WRITES
-            && let Some(action) = self.side.pop_front()
+            && let Some(mut action) = self.side.pop()
         {
+            if !self.state.is_due(&mut action) {
+                continue;
+            }
             self.side_writes += 1;
             let (writer, tell, done) =
                 (self.writer.clone(), self.tell.clone(), self.tell_side.clone());
@@ -352,30 +353,25 @@ impl Loop {
     /// Waits for the writes under way: what was decided and not written is decided again by
     /// whoever comes next. Returns whether all were answered.
     async fn finish(&mut self) -> bool {
-        let end = tokio::time::sleep(LAST_WRITES);
+        let begin = tokio::time::Instant::now();
+        let end = tokio::time::sleep_until(begin + LAST_WRITES);
         tokio::pin!(end);
-        while self.state.writing() > 0 {
+        loop {
+            if begin.elapsed() >= LAST_STARTS {
+                self.state.actions.clear();
+                self.side = Side::default();
+            }
+            self.act();
+            if self.state.writing() == 0 && self.side_writes == 0 {
+                return true;
+            }
             tokio::select! {
                 Some(outcome) = self.outcomes.recv() => {
                     self.state.outcome(outcome, Instant::now());
                 }
-                () = &mut end => return false,
-            }
-        }
-        self.side.extend(self.state.actions.drain(..));
-        while self.side_writes > 0 || !self.side.is_empty() {
-            self.act();
-            tokio::select! {
                 Some(()) = self.side_done.recv() => self.side_writes -= 1,
                 () = &mut end => return false,
             }
         }
-        true
-    }
-}
-
-async fn sleep_until(due: Option<Instant>) {
-    if let Some(due) = due {
-        tokio::time::sleep_until(due.into()).await;
     }
 }

@@ -43,8 +43,8 @@ pub(crate) enum Action {
     Bind(Box<Binding>),
     /// Write what makes the claims of a pod be bound; [`Outcome::Provided`] follows.
     Provide { pod: Target, node: Arc<str>, steps: Vec<VolumeStep> },
-    /// Say on a pod why it waits: condition and event. [`Outcome::Told`] follows.
-    Tell { pod: Target, text: Arc<str> },
+    /// Say on this version of a pod why it waits: condition and event. [`Outcome::Told`] follows.
+    Tell { pod: Target, version: Box<str>, text: Arc<str> },
     /// Write on a pod that its binding failed, which makes any binding that is still under way
     /// void, and look at it. [`Outcome::Looked`] follows.
     Settle { pod: Target, text: Arc<str>, tries: u32 },
@@ -88,7 +88,25 @@ struct Waiting {
     reason: Option<&'static str>,
     /// The pod groups that it names.
     groups: Vec<Box<str>>,
+    stage: Stage,
 }
+
+/// How far a pod is that is not bound, as far as we heard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    /// Nothing is assumed of it.
+    #[default]
+    Waits,
+    /// It has a place, and its binding can be done any moment, or was.
+    Placed,
+    /// Its binding was not done because the pod had changed: any look at it tells how.
+    Changed,
+    /// Its binding failed and may yet be done: [`Action::Settle`] is to make it void.
+    Failed,
+}
+
+/// No pod is waited for longer that vanished without ending, whatever it asks.
+const LONGEST_GRACE: Duration = Duration::from_secs(24 * 3600);
 
 /// How the state is to behave.
 #[derive(Clone, Debug)]
@@ -118,6 +136,8 @@ pub(crate) struct State {
     failures: FxHashMap<PodKey, Failures>,
     /// Pods whose claims are being bound.
     providing: FxHashMap<PodKey, Providing>,
+    /// Whether something has changed that they may wait for.
+    stirred: bool,
     timers: Timers,
     /// Pods that are KAI's own scheduler.
     kai: FxHashSet<PodKey>,
@@ -147,6 +167,7 @@ impl State {
             waiting: FxHashMap::default(),
             failures: FxHashMap::default(),
             providing: FxHashMap::default(),
+            stirred: false,
             timers: Timers::default(),
             kai: FxHashSet::default(),
             writing: 0,
@@ -206,17 +227,27 @@ impl State {
     fn pod_seen(&mut self, pod: &PodItem, now: Instant) {
         let key = pod.key();
         self.pods.see(key.clone());
-        self.notice_kai(&key, pod);
+        self.notice_kai(&key, divvy_words::is_kai_scheduler(&pod.metadata, &pod.status));
+        if self.scheduler.uid(&key).is_some_and(|known| *known != *pod.metadata.uid) {
+            // Another pod of that name, and nobody saw how the first one went.
+            self.quarantine(&key, None, now);
+        }
         if pod.status.has_ended() {
+            if pod.is_given_up() {
+                self.quarantine(&key, Some(pod), now);
+            }
             self.stop_waiting(&key);
             return self.apply(Event::PodGone(key));
         }
         if pod.node().is_some() {
+            let placed = self.waiting.get(&key).filter(|w| w.stage != Stage::Waits);
+            self.bound_after.extend(placed.map(|w| w.created));
             self.stop_waiting(&key);
             let record = bound_record(pod);
             return self.apply(Event::Pod(Box::new(record)));
         }
-        if pod.is_ending() || !self.is_ours(&pod.spec.scheduler_name) {
+        let ours = self.is_ours(&pod.spec.scheduler_name) || self.may_be_bound(&key, pod);
+        if pod.is_ending() || !ours {
             self.stop_waiting(&key);
             return self.apply(match nominated_record(pod) {
                 Some(record) => Event::Pod(Box::new(record)),
@@ -231,13 +262,15 @@ impl State {
             self.failures.remove(&key);
         }
         let known = self.waiting.remove(&key).filter(|w| *w.uid == *pod.metadata.uid);
-        let (told, reason) = known.map_or((None, None), |w| (w.told, w.reason));
+        let (told, reason, stage) =
+            known.map_or((None, None, Stage::Waits), |w| (w.told, w.reason, w.stage));
         let told = told.or_else(|| pod.told().map(Arc::from));
         let (uid, version) = (pod.metadata.uid.clone(), pod.metadata.resource_version.clone());
         let groups = Groups::named_by(&pod.metadata, &pod.spec).map(Into::into).collect();
         self.groups.refuse(&pod.metadata, &pod.spec, &mut record);
         let created = record.created;
-        self.waiting.insert(key, Waiting { uid, version, created, told, reason, groups });
+        let waiting = Waiting { uid, version, created, told, reason, groups, stage };
+        self.waiting.insert(key, waiting);
         self.apply(Event::Pod(Box::new(record)));
     }
 
@@ -251,10 +284,7 @@ impl State {
 
     fn forget(&mut self, key: &PodKey) {
         self.pods.forget(key);
-        if self.kai.remove(key) && self.kai.is_empty() {
-            tracing::info!("no KAI scheduler runs any more: its pods are scheduled by divvy now");
-            self.actions.push(Action::RelistPods);
-        }
+        self.notice_kai(key, false);
         self.stop_waiting(key);
         self.apply(Event::PodGone(key.clone()));
     }
@@ -277,7 +307,7 @@ impl State {
             Request::Share { .. } => BoundCards::Recorded(holding.cards.to_vec()),
             _ => BoundCards::Choose,
         };
-        let uid = pod.map_or("", |pod| &*pod.metadata.uid);
+        let uid = self.scheduler.uid(key).unwrap_or_default();
         let ghost = PodKey::new(key.namespace(), &format!("{} (gone, {uid})", key.name()));
         let record = PodRecord {
             key: ghost.clone(),
@@ -296,7 +326,8 @@ impl State {
             }),
         };
         let grace = pod.and_then(|pod| pod.spec.termination_grace_period_seconds).unwrap_or(30);
-        let until = Duration::from_secs(u64::try_from(grace).unwrap_or(0)) + self.rules.quarantine;
+        let grace = Duration::from_secs(u64::try_from(grace).unwrap_or(0)).min(LONGEST_GRACE);
+        let until = grace + self.rules.quarantine;
         tracing::info!(pod = %key, node = %node.name(), seconds = until.as_secs(),
             "vanished without ending: its cards stay closed for a while");
         self.apply(Event::PodGone(key.clone()));
@@ -309,8 +340,13 @@ impl State {
         !left_alone && self.rules.names.iter().any(|ours| ours == name)
     }
 
-    fn notice_kai(&mut self, key: &PodKey, pod: &PodItem) {
-        let runs = divvy_words::is_kai_scheduler(&pod.metadata, &pod.status);
+    /// Whether a binding of this pod may be done any moment, whoever it belongs to now.
+    fn may_be_bound(&self, key: &PodKey, pod: &PodItem) -> bool {
+        let waiting = self.waiting.get(key).filter(|w| *w.uid == *pod.metadata.uid);
+        waiting.is_some_and(|w| w.stage != Stage::Waits) && !self.providing.contains_key(key)
+    }
+
+    fn notice_kai(&mut self, key: &PodKey, runs: bool) {
         let before = self.kai_runs();
         if runs {
             self.kai.insert(key.clone());
@@ -322,6 +358,8 @@ impl State {
         }
         if runs {
             tracing::warn!(pod = %key, "a KAI scheduler runs: pods with schedulerName {} are left to it", keys::KAI_SCHEDULER);
+        } else {
+            tracing::info!("no KAI scheduler runs any more: its pods are scheduled by divvy now");
         }
         self.actions.push(Action::RelistPods);
     }
@@ -331,6 +369,7 @@ impl State {
         if !self.is_listed() {
             return;
         }
+        self.provide(now);
         while self.writing < self.rules.writes {
             let plan = self.scheduler.pass(self.rules.writes - self.writing);
             if plan.effects.is_empty() {
@@ -357,10 +396,11 @@ impl State {
     }
 
     fn bind(&mut self, key: PodKey, placement: Placement, volumes: Vec<VolumeStep>, now: Instant) {
-        let Some(waiting) = self.waiting.get(&key) else {
+        let Some(waiting) = self.waiting.get_mut(&key) else {
             // Not ours any more: what was assumed is undone.
             return self.apply(Event::PodGone(key));
         };
+        waiting.stage = Stage::Placed;
         let request = self.scheduler.request(&key);
         let records_cards = matches!(request, Some(Request::Share { .. }));
         let (pod, version) = (Target { key, uid: waiting.uid.clone() }, waiting.version.clone());

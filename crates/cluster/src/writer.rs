@@ -44,20 +44,14 @@ impl Writer {
                 let result = provide::provide(&self.api, &node, &steps).await;
                 Outcome::Provided { pod, result }
             }
-            Action::Tell { pod, text } => {
+            Action::Tell { pod, version, text } => {
                 self.metrics.attempt(Attempt::Unschedulable);
-                let result = self.tell(&pod, &text, "Unschedulable").await;
+                let result = self.tell(&pod, &version, &text, "Unschedulable").await;
                 let result = result.map(|pod| pod.metadata.resource_version);
-                Outcome::Told { pod, result }
+                Outcome::Told { pod, told_on: version, result }
             }
             Action::Settle { pod, text, tries } => {
-                let result = match self.tell(&pod, &text, "SchedulerError").await {
-                    Ok(item) => Ok(Some(item)),
-                    // Gone, or another pod of the same name.
-                    Err(Failure::NotFound(_)) => Ok(None),
-                    Err(Failure::Conflict(_)) => self.look(&pod).await,
-                    Err(failure) => Err(failure),
-                };
+                let result = self.settle(&pod, &text).await;
                 Outcome::Looked { pod, text: Some(text), tries, result }
             }
             Action::Look { pod } => {
@@ -115,10 +109,35 @@ impl Writer {
         }
     }
 
-    /// Writes the condition that says why a pod waits, and an event; returns the pod.
-    async fn tell(&self, pod: &Target, text: &str, reason: &str) -> Result<Box<PodItem>, Failure> {
+    /// Writes on a pod that its binding failed, unless it is bound or gone, and returns it. The
+    /// condition is for the version that was seen not to be bound: a bound pod never gets it, and
+    /// a binding that is still under way names an older version once it is written.
+    async fn settle(&self, pod: &Target, text: &str) -> Result<Option<Box<PodItem>>, Failure> {
+        for _ in 0..TRIES {
+            let Some(found) = self.look(pod).await? else { return Ok(None) };
+            if found.metadata.uid != pod.uid || found.node().is_some() {
+                return Ok(Some(found));
+            }
+            match self.tell(pod, found.version(), text, "SchedulerError").await {
+                Err(Failure::NotFound(_)) => return Ok(None),
+                Err(Failure::Conflict(_)) => {}
+                result => return result.map(Some),
+            }
+        }
+        Err(Failure::Unclear("the pod changes all the time".to_owned()))
+    }
+
+    /// Writes the condition that says why a pod waits, if it still is of that version, and an
+    /// event; returns the pod.
+    async fn tell(
+        &self,
+        pod: &Target,
+        version: &str,
+        text: &str,
+        reason: &str,
+    ) -> Result<Box<PodItem>, Failure> {
         let path = format!("{}/status", path(pod));
-        let body = condition_body(pod, text, reason).to_string().into_bytes();
+        let body = condition_body(pod, version, text, reason).to_string().into_bytes();
         let bytes = self.patiently(|| self.api.patch(&path, body.clone())).await?;
         self.say(pod, "Warning", "FailedScheduling", "Scheduling", text).await;
         read(&bytes)
@@ -209,10 +228,11 @@ fn binding_body(binding: &Binding) -> Value {
     })
 }
 
-fn condition_body(pod: &Target, text: &str, reason: &str) -> Value {
+fn condition_body(pod: &Target, version: &str, text: &str, reason: &str) -> Value {
     let now = Timestamp::now();
     json!({
-        "metadata": { "uid": pod.uid },
+        // Both are preconditions.
+        "metadata": { "uid": pod.uid, "resourceVersion": version },
         "status": { "conditions": [{
             "type": "PodScheduled",
             "status": "False",

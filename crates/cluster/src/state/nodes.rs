@@ -46,10 +46,12 @@ impl State {
 
     fn node_gone(&mut self, name: &str) {
         self.nodes.forget(name);
+        self.stirred = true;
         self.apply(Event::NodeGone(name.to_owned()));
     }
 
     pub(crate) fn namespace_changed(&mut self, change: Change<NamespaceItem>) {
+        self.told.moved();
         match change {
             Change::Relisting => self.namespaces.begin(),
             Change::Seen(namespace) => {

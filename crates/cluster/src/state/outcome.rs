@@ -1,8 +1,9 @@
 //! What became of the writes.
 
 use super::failures::{Blame, Failures};
+use super::storage::Providing;
 use super::timers::Timer;
-use super::{Action, State, Target};
+use super::{Action, Stage, State, Target};
 use crate::api::Failure;
 use crate::objects::PodItem;
 use crate::watch::Item;
@@ -19,8 +20,9 @@ pub(crate) enum Outcome {
     BindFailed { pod: Target, node: Arc<str>, failure: Failure },
     /// What the claims of a pod need is written, or why not.
     Provided { pod: Target, result: Result<(), String> },
-    /// The reason is on the pod, whose version is now this one; or it could not be written.
-    Told { pod: Target, result: Result<Box<str>, Failure> },
+    /// The reason is on the pod, whose version was `told_on` and is now this one; or it could not
+    /// be written.
+    Told { pod: Target, told_on: Box<str>, result: Result<Box<str>, Failure> },
     /// The pod as it is, `None` if it is gone; `text` if that had to be settled.
     Looked {
         pod: Target,
@@ -30,14 +32,18 @@ pub(crate) enum Outcome {
     },
 }
 
+/// When to look again at a pod that could not be looked at.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
 impl State {
     pub(crate) fn outcome(&mut self, outcome: Outcome, now: Instant) {
         match outcome {
             Outcome::Bound { pod, node } => {
                 self.writing -= 1;
-                if self.is_current(&pod) {
-                    self.bound_after.extend(self.waiting.get(&pod.key).map(|w| w.created));
-                    self.stop_waiting(&pod.key);
+                // It is no longer waiting once the watch says so.
+                if let Some(waiting) = self.current(&pod) {
+                    (waiting.told, waiting.reason) = (None, None);
+                    self.failures.remove(&pod.key);
                 }
                 self.actions.push(Action::Announce { pod, node });
             }
@@ -46,21 +52,31 @@ impl State {
                 self.bind_failed(&pod, &node, &failure, now);
             }
             Outcome::Provided { pod, result } => self.provided(&pod, result, now),
-            Outcome::Told { pod, result } => {
-                let current = self.waiting.get_mut(&pod.key).filter(|w| w.uid == pod.uid);
-                match (current, result) {
-                    (Some(waiting), Ok(version)) if newer(&version, &waiting.version) => {
-                        waiting.version = version;
-                    }
-                    // It is said again when the reasons are next brought up to date.
-                    (Some(waiting), Err(_)) => waiting.told = Some("".into()),
-                    _ => {}
-                }
-            }
+            Outcome::Told { pod, told_on, result } => self.told(&pod, &told_on, result),
             Outcome::Looked { pod, text, tries, result } => {
                 self.looked(pod, text, tries, result, now);
             }
         }
+    }
+
+    fn told(&mut self, pod: &Target, told_on: &str, result: Result<Box<str>, Failure>) {
+        let Some(waiting) = self.current(pod) else { return };
+        match result {
+            // Else more has changed than what was told, and the watch will say what.
+            Ok(version) if *waiting.version == *told_on => waiting.version = version,
+            Ok(_) => {}
+            Err(failure) => {
+                waiting.told = Some("".into());
+                // What is refused would be refused again, until something changes.
+                if !matches!(failure, Failure::Refused { .. }) {
+                    self.told.tell_again();
+                }
+            }
+        }
+    }
+
+    fn current(&mut self, pod: &Target) -> Option<&mut super::Waiting> {
+        self.waiting.get_mut(&pod.key).filter(|w| w.uid == pod.uid)
     }
 
     /// Whether this is still a pod of ours that waits.
@@ -69,12 +85,13 @@ impl State {
     }
 
     fn bind_failed(&mut self, pod: &Target, node: &str, failure: &Failure, now: Instant) {
-        if !self.is_current(pod) || *failure == Failure::Fenced {
+        if !self.is_current(pod) {
             return;
         }
         let blame = match failure {
             Failure::Refused { .. } => Blame::Node(node),
             Failure::NotFound(_) | Failure::Conflict(_) => Blame::Version,
+            // Fenced: too close to the end of the lease, which may have been renewed since.
             Failure::Expired(_) | Failure::Busy { .. } | Failure::Unclear(_) | Failure::Fenced => {
                 Blame::Nobody
             }
@@ -86,6 +103,10 @@ impl State {
     pub(super) fn failed(&mut self, pod: &Target, blame: Blame<'_>, why: &str, now: Instant) {
         tracing::warn!(pod = %pod.key, why, "failed to bind");
         let pod = pod.clone();
+        if let Some(waiting) = self.current(&pod) {
+            let changed = blame == Blame::Version;
+            waiting.stage = if changed { Stage::Changed } else { Stage::Failed };
+        }
         let failures = self.failures.entry(pod.key.clone());
         let failures = failures.or_insert_with(|| Failures::new(&pod.uid));
         if failures.uid != pod.uid {
@@ -111,9 +132,10 @@ impl State {
         result: Result<Option<Box<PodItem>>, Failure>,
         now: Instant,
     ) {
-        if !self.is_current(&pod) {
-            return;
-        }
+        let Some(waiting) = self.current(&pod) else { return };
+        let failed = matches!(waiting.stage, Stage::Changed | Stage::Failed);
+        // Only the look that made a binding void can tell that it was not done.
+        let certain = waiting.stage == Stage::Changed || failed && text.is_some();
         match result {
             Ok(None) => self.forget(&pod.key),
             Ok(Some(item)) if item.metadata.uid != pod.uid => {
@@ -121,22 +143,28 @@ impl State {
                 self.forget(&pod.key);
             }
             Ok(Some(item)) => {
-                let known = self.waiting.get(&pod.key).map(|w| w.version.clone());
-                if known.is_some_and(|known| newer(&known, item.version())) {
+                if certain {
+                    waiting.stage = Stage::Changed;
+                }
+                if newer(&waiting.version, item.version()) {
                     self.actions.push(Action::Look { pod });
                     return;
                 }
-                if item.node().is_none() {
-                    // What was assumed is undone; then the pod is as new, with its failures.
-                    self.apply(Event::PodGone(pod.key.clone()));
-                }
-                if let (Some(text), Some(waiting)) = (text, self.waiting.get_mut(&pod.key)) {
+                if let Some(text) = text {
                     waiting.told = Some(text);
+                }
+                if certain && item.node().is_none() {
+                    // What was assumed is undone; then the pod is as new, with its failures.
+                    waiting.stage = Stage::Waits;
+                    self.apply(Event::PodGone(pod.key.clone()));
                 }
                 self.pod_seen(&item, now);
             }
             Err(failure) => {
                 tracing::warn!(pod = %pod.key, why = %failure, "failed to look at a pod, will try again");
+                if !failed {
+                    return self.timers.add(now + LOOK_AGAIN, Timer::TryAgain(pod));
+                }
                 let tries = tries.saturating_add(1);
                 let wait = Duration::from_secs(1 << tries.min(5));
                 let text = text.unwrap_or_else(|| "binding failed".into());
@@ -170,7 +198,8 @@ impl State {
                     }
                 }
                 Timer::NotProvided(pod) => {
-                    if self.providing.get(&pod.key).is_some_and(|p| p.is_for(&pod)) {
+                    let late = |p: &Providing| p.is_for(&pod) && p.is_late(now);
+                    if self.providing.get(&pod.key).is_some_and(late) {
                         self.not_provided(&pod, "its claims were not bound in time", now);
                     }
                 }

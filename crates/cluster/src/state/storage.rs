@@ -6,6 +6,7 @@ use super::{Action, Binding, State, Target};
 use crate::objects::StorageItem;
 use crate::watch::Change;
 use divvy_engine::{ClaimKey, Event, PodKey, StorageEvent};
+use divvy_ledger::Node;
 use divvy_words::manifest::StorageKind;
 use std::time::{Duration, Instant};
 
@@ -15,11 +16,17 @@ pub(super) struct Providing {
     binding: Binding,
     /// Whether what has to be written for its claims is written.
     written: bool,
+    /// Until when its claims have to be bound.
+    until: Instant,
 }
 
 impl Providing {
     pub(super) fn is_for(&self, pod: &Target) -> bool {
         self.binding.pod == *pod
+    }
+
+    pub(super) fn is_late(&self, now: Instant) -> bool {
+        self.until <= now
     }
 }
 
@@ -32,7 +39,6 @@ impl State {
         kind: StorageKind,
         watch: &'static str,
         change: Change<StorageItem>,
-        now: Instant,
     ) {
         match change {
             Change::Relisting => self.storage.entry(kind).or_default().begin(),
@@ -59,7 +65,8 @@ impl State {
                 self.missing.remove(watch);
             }
         }
-        self.provide(now);
+        self.stirred = true;
+        self.told.moved();
     }
 
     fn storage_gone(&mut self, kind: StorageKind, key: ClaimKey) {
@@ -79,9 +86,10 @@ impl State {
             let (node, steps) = (binding.placement.node.clone(), binding.volumes.clone());
             self.actions.push(Action::Provide { pod: pod.clone(), node, steps });
         }
-        self.timers.add(now + PATIENCE, Timer::NotProvided(pod));
-        self.providing.insert(key, Providing { binding, written });
-        self.provide(now);
+        let until = now + PATIENCE;
+        self.timers.add(until, Timer::NotProvided(pod));
+        self.providing.insert(key.clone(), Providing { binding, written, until });
+        self.go_on(&key, now);
     }
 
     /// What its claims need is written, or could not be.
@@ -92,31 +100,37 @@ impl State {
             Ok(()) => providing.written = true,
             Err(why) => return self.not_provided(pod, &why, now),
         }
-        self.provide(now);
+        self.go_on(&pod.key, now);
     }
 
-    /// Goes on with the pods whose claims are bound now.
+    /// Goes on with the pods whose claims are bound now, if something has changed for them.
     pub(super) fn provide(&mut self, now: Instant) {
-        if self.providing.is_empty() {
+        if !std::mem::take(&mut self.stirred) {
             return;
         }
-        let written = self.providing.iter().filter(|(_, p)| p.written);
-        let keys: Vec<PodKey> = written.map(|(key, _)| key.clone()).collect();
+        let keys: Vec<PodKey> = self.providing.keys().cloned().collect();
         for key in keys {
-            match self.scheduler.claims_bound(&key) {
-                Ok(false) => {}
-                Ok(true) => {
-                    if let Some(Providing { binding, .. }) = self.providing.remove(&key) {
-                        self.write_binding(binding);
-                    }
-                }
-                Err(why) => {
-                    let Some(pod) = self.providing.get(&key).map(|p| p.binding.pod.clone()) else {
-                        continue;
-                    };
-                    self.not_provided(&pod, &why.to_string(), now);
+            self.go_on(&key, now);
+        }
+    }
+
+    /// Goes on with a pod if its claims are bound now, or cannot be.
+    fn go_on(&mut self, key: &PodKey, now: Instant) {
+        let written = self.providing.get(key).filter(|p| p.written);
+        let Some(pod) = written.map(|p| p.binding.pod.clone()) else { return };
+        let node = self.scheduler.holding(key).map(|holding| holding.node);
+        let node = node.and_then(|id| self.scheduler.ledger().node(id));
+        if !node.is_some_and(Node::is_alive) {
+            return self.not_provided(&pod, "the node is gone", now);
+        }
+        match self.scheduler.claims_bound(key) {
+            Ok(false) => {}
+            Ok(true) => {
+                if let Some(Providing { binding, .. }) = self.providing.remove(key) {
+                    self.write_binding(binding);
                 }
             }
+            Err(why) => self.not_provided(&pod, &why.to_string(), now),
         }
     }
 

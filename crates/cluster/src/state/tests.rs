@@ -63,7 +63,7 @@ fn acts(state: &mut State) -> Vec<String> {
             let cards = if b.records_cards { cards::print(&b.placement.cards) } else { "-".into() };
             format!("bind {} v{} to {} {cards}", b.pod.key, b.version, b.placement.node)
         }
-        Action::Tell { pod, text } => format!("tell {}: {text}", pod.key),
+        Action::Tell { pod, text, .. } => format!("tell {}: {text}", pod.key),
         Action::Settle { pod, text, .. } => format!("settle {}: {text}", pod.key),
         Action::Look { pod } => format!("look {}", pod.key),
         Action::Announce { pod, node } => format!("announce {} on {node}", pod.key),
@@ -170,7 +170,7 @@ fn a_refused_binding_is_remembered_and_the_next_choice_differs() {
     bind_fails(&mut state, "p", "a", no("not here"), now);
     assert_eq!(acts(&mut state), ["settle ml/p: binding failed: to a: not here"]);
     assert_eq!(held(&state, "a"), [40], "held until it is certain");
-    looked(&mut state, "p", Some(&with(&half("p"), "metadata.resourceVersion", "11".into())), now);
+    settled(&mut state, "p", &with(&half("p"), "metadata.resourceVersion", "11".into()), now);
     assert_eq!(acts(&mut state), ["bind ml/p v11 to b 0:42949672960"]);
     assert_eq!(held(&state, "a"), [0]);
 }
@@ -183,7 +183,7 @@ fn bindings_that_keep_failing_are_paused_and_tried_again_in_time() {
     acts(&mut state);
     bind_fails(&mut state, "p", "a", Failure::Unclear("no answer".into()), now);
     assert_eq!(acts(&mut state), ["settle ml/p: binding failed: to a: no answer"]);
-    looked(&mut state, "p", Some(&half("p")), now);
+    settled(&mut state, "p", &half("p"), now);
     assert_eq!(acts(&mut state), ["tell ml/p: binding failed: to a: no answer"]);
     assert_eq!(held(&state, "a"), [0]);
     state.tick(now + SECOND / 2);
@@ -346,16 +346,11 @@ fn pods_of_other_schedulers_count_as_used_once_they_are_bound() {
 #[test]
 fn pods_of_kai_are_left_alone_while_kai_runs() {
     let mut state = state(&[("a", 1)]);
-    let kai = json!({
-        "metadata": {"namespace": "kai-scheduler", "name": "kai-scheduler-default-5f", "uid": "k",
-            "resourceVersion": "1", "labels": {"app": "kai-scheduler"}},
-        "spec": {"nodeName": "a", "containers": [{"name": "c"}]},
-        "status": {"phase": "Running"},
-    });
+    let kai = kai();
     see(&mut state, &kai);
     assert_eq!(acts(&mut state), ["relist pods"]);
     assert!(state.kai_runs());
-    let theirs = with(&half("p"), "spec.schedulerName", "kai-scheduler".into());
+    let theirs = of_kai("p");
     see(&mut state, &theirs);
     assert!(acts(&mut state).is_empty());
     see(&mut state, &half("ours"));
@@ -418,7 +413,7 @@ fn with_claim(name: &str, claim: &str) -> Value {
 
 fn storage(state: &mut State, kind: StorageKind, object: Value) {
     let item = serde_json::from_value(object).unwrap();
-    state.storage_changed(kind, "storage", Change::Seen(item), Instant::now());
+    state.storage_changed(kind, "storage", Change::Seen(item));
 }
 
 fn class_and_claim(state: &mut State) {
@@ -479,7 +474,7 @@ fn a_pod_whose_claim_is_not_bound_in_time_gives_its_place_up() {
     let why = "settle ml/p: binding failed: to a: its claims were not bound in time";
     assert_eq!(acts(&mut state), [why]);
     let later = now + 602 * SECOND;
-    looked(&mut state, "p", Some(&with_claim("p", "data")), later);
+    settled(&mut state, "p", &with_claim("p", "data"), later);
     assert!(state.scheduler.holding(&PodKey::new("ml", "p")).is_none());
 }
 
@@ -514,4 +509,222 @@ fn pods_of_a_group_that_starts_together_wait_and_are_looked_at_when_it_changes()
     assert_eq!(acts(&mut state), ["look ml/p"]);
     looked(&mut state, "p", Some(&member), Instant::now());
     assert_eq!(acts(&mut state), ["bind ml/p v10 to a 0:42949672960"]);
+}
+
+#[test]
+fn a_look_for_another_reason_does_not_undo_a_binding_under_way() {
+    let mut state = state(&[("a", 1), ("b", 1)]);
+    let now = Instant::now();
+    let member = with(&half("p"), "metadata.annotations.pod-group-name", "gang".into());
+    see(&mut state, &member);
+    assert_eq!(acts(&mut state), ["bind ml/p v10 to a 0:42949672960"]);
+    let group = json!({"metadata": {"namespace": "ml", "name": "gang"}, "spec": {"minMember": 4}});
+    let group = Change::Seen(serde_json::from_value(group).unwrap());
+    state.group_changed(keys::KAI_GROUPS, "groups", group);
+    assert_eq!(acts(&mut state), ["look ml/p"]);
+    looked(&mut state, "p", Some(&member), now);
+    assert!(acts(&mut state).is_empty());
+    assert_eq!(held(&state, "a"), [40], "the binding may be done any moment");
+    // The same while nobody knows what became of the binding: only what makes it void will do.
+    bind_fails(&mut state, "p", "a", Failure::Unclear("no answer".into()), now);
+    acts(&mut state);
+    looked(&mut state, "p", Some(&member), now);
+    assert_eq!(held(&state, "a"), [40]);
+    settled(&mut state, "p", &member, now);
+    assert_eq!(held(&state, "a"), [0]);
+}
+
+#[test]
+fn a_pod_whose_binding_is_under_way_when_kai_starts_holds_its_place() {
+    let mut state = state(&[("a", 1)]);
+    let now = Instant::now();
+    let (p, q) = (of_kai("p"), of_kai("q"));
+    see(&mut state, &p);
+    see(&mut state, &q);
+    assert_eq!(acts(&mut state).len(), 2);
+    see(&mut state, &kai());
+    acts(&mut state);
+    see(&mut state, &p);
+    see(&mut state, &q);
+    assert_eq!(held(&state, "a"), [80], "both may be bound any moment");
+    state.outcome(Outcome::Bound { pod: target("p"), node: "a".into() }, now);
+    see(&mut state, &p);
+    assert_eq!(held(&state, "a"), [80], "a late echo of a pod that is bound");
+    bind_fails(&mut state, "q", "a", Failure::Conflict("changed".into()), now);
+    looked(&mut state, "q", Some(&q), now);
+    assert_eq!(held(&state, "a"), [40], "now it is KAI's");
+    state.actions.clear();
+    assert!(acts(&mut state).is_empty());
+    see(&mut state, &bound(&p, "a", "0:42949672960"));
+    assert_eq!(held(&state, "a"), [40]);
+}
+
+fn of_kai(name: &str) -> Value {
+    with(&half(name), "spec.schedulerName", "kai-scheduler".into())
+}
+
+/// KAI's own scheduler.
+fn kai() -> Value {
+    json!({
+        "metadata": {"namespace": "kai-scheduler", "name": "kai-scheduler-default-5f", "uid": "k",
+            "resourceVersion": "1", "labels": {"app": "kai-scheduler"}},
+        "spec": {"nodeName": "a", "containers": [{"name": "c"}]},
+        "status": {"phase": "Running"},
+    })
+}
+
+fn settled(state: &mut State, name: &str, found: &Value, now: Instant) {
+    let (text, result) = (Some("why".into()), Ok(Some(Box::new(item(found)))));
+    state.outcome(Outcome::Looked { pod: target(name), text, tries: 0, result }, now);
+}
+
+#[test]
+fn a_binding_that_came_too_close_to_the_end_of_the_lease_is_tried_again() {
+    let mut state = state(&[("a", 1)]);
+    see(&mut state, &half("p"));
+    acts(&mut state);
+    // The lease is renewed right afterwards, so this process goes on.
+    bind_fails(&mut state, "p", "a", Failure::Fenced, Instant::now());
+    let why = "settle ml/p: binding failed: to a: this process does not lead any more";
+    assert_eq!(acts(&mut state), [why]);
+}
+
+#[test]
+fn an_absurd_grace_period_closes_cards_for_a_while_and_not_for_ever() {
+    let mut state = state(&[("a", 1)]);
+    let now = Instant::now();
+    let runs = bound(&half("p"), "a", "0:42949672960");
+    let runs = with(&runs, "status.startTime", "2026-01-01T00:00:00Z".into());
+    let runs = with(&runs, "spec.terminationGracePeriodSeconds", json!(i64::MAX));
+    see(&mut state, &runs);
+    state.pod_changed(Change::Gone(item(&runs)), now);
+    assert_eq!(held(&state, "a"), [40]);
+    state.tick(now + 2 * 24 * 3600 * SECOND);
+    assert_eq!(held(&state, "a"), [0]);
+}
+
+#[test]
+fn a_pod_that_vanished_and_came_again_between_two_lists_leaves_its_cards_closed() {
+    let mut state = state(&[("a", 2)]);
+    let now = Instant::now();
+    for (generation, after) in [("first", [40, 0]), ("second", [80, 0])] {
+        let pod = with(&half("p"), "metadata.uid", generation.into());
+        see(&mut state, &bound(&pod, "a", "0:42949672960"));
+        state.pod_changed(Change::Relisting, now);
+        see(&mut state, &with(&half("p"), "metadata.uid", format!("after {generation}").into()));
+        state.pod_changed(Change::Listed, now);
+        assert_eq!(held(&state, "a"), after, "nobody saw how {generation} went");
+    }
+    state.tick(Instant::now() + 40 * SECOND);
+    assert_eq!(held(&state, "a"), [0, 0]);
+}
+
+#[test]
+fn a_reason_that_could_not_be_written_is_told_again_though_nothing_changes() {
+    for nodes in [&[][..], &[("a", 0)]] {
+        let mut state = state(nodes);
+        let now = Instant::now();
+        state.refresh(now);
+        see(&mut state, &half("p"));
+        let told = acts(&mut state);
+        assert!(told.len() == 1 && told[0].starts_with("tell ml/p: "), "{told:?}");
+        let result = Err(Failure::Unclear("no answer".into()));
+        let told_on = "10".into();
+        state.outcome(Outcome::Told { pod: target("p"), told_on, result }, now);
+        state.refresh(now + 10 * SECOND);
+        assert_eq!(acts(&mut state), told);
+    }
+}
+
+#[test]
+fn a_reason_that_a_storage_object_changes_is_told_anew() {
+    let mut state = state(&[("a", 0)]);
+    let now = Instant::now();
+    see(&mut state, &with_claim("p", "data"));
+    let before = acts(&mut state);
+    state.refresh(now);
+    storage(&mut state, StorageKind::Claim, claim(None));
+    assert!(acts(&mut state).is_empty());
+    state.refresh(now + 10 * SECOND);
+    let after = acts(&mut state);
+    assert!(after.len() == 1 && after != before, "{before:?} {after:?}");
+}
+
+#[test]
+fn each_place_has_its_own_time_for_claims_to_be_bound() {
+    let mut state = state(&[("a", 0), ("b", 0)]);
+    let now = Instant::now();
+    class_and_claim(&mut state);
+    see(&mut state, &with_claim("p", "data"));
+    assert_eq!(acts(&mut state), ["provide ml/p on a: ml/data"]);
+    let later = now + 590 * SECOND;
+    let result = Err("no space".to_owned());
+    state.outcome(Outcome::Provided { pod: target("p"), result }, later);
+    settled(&mut state, "p", &with_claim("p", "data"), later);
+    state.actions.clear();
+    state.pass(later);
+    assert!(state.providing.contains_key(&PodKey::new("ml", "p")));
+    state.actions.clear();
+    state.tick(now + 605 * SECOND);
+    assert!(state.providing.contains_key(&PodKey::new("ml", "p")), "that was the first one's time");
+    state.tick(later + 601 * SECOND);
+    assert!(state.providing.is_empty());
+}
+
+#[test]
+fn a_pod_whose_claims_are_being_bound_gives_up_a_node_that_goes() {
+    let mut state = state(&[("a", 0)]);
+    class_and_claim(&mut state);
+    see(&mut state, &with_claim("p", "data"));
+    acts(&mut state);
+    state.outcome(Outcome::Provided { pod: target("p"), result: Ok(()) }, Instant::now());
+    state.node_changed(Change::Gone(node("a", 0)));
+    let why = "settle ml/p: binding failed: to a: the node is gone";
+    assert_eq!(acts(&mut state), [why]);
+}
+
+#[test]
+fn a_reason_is_told_on_the_version_that_it_holds_for_and_not_once_the_pod_has_a_place() {
+    let mut state = state(&[]);
+    let now = Instant::now();
+    see(&mut state, &half("p"));
+    state.pass(now);
+    let mut tell = state.actions.pop().unwrap();
+    see(&mut state, &with(&half("p"), "metadata.resourceVersion", "11".into()));
+    assert!(state.is_due(&mut tell));
+    assert!(matches!(&tell, Action::Tell { version, .. } if **version == *"11"), "{tell:?}");
+    // Somebody else has changed the pod meanwhile: what is known of it is still version 11.
+    let (told_on, result) = ("12".into(), Ok("13".into()));
+    state.outcome(Outcome::Told { pod: target("p"), told_on, result }, now);
+    state.node_changed(Change::Seen(node("a", 1)));
+    assert_eq!(acts(&mut state), ["bind ml/p v11 to a 0:42949672960"]);
+    assert!(!state.is_due(&mut tell), "a pod that may be bound any moment");
+    bind_fails(&mut state, "p", "a", Failure::Conflict("changed".into()), now);
+    state.node_changed(Change::Gone(node("a", 1)));
+    looked(&mut state, "p", Some(&with(&half("p"), "metadata.resourceVersion", "13".into())), now);
+    state.actions.clear();
+    assert_eq!(acts(&mut state), ["tell ml/p: the cluster has no nodes"], "it was never written");
+    let (told_on, result) = ("13".into(), Ok("14".into()));
+    state.outcome(Outcome::Told { pod: target("p"), told_on, result }, now);
+    state.node_changed(Change::Seen(node("a", 1)));
+    assert_eq!(acts(&mut state), ["bind ml/p v14 to a 0:42949672960"]);
+}
+
+#[test]
+fn cards_of_a_pod_that_is_given_up_with_its_node_stay_closed_for_a_while() {
+    let mut state = state(&[("a", 1)]);
+    let now = Instant::now();
+    let runs = bound(&half("p"), "a", "0:42949672960");
+    see(&mut state, &runs);
+    state.node_changed(Change::Gone(node("a", 1)));
+    let failed = with(&runs, "status.phase", "Failed".into());
+    let reason =
+        json!([{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC"}]);
+    let failed = with(&failed, "status.conditions", reason);
+    state.pod_changed(Change::Seen(item(&failed)), now);
+    state.pod_changed(Change::Gone(item(&failed)), now);
+    state.node_changed(Change::Seen(node("a", 1)));
+    assert_eq!(held(&state, "a"), [40], "its containers may still run");
+    state.tick(now + 40 * SECOND);
+    assert_eq!(held(&state, "a"), [0]);
 }

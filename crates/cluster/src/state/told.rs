@@ -1,6 +1,6 @@
 //! What is said on pods that wait: once for each change of the reason.
 
-use super::{Action, State, Target};
+use super::{Action, Stage, State, Target};
 use divvy_engine::{PodKey, ShapeId, Standing};
 use divvy_ledger::Position;
 use rustc_hash::FxHashMap;
@@ -10,11 +10,29 @@ use std::time::{Duration, Instant};
 /// When the reasons of all were last worked out.
 #[derive(Debug, Default)]
 pub(super) struct Told {
-    /// Reasons that hold as long as the ledger does not change.
+    /// Reasons that hold as long as nothing changes.
     sentences: FxHashMap<ShapeId, Why>,
-    at: Position,
+    at: Moment,
+    /// Changes of what is not in the ledger: namespaces and storage.
+    moves: u64,
     refreshed: Option<Instant>,
-    refreshed_at: Position,
+    /// What the reasons were last brought up to date for, if that was for all of them.
+    refreshed_at: Option<Moment>,
+}
+
+/// Up to where ledger and all else were looked at.
+type Moment = (Position, u64);
+
+impl Told {
+    /// Something has changed that a reason may depend on and that is not in the ledger.
+    pub(super) const fn moved(&mut self) {
+        self.moves += 1;
+    }
+
+    /// Some reason has to be told again, though nothing has changed.
+    pub(super) const fn tell_again(&mut self) {
+        self.refreshed_at = None;
+    }
 }
 
 /// Why a pod waits: in one line, and by name.
@@ -41,12 +59,31 @@ impl State {
         // The API server itself says that a pod is gated.
         if reason != "SchedulingGated" {
             let pod = Target { key: key.clone(), uid: waiting.uid.clone() };
-            self.actions.push(Action::Tell { pod, text });
+            let version = waiting.version.clone();
+            self.actions.push(Action::Tell { pod, version, text });
         }
     }
 
+    /// Whether an action that had to wait for its turn is still to be done. A reason is told on
+    /// the version of the pod for which it holds, and not if the pod has a place by now.
+    pub(crate) fn is_due(&mut self, action: &mut Action) -> bool {
+        let Action::Tell { pod, version, text } = action else { return true };
+        let waiting = self.waiting.get_mut(&pod.key).filter(|w| w.uid == pod.uid);
+        let Some(waiting) = waiting.filter(|w| w.told.as_ref() == Some(text)) else { return false };
+        if waiting.stage != Stage::Waits {
+            waiting.told = Some("".into());
+            return false;
+        }
+        version.clone_from(&waiting.version);
+        true
+    }
+
+    fn moment(&self) -> Moment {
+        (self.scheduler.ledger().journal().end(), self.told.moves)
+    }
+
     fn why(&mut self, key: &PodKey) -> Option<Why> {
-        let now = self.scheduler.ledger().journal().end();
+        let now = self.moment();
         if now != self.told.at {
             self.told.at = now;
             self.told.sentences.clear();
@@ -66,13 +103,13 @@ impl State {
 
     /// Brings what is said on waiting pods up to date, now and then.
     pub(crate) fn refresh(&mut self, now: Instant) {
-        let journal = self.scheduler.ledger().journal().end();
+        let moment = self.moment();
         let due = self.told.refreshed.is_none_or(|last| now >= last + REFRESH);
-        if !due || journal == self.told.refreshed_at || !self.is_listed() {
+        if !due || self.told.refreshed_at == Some(moment) || !self.is_listed() {
             return;
         }
         self.told.refreshed = Some(now);
-        self.told.refreshed_at = journal;
+        self.told.refreshed_at = Some(moment);
         let told = self.waiting.iter().filter(|(_, waiting)| waiting.told.is_some());
         let keys: Vec<PodKey> = told.map(|(key, _)| key.clone()).collect();
         let before = self.actions.len();
@@ -80,7 +117,7 @@ impl State {
             self.report(&key);
             if self.actions.len() - before >= REWRITES {
                 // The rest at the next time.
-                self.told.refreshed_at = Position::default();
+                self.told.tell_again();
                 return;
             }
         }

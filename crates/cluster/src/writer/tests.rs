@@ -29,9 +29,9 @@ fn a_binding_names_the_pod_by_uid_and_version_and_brings_its_cards() {
 }
 
 #[test]
-fn a_condition_is_for_the_pod_with_this_uid_only() {
-    let body = condition_body(&target(), "why", "Unschedulable");
-    assert_eq!(body["metadata"]["uid"], "u-1");
+fn a_condition_is_for_this_version_of_the_pod_only() {
+    let body = condition_body(&target(), "77", "why", "Unschedulable");
+    assert_eq!(body["metadata"], json!({"uid": "u-1", "resourceVersion": "77"}));
     let condition = &body["status"]["conditions"][0];
     assert_eq!(condition["type"], "PodScheduled");
     assert_eq!(
