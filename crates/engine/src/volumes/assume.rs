@@ -9,6 +9,7 @@ use super::uses::VolumeStep;
 use super::{Refusal, VolumeReason, Volumes};
 use crate::rules::NodeFacts;
 use divvy_ledger::PodId;
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// A choice for one claim.
@@ -52,17 +53,22 @@ impl Volumes {
                 VolumeStep::BindStatic { claim, volume } => (claim, Choice::Volume(volume.clone())),
             };
             match self.assumed.get_mut(claim).filter(|known| known.choice == choice) {
-                Some(known) => known.pods.push(pod),
+                Some(known) => {
+                    known.pods.push(pod);
+                    // The objects had shown it and do not any more: it is to be written again.
+                    known.confirmed = false;
+                }
                 None => {
                     self.forget_assumption(claim);
-                    if let Choice::Volume(volume) = &choice {
-                        self.reserved.insert(volume.clone(), claim.clone());
-                    }
                     let pods = SmallVec::from([pod]);
-                    let assumption = Assumption { choice, pods, confirmed: false };
+                    let assumption = Assumption { choice: choice.clone(), pods, confirmed: false };
                     self.assumed.insert(claim.clone(), assumption);
-                    self.confirm(claim);
                 }
+            }
+            self.confirm(claim);
+            let confirmed = self.assumed.get(claim).is_some_and(|known| known.confirmed);
+            if let (Choice::Volume(volume), false) = (choice, confirmed) {
+                self.reserved.insert(volume, claim.clone());
             }
         }
     }
@@ -79,7 +85,7 @@ impl Volumes {
     pub(super) fn forget_assumption(&mut self, claim: &ClaimKey) {
         let Some(assumption) = self.assumed.remove(claim) else { return };
         if let Choice::Volume(volume) = assumption.choice {
-            self.reserved.remove(&volume);
+            unreserve(&mut self.reserved, &volume, claim);
             if let Some(volume) = self.volumes.get(&volume) {
                 self.stirred.classes.insert(volume.terms.class.clone());
             }
@@ -102,7 +108,7 @@ impl Volumes {
         if is_shown {
             assumption.confirmed = true;
             if let Choice::Volume(volume) = &assumption.choice {
-                self.reserved.remove(volume);
+                unreserve(&mut self.reserved, volume, key);
             }
         }
     }
@@ -163,6 +169,13 @@ impl Volumes {
                 _ => Err(VolumeReason::Released { claim: key.clone(), volume: (**volume).into() }),
             },
         }
+    }
+}
+
+/// Another claim may have been given the volume since.
+fn unreserve(reserved: &mut FxHashMap<Box<str>, ClaimKey>, volume: &str, claim: &ClaimKey) {
+    if reserved.get(volume) == Some(claim) {
+        reserved.remove(volume);
     }
 }
 

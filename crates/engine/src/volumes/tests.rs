@@ -151,6 +151,19 @@ fn check(volumes: &Volumes) {
     assert_eq!(held, volumes.on_node.values().map(BTreeSet::len).sum::<usize>());
 }
 
+#[test]
+fn a_volume_that_was_released_and_is_chosen_again_is_reserved_again() {
+    let mut world = world();
+    let released = [Step::Volume(2, Some(0)), Step::Volume(2, None)];
+    apply(&mut world, &Step::Claim(0, false, false));
+    apply(&mut world, &Step::Volume(2, None));
+    apply(&mut world, &Step::Place(1, vec![0], 0));
+    released.iter().for_each(|step| apply(&mut world, step));
+    assert_eq!(world.volumes.reserved.get("v2"), None, "the objects alone count");
+    apply(&mut world, &Step::Place(0, vec![0], 0));
+    assert_eq!(world.volumes.reserved.get("v2"), Some(&key(0)));
+}
+
 proptest! {
     #[test]
     fn undoing_a_placement_restores_the_store(
