@@ -61,7 +61,7 @@ pub fn make_bound(i: usize, nodes: usize) -> Value {
     }
     pod["spec"]["nodeName"] = json!(format!("node-{node:05}"));
     pod["metadata"]["labels"] = json!({"app": format!("app-{}", i % 500), "team": "ml"});
-    let env = (0..40).map(|v| json!({"name": format!("SETTING_{v}"), "value": "x".repeat(60)}));
+    let env = (0..20).map(|v| json!({"name": format!("SETTING_{v}"), "value": "x".repeat(60)}));
     pod["spec"]["containers"][0]["env"] = env.collect::<Vec<_>>().into();
     pod["metadata"]["annotations"]["example.com/note"] = json!("n".repeat(1200));
     pod
