@@ -45,8 +45,10 @@ impl ControlPlane {
 
     /// Starts kwok, which keeps all nodes ready.
     pub fn with_kwok(mut self, kwok: Kwok) -> Result<Self, Unavailable> {
-        let milliseconds = kwok.heartbeat.as_millis().to_string();
-        let jitter = (kwok.heartbeat.as_millis() * 3 / 2).to_string();
+        // From soon to twice as long, so that the nodes of a test do not all beat at once, nor all
+        // after it is over.
+        let milliseconds = (kwok.heartbeat.as_millis() / 30).to_string();
+        let jitter = (kwok.heartbeat.as_millis() * 2).to_string();
         let mut stages = NODE_STAGES.replace("HEARTBEAT", &milliseconds).replace("JITTER", &jitter);
         if kwok.pods {
             stages += POD_STAGES;
