@@ -31,12 +31,14 @@ pub fn up() -> anyhow::Result<()> {
     println!("[1/4] building divvy");
     run(cargo(&["build", "--release", "--package", "divvy"]))?;
     let divvy = target().join("release/divvy");
-    println!("[2/4] starting etcd, the API server, controllers and kwok");
+    println!("[2/4] starting etcd, the API server, controllers, kube-scheduler and kwok");
     if folder.exists() {
         std::fs::remove_dir_all(&folder)?;
     }
     let kwok = Kwok { pods: true, heartbeat: Duration::from_secs(15) };
-    let plane = ControlPlane::start_with_controllers(&programs, &folder)?.with_kwok(kwok)?;
+    let mut plane = ControlPlane::start_with_controllers(&programs, &folder)?.with_kwok(kwok)?;
+    // For pods that name no scheduler, as in every cluster.
+    plane.start_kube_scheduler()?;
     println!("[3/4] making nodes");
     create(&plane, &objects())?;
     println!("[4/4] starting divvy");

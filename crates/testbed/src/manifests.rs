@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 pub struct GpuNode {
     /// The label `nvidia.com/gpu.product`.
     pub model: &'static str,
+    /// The label `nvidia.com/gpu.family`.
+    pub family: &'static str,
     /// How many cards.
     pub cards: u32,
     /// The memory of each in MiB.
@@ -17,25 +19,38 @@ pub struct GpuNode {
 
 impl GpuNode {
     /// Eight A100.
-    pub const A100: Self =
-        Self { model: "NVIDIA-A100-SXM4-80GB", cards: 8, mib: 81_920, replicas: 1 };
+    pub const A100: Self = Self {
+        model: "NVIDIA-A100-SXM4-80GB",
+        family: "ampere",
+        cards: 8,
+        mib: 81_920,
+        replicas: 1,
+    };
     /// Eight H100.
-    pub const H100: Self =
-        Self { model: "NVIDIA-H100-80GB-HBM3", cards: 8, mib: 81_559, replicas: 1 };
+    pub const H100: Self = Self {
+        model: "NVIDIA-H100-80GB-HBM3",
+        family: "hopper",
+        cards: 8,
+        mib: 81_559,
+        replicas: 1,
+    };
     /// Four L40S.
-    pub const L40S: Self = Self { model: "NVIDIA-L40S", cards: 4, mib: 46_068, replicas: 1 };
+    pub const L40S: Self =
+        Self { model: "NVIDIA-L40S", family: "ada-lovelace", cards: 4, mib: 46_068, replicas: 1 };
     /// Four T4.
-    pub const T4: Self = Self { model: "Tesla-T4", cards: 4, mib: 15_360, replicas: 1 };
+    pub const T4: Self =
+        Self { model: "Tesla-T4", family: "turing", cards: 4, mib: 15_360, replicas: 1 };
 
     /// The node with this name.
     pub fn node(&self, name: &str) -> Value {
-        let Self { model, cards, mib, replicas } = self;
+        let Self { model, family, cards, mib, replicas } = self;
         let mut node = cpu_node(name);
         let suffix = if *replicas > 1 { "-SHARED" } else { "" };
         let labels = &mut node["metadata"]["labels"];
         labels["nvidia.com/gpu.count"] = json!(cards.to_string());
         labels["nvidia.com/gpu.memory"] = json!(mib.to_string());
         labels["nvidia.com/gpu.product"] = json!(format!("{model}{suffix}"));
+        labels["nvidia.com/gpu.family"] = json!(family);
         labels["nvidia.com/gpu.replicas"] = json!(replicas.to_string());
         for list in ["capacity", "allocatable"] {
             node["status"][list]["nvidia.com/gpu"] = json!((cards * replicas).to_string());
