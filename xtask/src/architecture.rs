@@ -7,7 +7,7 @@ use crate::cargo;
 use std::collections::BTreeMap;
 
 /// What each crate may use of the workspace.
-const MAY_USE: [(&str, &[&str]); 11] = [
+const MAY_USE: [(&str, &[&str]); 12] = [
     ("divvy-ledger", &[]),
     ("divvy-engine", &["divvy-ledger"]),
     ("divvy-words", &["divvy-ledger", "divvy-engine"]),
@@ -17,6 +17,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
     ("divvy-bench", &["divvy-cluster", "divvy-engine", "divvy-ledger", "divvy-testbed"]),
     ("divvy", &["divvy-cluster", "divvy-engine", "divvy-sim", "divvy-views", "divvy-words"]),
     ("divvy-testbed", &[]),
+    ("divvy-mock-nvml", &[]),
     ("divvy-differential", &["divvy-ledger", "divvy-engine", "divvy-words", "divvy-testbed"]),
     ("xtask", &["divvy-testbed"]),
 ];

@@ -1,0 +1,143 @@
+//! The library as a C program sees it.
+
+use super::*;
+use std::mem::MaybeUninit;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A file that the environment of this process names; one test at a time.
+struct Machine {
+    inventory: Inventory,
+    path: std::path::PathBuf,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Machine {
+    fn new(cards: u32) -> Self {
+        static ALONE: Mutex<()> = Mutex::new(());
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = std::env::temp_dir().join(format!("mock-nvml-{}.json", std::process::id()));
+        // SAFETY: the lock is held, and only these tests look at the environment.
+        unsafe { std::env::set_var(crate::FILE, &path) };
+        let inventory = Inventory::new((0..cards).map(Card::a100).collect());
+        let machine = Self { inventory, path, _alone: alone };
+        machine.inventory.write(&machine.path).unwrap();
+        machine
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut Inventory)) {
+        change(&mut self.inventory);
+        self.inventory.write(&self.path).unwrap();
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// What a function that takes a pointer for its answer says.
+fn answer<T>(call: impl FnOnce(*mut T) -> Return) -> Result<T, Return> {
+    let mut room = MaybeUninit::uninit();
+    match call(room.as_mut_ptr()) {
+        // SAFETY: it was written.
+        SUCCESS => Ok(unsafe { room.assume_init() }),
+        code => Err(code),
+    }
+}
+
+fn device(index: c_uint) -> Result<Device, Return> {
+    // SAFETY: room for the answer is given, here and below.
+    answer(|to| unsafe { nvmlDeviceGetHandleByIndex_v2(index, to) })
+}
+
+fn text(room: usize, call: impl FnOnce(*mut c_char, c_uint) -> Return) -> Result<String, Return> {
+    let mut bytes = vec![0 as c_char; room];
+    match call(bytes.as_mut_ptr(), c_uint::try_from(room).unwrap()) {
+        // SAFETY: it ends with zero.
+        SUCCESS => Ok(unsafe { CStr::from_ptr(bytes.as_ptr()) }.to_str().unwrap().to_owned()),
+        code => Err(code),
+    }
+}
+
+fn uuid(device: Device) -> Result<String, Return> {
+    // SAFETY: as above.
+    text(96, |to, room| unsafe { nvmlDeviceGetUUID(device, to, room) })
+}
+
+fn memory(device: Device) -> Result<u64, Return> {
+    // SAFETY: as above.
+    answer(|to| unsafe { nvmlDeviceGetMemoryInfo(device, to) }).map(|memory: Memory| memory.total)
+}
+
+#[test]
+fn cards_are_as_the_file_says() {
+    let machine = Machine::new(8);
+    assert_eq!(nvmlInit_v2(), SUCCESS);
+    // SAFETY: as above.
+    assert_eq!(answer(|to| unsafe { nvmlDeviceGetCount_v2(to) }), Ok(8));
+    let third = device(2).unwrap();
+    assert_eq!(uuid(third), Ok(machine.inventory.cards[2].uuid.clone()));
+    assert_eq!(memory(third), Ok(40 << 30));
+    let name = std::ffi::CString::new(uuid(third).unwrap()).unwrap();
+    // SAFETY: as above.
+    let same = answer(|to| unsafe { nvmlDeviceGetHandleByUUID(name.as_ptr(), to) });
+    assert_eq!(same, Ok(third));
+    // SAFETY: as above.
+    let pci: PciInfo = answer(|to| unsafe { nvmlDeviceGetPciInfo_v3(third, to) }).unwrap();
+    // SAFETY: it ends with zero.
+    let bus = unsafe { CStr::from_ptr(pci.bus_id.as_ptr()) };
+    assert_eq!(bus, c"00000000:12:00.0");
+    assert_eq!(device(8), Err(INVALID_ARGUMENT));
+    // SAFETY: as above.
+    let short = text(4, |to, room| unsafe { nvmlDeviceGetName(third, to, room) });
+    assert_eq!(short, Err(INSUFFICIENT_SIZE));
+    // SAFETY: null is refused.
+    assert_eq!(unsafe { nvmlDeviceGetMemoryInfo(third, std::ptr::null_mut()) }, INVALID_ARGUMENT);
+}
+
+#[test]
+fn a_function_fails_as_long_as_the_file_says_so() {
+    let mut machine = Machine::new(1);
+    machine.change(|i| i.failing = [("nvmlInit_v2".to_owned(), DRIVER_NOT_LOADED)].into());
+    assert_eq!(nvmlInit_v2(), DRIVER_NOT_LOADED);
+    machine.change(|i| i.failing = [("nvmlDeviceGetMemoryInfo".to_owned(), 999)].into());
+    assert_eq!(nvmlInit_v2(), SUCCESS);
+    let card = device(0).unwrap();
+    assert_eq!(memory(card), Err(999));
+    machine.change(|i| i.failing.clear());
+    assert!(memory(card).is_ok());
+    std::fs::remove_file(&machine.path).unwrap();
+    assert_eq!(nvmlInit_v2(), DRIVER_NOT_LOADED, "no file is a machine without the driver");
+}
+
+#[test]
+fn a_lost_card_says_so_and_is_told_once_to_whoever_waits() {
+    let mut machine = Machine::new(2);
+    let cards = [device(0).unwrap(), device(1).unwrap()];
+    // SAFETY: as above.
+    let set = answer(|to| unsafe { nvmlEventSetCreate(to) }).unwrap();
+    for card in cards {
+        assert_eq!(nvmlDeviceRegisterEvents(card, XID_CRITICAL_ERROR, set), SUCCESS);
+    }
+    // SAFETY: as above.
+    let wait = || answer(|to| unsafe { nvmlEventSetWait_v2(set, to, 0) });
+    let told = |event: Result<EventData, Return>| {
+        event.map(|event| (event.device, event.event_type, event.event_data))
+    };
+    assert_eq!(told(wait()), Err(TIMEOUT));
+    machine.change(|i| i.cards[1].lost = true);
+    assert_eq!(told(wait()), Ok((cards[1], XID_CRITICAL_ERROR, XID_FALLEN_OFF)));
+    assert_eq!(told(wait()), Err(TIMEOUT), "once");
+    assert_eq!(memory(cards[1]), Err(GPU_IS_LOST));
+    assert_eq!(device(1), Err(GPU_IS_LOST));
+    assert!(uuid(cards[1]).is_ok(), "the event names the card by it");
+    assert!(memory(cards[0]).is_ok());
+    machine.change(|i| i.cards[1].lost = false);
+    assert_eq!(told(wait()), Err(TIMEOUT));
+    assert!(memory(cards[1]).is_ok());
+    machine.change(|i| i.cards[1].lost = true);
+    assert!(wait().is_ok(), "lost again, told again");
+    assert_eq!(nvmlEventSetFree(set), SUCCESS);
+    assert_eq!(nvmlEventSetFree(set), INVALID_ARGUMENT);
+}
