@@ -14,6 +14,29 @@ pub const MPS: &str = "mps";
 pub const STRATEGY: &str = "scheduling.run.ai/scheduling-strategy";
 /// Annotation that divvy writes with the binding: the cards a pod holds.
 pub const CARDS: &str = "divvy.dev/cards";
+/// Annotation that divvy writes with the binding: the devices that the share's container sees, as
+/// the container runtime names them.
+pub const VISIBLE_DEVICES: &str = "divvy.dev/visible-devices";
+/// Annotation that divvy writes with the binding: the part of each card, a decimal.
+pub const PORTION: &str = "divvy.dev/portion";
+/// Annotation that the binding brings, as KAI's does: `Regular`, `Fraction` or `MigInstance`.
+pub const RECEIVED_TYPE: &str = "received-resource-type";
+
+/// The annotations that only a binding by divvy may bring: containers read their cards from them.
+pub const HAND_OFF: [&str; 4] = [CARDS, VISIBLE_DEVICES, PORTION, RECEIVED_TYPE];
+/// The annotations by which a pod asks for a share.
+pub const REQUEST: [&str; 5] =
+    [GPU_FRACTION, GPU_MEMORY, FRACTION_DEVICES, FRACTION_CONTAINER, MPS];
+
+/// Variable of a container: the devices that NVIDIA's container runtime gives it.
+pub const ENV_VISIBLE_DEVICES: &str = "NVIDIA_VISIBLE_DEVICES";
+/// The variables of the share's container, and the annotation that each is read from.
+pub const HAND_OFF_VARIABLES: [(&str, &str); 4] = [
+    (ENV_VISIBLE_DEVICES, VISIBLE_DEVICES),
+    ("GPU_PORTION", PORTION),
+    ("RUNAI_NUM_OF_GPUS", PORTION),
+    ("DIVVY_CARDS", CARDS),
+];
 
 /// Annotation on a claim: the volume controller has finished to bind it.
 pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";

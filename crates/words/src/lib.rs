@@ -5,16 +5,19 @@
 //!                                  ├─► node ─► NodeRecord ├─► engine
 //!                                  └─► Priorities         │
 //!   config file ─► config ─► Config ──────────────────────┘
+//!   a pod about to be stored ─► admission ─► patch, refusal
 //! ```
 //!
 //! Whatever stands in a file ends in a record, a text that says what is wrong with one object, or
 //! an error that says where the file makes no sense; never in a panic.
 
+pub mod admission;
 mod affinity;
 pub mod cards;
 mod config;
 mod documents;
 mod groups;
+mod hand_off;
 mod kai;
 pub mod keys;
 pub mod manifest;
@@ -36,6 +39,7 @@ mod volumes;
 pub use config::{ConfigError, config};
 pub use documents::{Entry, ReadError, read};
 pub use groups::Groups;
+pub use hand_off::hand_off_ready;
 pub use kai::is_kai_scheduler;
 pub use manifest::{Content, Kind, Metadata, Object, PodManifest, StorageKind, StorageManifest};
 pub use namespace::namespaces;

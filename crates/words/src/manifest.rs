@@ -1,11 +1,14 @@
 //! Kubernetes objects as far as divvy reads them. Unknown fields are skipped, `null` is absent.
 
+mod environment;
 mod lenient;
 mod map;
 mod object;
 mod relations;
 mod storage;
 
+pub(crate) use environment::annotation_path;
+pub use environment::{Source, Variable};
 pub use map::{ResourceList, ResourceName, Text, Texts};
 pub use object::{Content, Kind, Object};
 pub use relations::{
@@ -265,6 +268,9 @@ pub struct Container {
     /// Ports.
     #[serde(deserialize_with = "list")]
     pub ports: Vec<Port>,
+    /// The variables of [`crate::keys::HAND_OFF_VARIABLES`].
+    #[serde(deserialize_with = "environment::hand_off")]
+    pub env: Vec<Variable>,
 }
 
 /// `resources` of a container or a pod.

@@ -67,13 +67,13 @@ pub(crate) fn request(
     }
 }
 
-fn is_share(metadata: &Metadata) -> bool {
+pub(crate) fn is_share(metadata: &Metadata) -> bool {
     let is_there = |key| metadata.annotations.get(key).is_some();
     is_there(keys::GPU_FRACTION) || is_there(keys::GPU_MEMORY)
 }
 
 /// All containers in KAI's order.
-fn containers(spec: &PodManifest) -> impl Iterator<Item = &Container> {
+pub(crate) fn containers(spec: &PodManifest) -> impl Iterator<Item = &Container> {
     spec.init_containers.iter().chain(&spec.containers)
 }
 
@@ -85,12 +85,20 @@ fn has_integers_only(spec: &PodManifest) -> bool {
         .all(Quantity::is_integer)
 }
 
+/// Which of [`containers`] gets the share: the named one, else the first that is no init container.
+pub(crate) fn share_container(metadata: &Metadata, spec: &PodManifest) -> Option<usize> {
+    match metadata.annotations.get(keys::FRACTION_CONTAINER) {
+        Some(name) => containers(spec).position(|c| &*c.name == name),
+        None => (!spec.containers.is_empty()).then_some(spec.init_containers.len()),
+    }
+}
+
 /// The share must be given to some container. KAI says so when it prepares the pod, before
 /// anything else is validated; but what is no string at all never comes that far.
 pub(crate) fn check_container(metadata: &Metadata, spec: &PodManifest, problems: &mut Problems) {
     let Some(name) = metadata.annotations.get(keys::FRACTION_CONTAINER) else { return };
     let is_read = metadata.annotations.problem("", "").is_none();
-    if is_read && is_share(metadata) && !containers(spec).any(|c| &*c.name == name) {
+    if is_read && is_share(metadata) && share_container(metadata, spec).is_none() {
         problems.note(|| {
             format!(
                 "failed to get fraction container ref: container with name {} not found for fraction request",

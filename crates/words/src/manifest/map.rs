@@ -48,7 +48,15 @@ impl Text {
 }
 
 /// `None` for `null`.
-struct MaybeText(Option<Text>);
+#[derive(Default)]
+pub(super) struct MaybeText(Option<Text>);
+
+impl MaybeText {
+    /// The text, also of a number or a boolean; empty if absent.
+    pub(super) fn into_text(self) -> Box<str> {
+        self.0.map(|text| text.text).unwrap_or_default()
+    }
+}
 
 impl<'de> Deserialize<'de> for MaybeText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

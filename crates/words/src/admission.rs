@@ -1,0 +1,71 @@
+//! What happens to a pod before it is stored: decisions on the raw JSON that the API server sends.
+//!
+//! ```text
+//!   Change ─┬─► mutate ──► Mutation: hand-off variables, runtime class; stray annotations removed
+//!           ├─► void ────► Mutation: containers that ask for no GPU get none from their image
+//!           └─► validate ► warnings, or why the pod is refused
+//! ```
+//!
+//! A patch only names what it changes, so fields that divvy does not know survive, and a second
+//! call on the patched pod changes nothing: the API server calls again when another webhook has
+//! changed the pod.
+
+mod mutate;
+mod patch;
+mod raw;
+mod validate;
+mod void;
+
+pub use mutate::mutate;
+pub use patch::Step;
+pub use validate::validate;
+pub use void::void;
+
+use serde_json::Value;
+
+/// What an administrator has chosen.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Whether pods may ask for a share.
+    pub gpu_sharing: bool,
+    /// Whether containers without a grant are kept from choosing devices themselves.
+    pub block_visible_devices: bool,
+    /// The runtime class of share pods that name none; empty to leave them alone.
+    pub runtime_class: String,
+    /// The scheduler names of pods that divvy places.
+    pub scheduler_names: Vec<String>,
+}
+
+/// What somebody wants to do with a pod.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'a> {
+    /// Which way.
+    pub operation: Operation,
+    /// The pod as it is to be.
+    pub pod: &'a Value,
+    /// The pod as it was; `null` if it is new.
+    pub old: &'a Value,
+}
+
+/// The ways to change a pod that matter here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// It is made.
+    Create,
+    /// Its metadata or spec is changed.
+    Update,
+    /// Containers for debugging are added.
+    EphemeralContainers,
+}
+
+/// What a webhook changes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Mutation {
+    /// The steps of the patch, in order; empty if all is as it should be.
+    pub patch: Vec<Step>,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests;

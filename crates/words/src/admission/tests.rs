@@ -1,0 +1,505 @@
+use super::*;
+use crate::manifest::{Metadata, PodManifest};
+use crate::{hand_off_ready, keys};
+use serde::Deserialize;
+use serde_json::json;
+
+fn settings() -> Settings {
+    Settings {
+        gpu_sharing: true,
+        block_visible_devices: true,
+        runtime_class: "nvidia".to_owned(),
+        scheduler_names: keys::SCHEDULER_NAMES.map(str::to_owned).to_vec(),
+    }
+}
+
+/// A pod of ours with these annotations and this spec.
+fn pod(annotations: Value, spec: Value) -> Value {
+    let mut pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"namespace": "ml", "name": "p", "annotations": annotations},
+        "spec": spec,
+    });
+    pod["spec"]["schedulerName"] = json!("kai-scheduler");
+    pod
+}
+
+/// A pod with half a card for its first container.
+fn half(spec: Value) -> Value {
+    pod(json!({"gpu-fraction": "0.5"}), spec)
+}
+
+fn created(pod: &Value) -> Change<'_> {
+    Change { operation: Operation::Create, pod, old: &Value::Null }
+}
+
+/// The pod with the patch applied.
+fn patched(pod: &Value, patch: &[Step]) -> Value {
+    let mut pod = pod.clone();
+    for step in patch {
+        let path = match step {
+            Step::Add { path, .. } | Step::Remove { path } => path,
+        };
+        let (parent, key) = path.rsplit_once('/').unwrap();
+        let key = key.replace("~1", "/").replace("~0", "~");
+        let parent = pod.pointer_mut(parent).unwrap().as_object_mut().unwrap();
+        match step {
+            Step::Add { value, .. } => parent.insert(key, value.clone()),
+            Step::Remove { .. } => Some(parent.remove(&key).unwrap()),
+        };
+    }
+    pod
+}
+
+/// The pod as both mutating webhooks make it, and what they say.
+fn admitted(pod: &Value) -> (Value, Vec<String>) {
+    let first = mutate(&created(pod), &settings());
+    let pod = patched(pod, &first.patch);
+    let second = void(&created(&pod), &settings());
+    (patched(&pod, &second.patch), [first.warnings, second.warnings].concat())
+}
+
+/// What validation says of the pod as the mutating webhooks make it.
+fn verdict(pod: &Value) -> Result<Vec<String>, String> {
+    validate(&created(&admitted(pod).0), &settings())
+}
+
+fn is_ready(pod: &Value) -> Result<(), String> {
+    let metadata = Metadata::deserialize(&pod["metadata"]).unwrap();
+    hand_off_ready(&metadata, &PodManifest::deserialize(&pod["spec"]).unwrap())
+}
+
+fn hand_off_variables() -> Vec<Value> {
+    let read = |name: &str, annotation: &str| {
+        let path = format!("metadata.annotations['{annotation}']");
+        json!({"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}})
+    };
+    vec![
+        read("NVIDIA_VISIBLE_DEVICES", "divvy.dev/visible-devices"),
+        read("GPU_PORTION", "divvy.dev/portion"),
+        read("RUNAI_NUM_OF_GPUS", "divvy.dev/portion"),
+        read("DIVVY_CARDS", "divvy.dev/cards"),
+    ]
+}
+
+fn void_entry() -> Value {
+    json!({"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"})
+}
+
+#[test]
+fn the_first_container_reads_its_card_and_the_others_get_none() {
+    let given = half(json!({
+        "initContainers": [{"name": "init"}, {"name": "sidecar", "restartPolicy": "Always", "env": null}],
+        "containers": [{"name": "main", "env": [{"name": "A", "value": "1", "new": [1]}]}, {"name": "log"}],
+        "unknown": {"field": 1},
+    }));
+    let (pod, warnings) = admitted(&given);
+    assert_eq!(warnings, [""; 0]);
+    let env = |pointer: &str| pod.pointer(pointer).unwrap().clone();
+    let mut expected = hand_off_variables();
+    expected.push(json!({"name": "A", "value": "1", "new": [1]}));
+    assert_eq!(env("/spec/containers/0/env"), json!(expected));
+    for other in ["/spec/containers/1/env", "/spec/initContainers/0/env"] {
+        assert_eq!(env(other), json!([void_entry()]), "{other}");
+    }
+    assert_eq!(env("/spec/initContainers/1/env"), json!([void_entry()]));
+    assert_eq!(env("/spec/runtimeClassName"), json!("nvidia"));
+    assert_eq!(env("/spec/unknown/field"), json!(1));
+    assert_eq!(is_ready(&pod), Ok(()));
+    assert_eq!(validate(&created(&pod), &settings()), Ok(vec![]));
+}
+
+#[test]
+fn the_share_goes_to_the_named_container_init_containers_too() {
+    for (name, place) in [("warm", "initContainers"), ("b", "containers")] {
+        let annotations = json!({"gpu-memory": "2000", "gpu-fraction-container-name": name});
+        let spec = json!({
+            "initContainers": [{"name": "fetch"}, {"name": "warm"}],
+            "containers": [{"name": "a"}, {"name": "b"}],
+        });
+        let (pod, _) = admitted(&crate::admission::tests::pod(annotations, spec));
+        for list in ["initContainers", "containers"] {
+            assert_eq!(pod["spec"][list][0]["env"], json!([void_entry()]), "{name}");
+            let env = if list == place { hand_off_variables() } else { vec![void_entry()] };
+            assert_eq!(pod["spec"][list][1]["env"], json!(env), "{name}");
+        }
+        assert_eq!(is_ready(&pod), Ok(()));
+    }
+}
+
+#[test]
+fn what_the_user_set_is_replaced_with_a_warning_and_never_left_as_a_duplicate() {
+    let own = json!([
+        {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
+        {"name": "KEEP", "value": "$(NVIDIA_VISIBLE_DEVICES)"},
+        {"name": "GPU_PORTION", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}},
+        {"name": "NVIDIA_VISIBLE_DEVICES", "value": "0"},
+    ]);
+    let spec = json!({"containers": [{"name": "a", "env": own}, {"name": "b", "env": own}]});
+    let (pod, warnings) = admitted(&half(spec));
+    let names = |at: usize| {
+        let env = pod["spec"]["containers"][at]["env"].as_array().unwrap();
+        env.iter().map(|e| e["name"].as_str().unwrap()).collect::<Vec<_>>()
+    };
+    let first =
+        ["NVIDIA_VISIBLE_DEVICES", "GPU_PORTION", "RUNAI_NUM_OF_GPUS", "DIVVY_CARDS", "KEEP"];
+    assert_eq!(names(0), first);
+    assert_eq!(names(1), ["NVIDIA_VISIBLE_DEVICES", "KEEP", "GPU_PORTION"]);
+    assert_eq!(pod["spec"]["containers"][1]["env"][0], void_entry());
+    assert_eq!(
+        warnings,
+        [
+            "container a: the variable NVIDIA_VISIBLE_DEVICES was replaced; divvy sets it in pods with a GPU share",
+            "container a: the variable GPU_PORTION was replaced; divvy sets it in pods with a GPU share",
+            "container b: the variable NVIDIA_VISIBLE_DEVICES was replaced; divvy sets it in pods with a GPU share",
+        ]
+    );
+}
+
+#[test]
+fn a_pod_that_is_as_it_should_be_is_left_alone_wherever_its_variables_stand() {
+    let (mut pod, _) = admitted(&half(json!({"containers": [{"name": "a"}, {"name": "b"}]})));
+    let env = pod["spec"]["containers"][0]["env"].as_array_mut().unwrap();
+    env.reverse();
+    env.insert(2, json!({"name": "FROM_ANOTHER_WEBHOOK", "value": "x"}));
+    pod["spec"]["containers"][1]["env"] =
+        json!([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "none"}]);
+    assert_eq!(mutate(&created(&pod), &settings()), Mutation::default());
+    assert_eq!(void(&created(&pod), &settings()), Mutation::default());
+}
+
+#[test]
+fn what_a_binding_brings_is_removed_from_new_manifests_with_a_warning() {
+    let mut given = pod(
+        json!({
+            "divvy.dev/cards": "0:1", "divvy.dev/visible-devices": "all", "divvy.dev/portion": "1",
+            "received-resource-type": "Fraction", "other": "stays",
+        }),
+        json!({"containers": [{"name": "a"}]}),
+    );
+    given["metadata"]["labels"] = json!({
+        "runai-gpu-group": "g", "runai-gpu-group/g-1": "g-1", "runai-gpu-groups": "stays",
+    });
+    given["spec"]["schedulerName"] = json!("default-scheduler");
+    let (pod, warnings) = admitted(&given);
+    assert_eq!(pod["metadata"]["annotations"], json!({"other": "stays"}));
+    assert_eq!(pod["metadata"]["labels"], json!({"runai-gpu-groups": "stays"}));
+    assert_eq!(warnings.len(), 6);
+    assert!(
+        warnings.contains(
+            &"metadata.annotations[\"divvy.dev/cards\"] was removed: divvy writes it when it places the pod"
+                .to_owned()
+        ),
+        "{warnings:?}"
+    );
+    let update = Change { operation: Operation::Update, pod: &given, old: &given };
+    assert_eq!(mutate(&update, &settings()), Mutation::default(), "a bound pod keeps them");
+}
+
+#[test]
+fn the_runtime_class_is_set_where_none_is_and_only_if_configured() {
+    let spec = |class: Value| json!({"containers": [{"name": "a"}], "runtimeClassName": class});
+    for (class, expected) in [(json!(null), "nvidia"), (json!(""), "nvidia"), (json!("own"), "own")]
+    {
+        assert_eq!(admitted(&half(spec(class))).0["spec"]["runtimeClassName"], expected);
+    }
+    let off = Settings { runtime_class: String::new(), ..settings() };
+    let patch = mutate(&created(&half(spec(json!(null)))), &off).patch;
+    assert_eq!(patch.len(), 1, "the variables alone");
+}
+
+#[test]
+fn pods_of_other_schedulers_and_pods_without_a_share_get_no_hand_off() {
+    let mut other = half(json!({"containers": [{"name": "a"}]}));
+    other["spec"]["schedulerName"] = json!("default-scheduler");
+    let plain = pod(json!({}), json!({"containers": [{"name": "a"}]}));
+    for pod in [other, plain] {
+        assert_eq!(mutate(&created(&pod), &settings()), Mutation::default());
+        assert_eq!(void(&created(&pod), &settings()), Mutation::default());
+    }
+}
+
+#[test]
+fn containers_that_ask_for_no_gpu_get_none_from_their_image() {
+    let gpu = |amount: &str| json!({"limits": {"nvidia.com/gpu": amount}});
+    let mig = json!({"limits": {"nvidia.com/mig-1g.5gb": "1"}});
+    let own = json!([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]);
+    for (what, class, containers, voided) in [
+        ("a sidecar of a whole card", "", json!([{"resources": gpu("1")}, {}]), vec![1]),
+        ("a sidecar of a slice", "", json!([{}, {"resources": mig}]), vec![0]),
+        ("no resource, the runtime of GPUs", "nvidia", json!([{}, {}]), vec![0, 1]),
+        ("another runtime of GPUs", "nvidia-legacy", json!([{}]), vec![0]),
+        ("zero GPUs are none", "nvidia", json!([{"resources": gpu("0")}]), vec![0]),
+        ("a CPU pod", "", json!([{}]), vec![]),
+        ("a CPU pod with a runtime", "gvisor", json!([{}]), vec![]),
+        ("one that names its own is refused, not changed", "nvidia", json!([{"env": own}]), vec![]),
+    ] {
+        let mut given = pod(json!({}), json!({"containers": containers}));
+        given["spec"]["runtimeClassName"] = json!(class);
+        given["spec"]["schedulerName"] = json!("default-scheduler");
+        let patch = void(&created(&given), &settings()).patch;
+        let pod = patched(&given, &patch);
+        assert_eq!(patch.len(), voided.len(), "{what}");
+        for at in voided {
+            assert_eq!(pod["spec"]["containers"][at]["env"], json!([void_entry()]), "{what}");
+        }
+        let off = Settings { block_visible_devices: false, ..settings() };
+        assert_eq!(void(&created(&given), &off).patch, [], "{what}");
+    }
+}
+
+#[test]
+fn the_errors_of_kai_come_first_and_in_its_order() {
+    let off = Settings { gpu_sharing: false, ..settings() };
+    let one = json!({"containers": [{"name": "main"}]});
+    let whole = json!({"containers": [{"name": "main", "resources": {"requests": {"nvidia.com/gpu": "1"}}}]});
+    let disabled =
+        "attempting to create a pod ml/p with gpu sharing request, while GPU sharing is disabled";
+    let lost = "failed to get fraction container ref: container with name x not found for fraction request";
+    let both = "cannot have both GPU fraction request and whole GPU resource request/limit";
+    for (settings, annotations, spec, expected) in [
+        (&off, json!({"gpu-fraction": "7", "gpu-fraction-container-name": "x"}), &one, lost),
+        (&off, json!({"gpu-fraction": "7", "mps": "true"}), &whole, disabled),
+        (&off, json!({"gpu-memory": "1"}), &one, disabled),
+        (&off, json!({"mps": "true"}), &one, "MPS is only supported with GPU fraction request"),
+        (&settings(), json!({"gpu-fraction": "7"}), &whole, both),
+        (
+            &settings(),
+            json!({"gpu-fraction": "7", "gpu-memory": "0"}),
+            &one,
+            "cannot request both GPU and GPU memory",
+        ),
+        (
+            &settings(),
+            json!({"gpu-fraction-num-devices": "0"}),
+            &one,
+            "cannot request multiple fractional devices without specifying fraction portion or gpu-memory",
+        ),
+        (
+            &settings(),
+            json!({"gpu-memory": "٣", "gpu-fraction-num-devices": "0"}),
+            &one,
+            "gpu-memory annotation value must be a positive integer greater than 0",
+        ),
+        (
+            &settings(),
+            json!({"gpu-fraction": "NaN", "gpu-fraction-num-devices": "0"}),
+            &one,
+            "gpu-fraction annotation value must be a positive number smaller than 1.0",
+        ),
+        (
+            &settings(),
+            json!({"gpu-fraction": "0x1p-1", "gpu-fraction-num-devices": "0"}),
+            &one,
+            "gpu-fraction annotation value must be a float written with a decimal point or a scientific notation .given value: 0x1p-1",
+        ),
+        (
+            &settings(),
+            json!({"gpu-fraction": "0.5", "gpu-fraction-num-devices": "-1"}),
+            &one,
+            "fraction count annotation value must be a positive integer greater than 0",
+        ),
+    ] {
+        // Each with a mistake that only divvy minds, which is told last.
+        let mut spec = spec.clone();
+        spec["nodeName"] = json!("n1");
+        let given = pod(annotations.clone(), spec);
+        let given = patched(&given, &mutate(&created(&given), settings).patch);
+        let result = validate(&created(&given), settings);
+        assert_eq!(result, Err(expected.to_owned()), "{annotations}");
+    }
+}
+
+#[test]
+fn what_kai_lets_pass_is_refused() {
+    let context =
+        |context: Value| json!({"containers": [{"name": "m", "securityContext": context}]});
+    let add = |name: &str| context(json!({"capabilities": {"add": ["CHOWN", name]}}));
+    let admin = "spec.containers[0].securityContext: container m has the capability SYS_ADMIN: it reaches every card of its node, and not only its GPU share; take one of the two away";
+    for (spec, expected) in [
+        (
+            json!({"containers": [{"name": "m"}], "nodeName": "n1"}),
+            "spec.nodeName: \"n1\" is set in a pod with a GPU share, but divvy must place it to choose its card; use spec.nodeSelector or spec.affinity",
+        ),
+        (
+            context(json!({"privileged": true})),
+            "spec.containers[0].securityContext: container m is privileged: it reaches every card of its node, and not only its GPU share; take one of the two away",
+        ),
+        (add("SYS_ADMIN"), admin),
+        (add("cap_sys_admin"), admin),
+        (add("ALL"), admin),
+        (
+            json!({"containers": [{"name": "m"}], "resourceClaims": [{"name": "c"}]}),
+            "cannot have both a GPU share (annotation gpu-fraction or gpu-memory) and spec.resourceClaims",
+        ),
+        (
+            json!({"containers": [{"name": "m"}, {"name": "n", "resources": {"requests": {"nvidia.com/mig-1g.5gb": "1"}}}]}),
+            "cannot have both a GPU share (annotation gpu-fraction or gpu-memory) and the MIG resource nvidia.com/mig-1g.5gb of container n",
+        ),
+    ] {
+        assert_eq!(verdict(&half(spec.clone())), Err(expected.to_owned()), "{spec}");
+    }
+    for accepted in [add("NET_ADMIN"), context(json!({"privileged": false}))] {
+        assert_eq!(verdict(&half(accepted)), Ok(vec![]));
+    }
+    let sidecar = json!({"containers": [{"name": "m"}, {"name": "n", "securityContext": {"privileged": true}}]});
+    let warning = "spec.containers[1].securityContext: container n is privileged: it reaches every card of its node";
+    assert_eq!(verdict(&half(sidecar)), Ok(vec![warning.to_owned()]));
+}
+
+#[test]
+fn a_share_pod_without_its_variables_is_neither_accepted_nor_ready() {
+    let spec = json!({"containers": [{"name": "m"}, {"name": "n"}], "runtimeClassName": "nvidia"});
+    let (right, _) = admitted(&half(spec));
+    let wrong = |change: fn(&mut Value)| {
+        let mut pod = right.clone();
+        change(&mut pod["spec"]["containers"]);
+        pod
+    };
+    let reason = |variable: &str, container: &str| {
+        format!(
+            "the variable {variable} of container {container} is not as divvy's admission sets it, so the pod would \
+             not see its card, or see others; create the pod anew while the admission runs"
+        )
+    };
+    for (pod, variable, container) in [
+        (wrong(|c| c[0]["env"] = json!([])), "NVIDIA_VISIBLE_DEVICES", "m"),
+        (
+            wrong(|c| c[0]["env"][0]["valueFrom"] = json!({"configMapKeyRef": {}})),
+            "NVIDIA_VISIBLE_DEVICES",
+            "m",
+        ),
+        (
+            wrong(|c| {
+                c[0]["env"][0]["valueFrom"]["fieldRef"]["fieldPath"] =
+                    json!("metadata.annotations['a']")
+            }),
+            "NVIDIA_VISIBLE_DEVICES",
+            "m",
+        ),
+        (
+            wrong(|c| {
+                c[0]["env"]
+                    .as_array_mut()
+                    .unwrap()
+                    .push(json!({"name": "GPU_PORTION", "value": "1"}))
+            }),
+            "GPU_PORTION",
+            "m",
+        ),
+        (wrong(|c| c[0]["env"][3]["name"] = json!("DIVVY")), "DIVVY_CARDS", "m"),
+        (wrong(|c| c[1]["env"] = json!(null)), "NVIDIA_VISIBLE_DEVICES", "n"),
+        (wrong(|c| c[1]["env"][0]["value"] = json!("all")), "NVIDIA_VISIBLE_DEVICES", "n"),
+        (
+            wrong(|c| c[1]["env"] = json!([{"name": "NVIDIA_VISIBLE_DEVICES"}])),
+            "NVIDIA_VISIBLE_DEVICES",
+            "n",
+        ),
+    ] {
+        assert_eq!(is_ready(&pod), Err(reason(variable, container)));
+        assert_eq!(validate(&created(&pod), &settings()), Err(reason(variable, container)));
+    }
+}
+
+#[test]
+fn containers_that_name_devices_themselves_are_refused() {
+    let from = |source: Value| json!({"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": source});
+    let value = |text: &str| json!({"name": "NVIDIA_VISIBLE_DEVICES", "value": text});
+    let granted =
+        json!({"fieldRef": {"fieldPath": "metadata.annotations['divvy.dev/visible-devices']"}});
+    for (entry, is_allowed) in [
+        (value("all"), false),
+        (value("nvidia.com/gpu=0"), false),
+        (value("GPU-1"), false),
+        (value(""), false),
+        (value("$(X)"), false),
+        (from(json!({"configMapKeyRef": {"name": "c", "key": "k"}})), false),
+        (from(json!({"fieldRef": {"fieldPath": "metadata.annotations['mine']"}})), false),
+        (from(granted), true),
+        (value("void"), true),
+        (value("none"), true),
+    ] {
+        let given = pod(json!({}), json!({"containers": [{"name": "m", "env": [entry]}]}));
+        let refused = "spec.containers[0].env: container m sets NVIDIA_VISIBLE_DEVICES; allowed are void and none, and GPUs are asked for by resource or annotation";
+        let expected = if is_allowed { Ok(vec![]) } else { Err(refused.to_owned()) };
+        assert_eq!(validate(&created(&given), &settings()), expected, "{entry}");
+        let off = Settings { block_visible_devices: false, ..settings() };
+        assert_eq!(validate(&created(&given), &off), Ok(vec![]), "{entry}");
+    }
+}
+
+#[test]
+fn what_a_pod_asks_is_fixed_when_it_is_created() {
+    let spec = json!({"containers": [{"name": "m"}]});
+    let of = |annotations: Value| pod(annotations, spec.clone());
+    for (before, now, expected) in [
+        (
+            json!({"gpu-fraction": "0.5"}),
+            json!({"gpu-fraction": "0.9"}),
+            "[\"gpu-fraction\"]: \"0.5\" cannot become \"0.9\"",
+        ),
+        (json!({"gpu-memory": "5"}), json!({}), "[\"gpu-memory\"]: \"5\" cannot become absent"),
+        (
+            json!({}),
+            json!({"gpu-fraction": "0.5"}),
+            "[\"gpu-fraction\"]: absent cannot become \"0.5\"",
+        ),
+        (
+            json!({"gpu-fraction": "0.5"}),
+            json!({"gpu-fraction": "0.5", "gpu-fraction-num-devices": "8"}),
+            "[\"gpu-fraction-num-devices\"]: absent cannot become \"8\"",
+        ),
+    ] {
+        let (old, pod) = (of(before), of(now));
+        let change = Change { operation: Operation::Update, pod: &pod, old: &old };
+        let expected = format!(
+            "metadata.annotations{expected}: what a pod asks of GPUs is fixed when it is created"
+        );
+        assert_eq!(validate(&change, &settings()), Err(expected));
+    }
+    // Also one that could not be created any more.
+    let (old, pod) =
+        (of(json!({"gpu-fraction": "7"})), of(json!({"gpu-fraction": "7", "note": "x"})));
+    let change = Change { operation: Operation::Update, pod: &pod, old: &old };
+    assert_eq!(validate(&change, &settings()), Ok(vec![]));
+}
+
+#[test]
+fn containers_for_debugging_get_no_card() {
+    let (old, _) = admitted(&half(json!({"containers": [{"name": "m"}]})));
+    let with = |old: &Value, name: &str, env: Value| {
+        let mut pod = old.clone();
+        let spec = pod["spec"].as_object_mut().unwrap();
+        let all = spec.entry("ephemeralContainers").or_insert(json!([])).as_array_mut().unwrap();
+        all.push(json!({"name": name, "env": env}));
+        pod
+    };
+    let change = |old, pod| Change { operation: Operation::EphemeralContainers, pod, old };
+    let silent = with(&old, "debug", json!([]));
+    let mutation = mutate(&change(&old, &silent), &settings());
+    let pod = patched(&silent, &mutation.patch);
+    assert_eq!(pod["spec"]["ephemeralContainers"][0]["env"], json!([void_entry()]));
+    assert_eq!(validate(&change(&old, &pod), &settings()), Ok(vec![]));
+    let refused = "spec.ephemeralContainers[0].env: container debug is for debugging and gets no GPU: NVIDIA_VISIBLE_DEVICES must be void";
+    assert_eq!(validate(&change(&old, &silent), &settings()), Err(refused.to_owned()));
+    let asking = with(&old, "debug", json!([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]));
+    assert_eq!(validate(&change(&old, &asking), &settings()), Err(refused.to_owned()));
+    // One that was there before cannot be changed, and is not touched.
+    let second = with(&asking, "debug-2", json!([]));
+    let patch = mutate(&change(&asking, &second), &settings()).patch;
+    assert_eq!(patch.len(), 1);
+    let pod = patched(&second, &patch);
+    assert_eq!(validate(&change(&asking, &pod), &settings()), Ok(vec![]));
+}
+
+#[test]
+fn a_body_that_is_no_pod_is_refused_with_the_field() {
+    for (pod, expected) in [
+        (json!({"spec": []}), "spec: an object is expected"),
+        (json!({"metadata": 5}), "metadata: an object is expected"),
+        (json!({"spec": {"containers": {}}}), "spec: invalid type: map, expected a list"),
+    ] {
+        assert_eq!(validate(&created(&pod), &settings()), Err(expected.to_owned()));
+        assert_eq!(mutate(&created(&pod), &settings()), Mutation::default());
+    }
+}
