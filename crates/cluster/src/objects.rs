@@ -82,6 +82,9 @@ pub(crate) struct NodeItem {
     pub(crate) metadata: Metadata,
     pub(crate) spec: NodeManifest,
     pub(crate) status: NodeStatus,
+    /// Why it could not be read.
+    #[serde(skip)]
+    pub(crate) unreadable: Option<String>,
 }
 
 impl Item for NodeItem {
@@ -89,8 +92,9 @@ impl Item for NodeItem {
         &self.metadata.resource_version
     }
 
-    fn unreadable(_: &str, _: &str) -> Option<Self> {
-        None
+    fn unreadable(text: &str, why: &str) -> Option<Self> {
+        let NamespaceItem { metadata } = serde_json::from_str(text).ok()?;
+        Some(Self { metadata, unreadable: Some(why.to_owned()), ..Self::default() })
     }
 }
 

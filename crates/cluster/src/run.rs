@@ -49,6 +49,9 @@ pub enum RunError {
     /// Leadership could not even be asked for.
     #[error(transparent)]
     Election(#[from] LeaseError),
+    /// A part of this process has died: what it would have told is not known any more.
+    #[error("the watch of {0} has died, see the log: start divvy again")]
+    Watch(&'static str),
     /// The first settings are wrong.
     #[error("{0}")]
     Config(String),
@@ -152,6 +155,8 @@ struct Loop {
     side_writes: usize,
     /// Up to where the ledger's gauges have followed.
     measured: Position,
+    /// A watch that has died.
+    dead: Option<&'static str>,
 }
 
 impl Loop {
@@ -193,6 +198,7 @@ impl Loop {
             tell_side,
             side_writes: 0,
             measured: Position::default(),
+            dead: None,
         }
     }
 
@@ -222,12 +228,18 @@ impl Loop {
                 Some(outcome) = self.outcomes.recv() => self.state.outcome(outcome, Instant::now()),
                 Some(()) = self.side_done.recv() => self.side_writes -= 1,
                 Some(heard) = self.others.recv() => self.on_others(heard),
-                Some(batch) = self.pods.recv(), if self.state.takes_pods() => self.on_pods(batch),
+                batch = self.pods.recv(), if self.state.takes_pods() => match batch {
+                    Some(batch) => self.on_pods(batch),
+                    None => self.dead = Some(sources::PODS.name),
+                },
                 () = tokio::time::sleep_until(due.into()) => {}
                 Ok(()) = self.placing.changed() => self.configure(),
             }
             self.health.beat("taking in what changed");
             self.drain();
+            if let Some(watch) = self.dead {
+                return Err(RunError::Watch(watch));
+            }
             self.state.tick(Instant::now());
             if Instant::now() >= next_second {
                 self.each_second();
@@ -270,6 +282,7 @@ impl Loop {
     fn on_others(&mut self, heard: Heard) {
         let state = &mut self.state;
         match heard {
+            Heard::Ended(watch) => self.dead = Some(watch),
             Heard::Nodes(changes) => changes.into_iter().for_each(|c| state.node_changed(c)),
             Heard::Namespaces(changes) => {
                 changes.into_iter().for_each(|c| state.namespace_changed(c));

@@ -59,7 +59,8 @@ mod tests {
         let pod = || Target { key: PodKey::new("ml", "p"), uid: "u".into() };
         let mut side = Side::default();
         for _ in 0..3 {
-            side.push(Action::Tell { pod: pod(), version: "1".into(), text: "why".into() });
+            let (version, text) = ("1".into(), "why".into());
+            side.push(Action::Tell { pod: pod(), version, text, again: false });
         }
         side.push(Action::Announce { pod: pod(), node: "a".into() });
         side.push(Action::Look { pod: pod() });

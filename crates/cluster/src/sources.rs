@@ -70,8 +70,18 @@ const fn optional(name: &'static str, path: &'static str) -> Source {
 pub(crate) enum Heard {
     Nodes(Vec<Change<NodeItem>>),
     Namespaces(Vec<Change<NamespaceItem>>),
-    Storage { kind: StorageKind, watch: &'static str, changes: Vec<Change<StorageItem>> },
-    Groups { api_group: &'static str, watch: &'static str, changes: Vec<Change<GroupItem>> },
+    Storage {
+        kind: StorageKind,
+        watch: &'static str,
+        changes: Vec<Change<StorageItem>>,
+    },
+    Groups {
+        api_group: &'static str,
+        watch: &'static str,
+        changes: Vec<Change<GroupItem>>,
+    },
+    /// This watch has ended, which none does by itself.
+    Ended(&'static str),
 }
 
 /// How watches are started.
@@ -117,6 +127,7 @@ impl Watches {
         tell: &mpsc::Sender<Heard>,
         heard: impl Fn(Vec<Change<T>>) -> Heard + Send + 'static,
     ) {
+        let name = source.name;
         let (mut hear, _) = self.watch(source);
         let tell = tell.clone();
         tokio::spawn(async move {
@@ -125,6 +136,7 @@ impl Watches {
                     return;
                 }
             }
+            let _ = tell.send(Heard::Ended(name)).await;
         });
     }
 }

@@ -25,7 +25,7 @@ use crate::objects::PodItem;
 use crate::watch::Change;
 use divvy_engine::{Bound, BoundCards, Config, Event, PlanEffect, PodKey, PodRecord, PodSpec};
 use divvy_engine::{ClaimKey, Placement, Scheduler, VolumeStep};
-use divvy_ledger::Request;
+use divvy_ledger::{Holding, Request};
 use divvy_words::manifest::StorageKind;
 use divvy_words::{Groups, Priorities, cards, keys};
 use failures::Failures;
@@ -43,8 +43,9 @@ pub(crate) enum Action {
     Bind(Box<Binding>),
     /// Write what makes the claims of a pod be bound; [`Outcome::Provided`] follows.
     Provide { pod: Target, node: Arc<str>, steps: Vec<VolumeStep> },
-    /// Say on this version of a pod why it waits: condition and event. [`Outcome::Told`] follows.
-    Tell { pod: Target, version: Box<str>, text: Arc<str> },
+    /// Say on this version of a pod why it waits, `again` if it says so already with another
+    /// reason: condition and event. [`Outcome::Told`] follows.
+    Tell { pod: Target, version: Box<str>, text: Arc<str>, again: bool },
     /// Write on a pod that its binding failed, which makes any binding that is still under way
     /// void, and look at it. [`Outcome::Looked`] follows.
     Settle { pod: Target, text: Arc<str>, tries: u32 },
@@ -84,6 +85,8 @@ struct Waiting {
     created: i64,
     /// What was last said on it, by us or by who led before.
     told: Option<Arc<str>>,
+    /// Whether its condition already says that it waits.
+    refused: bool,
     /// The name of the reason.
     reason: Option<&'static str>,
     /// The pod groups that it names.
@@ -104,6 +107,10 @@ enum Stage {
     /// Its binding failed and may yet be done: [`Action::Settle`] is to make it void.
     Failed,
 }
+
+/// What a bound pod is taken to hold that cannot be read: more than any node has, so that no free
+/// card of its node is given to another.
+const EVERY_CARD: Request = Request::Whole(1024);
 
 /// No pod is waited for longer that vanished without ending, whatever it asks.
 const LONGEST_GRACE: Duration = Duration::from_secs(24 * 3600);
@@ -264,12 +271,13 @@ impl State {
         let known = self.waiting.remove(&key).filter(|w| *w.uid == *pod.metadata.uid);
         let (told, reason, stage) =
             known.map_or((None, None, Stage::Waits), |w| (w.told, w.reason, w.stage));
+        let refused = pod.told().is_some();
         let told = told.or_else(|| pod.told().map(Arc::from));
         let (uid, version) = (pod.metadata.uid.clone(), pod.metadata.resource_version.clone());
         let groups = Groups::named_by(&pod.metadata, &pod.spec).map(Into::into).collect();
         self.groups.refuse(&pod.metadata, &pod.spec, &mut record);
         let created = record.created;
-        let waiting = Waiting { uid, version, created, told, reason, groups, stage };
+        let waiting = Waiting { uid, version, created, told, refused, reason, groups, stage };
         self.waiting.insert(key, waiting);
         self.apply(Event::Pod(Box::new(record)));
     }
@@ -298,7 +306,10 @@ impl State {
     /// Keeps the cards of a pod that was taken out of the API while its containers may still run:
     /// deleted by force, or with its node.
     fn quarantine(&mut self, key: &PodKey, pod: Option<&PodItem>, now: Instant) {
-        let Some(holding) = self.scheduler.holding(key).filter(|h| !h.cards.is_empty()) else {
+        // On a node with replicas only their number is known.
+        let held =
+            |h: &&Holding| !h.cards.is_empty() || matches!(h.needs.request, Request::Whole(_));
+        let Some(holding) = self.scheduler.holding(key).filter(held) else {
             return;
         };
         let Some(node) = self.scheduler.ledger().node(holding.node) else { return };
@@ -447,6 +458,9 @@ fn record(pod: &PodItem) -> PodRecord {
 /// if divvy did not write one; a whole-GPU pod holds cards that the device plugin chose.
 fn bound_record(pod: &PodItem) -> PodRecord {
     let mut record = record(pod);
+    if pod.unreadable.is_some() {
+        record.spec.request = EVERY_CARD;
+    }
     let node = Arc::make_mut(&mut record.spec.rules).node_name.take().unwrap_or_default();
     let recorded = pod.metadata.annotations.get(keys::CARDS).map(cards::parse);
     let cards = match (record.spec.request, recorded) {

@@ -44,9 +44,10 @@ impl Writer {
                 let result = provide::provide(&self.api, &node, &steps).await;
                 Outcome::Provided { pod, result }
             }
-            Action::Tell { pod, version, text } => {
+            Action::Tell { pod, version, text, again } => {
                 self.metrics.attempt(Attempt::Unschedulable);
-                let result = self.tell(&pod, &version, &text, "Unschedulable").await;
+                let why = Why { text: &text, reason: "Unschedulable", again };
+                let result = self.tell(&pod, &version, why).await;
                 let result = result.map(|pod| pod.metadata.resource_version);
                 Outcome::Told { pod, told_on: version, result }
             }
@@ -118,7 +119,8 @@ impl Writer {
             if found.metadata.uid != pod.uid || found.node().is_some() {
                 return Ok(Some(found));
             }
-            match self.tell(pod, found.version(), text, "SchedulerError").await {
+            let why = Why { text, reason: "SchedulerError", again: found.told().is_some() };
+            match self.tell(pod, found.version(), why).await {
                 Err(Failure::NotFound(_)) => return Ok(None),
                 Err(Failure::Conflict(_)) => {}
                 result => return result.map(Some),
@@ -133,13 +135,12 @@ impl Writer {
         &self,
         pod: &Target,
         version: &str,
-        text: &str,
-        reason: &str,
+        why: Why<'_>,
     ) -> Result<Box<PodItem>, Failure> {
         let path = format!("{}/status", path(pod));
-        let body = condition_body(pod, version, text, reason).to_string().into_bytes();
+        let body = condition_body(pod, version, why).to_string().into_bytes();
         let bytes = self.patiently(|| self.api.patch(&path, body.clone())).await?;
-        self.say(pod, "Warning", "FailedScheduling", "Scheduling", text).await;
+        self.say(pod, "Warning", "FailedScheduling", "Scheduling", why.text).await;
         read(&bytes)
     }
 
@@ -228,21 +229,32 @@ fn binding_body(binding: &Binding) -> Value {
     })
 }
 
-fn condition_body(pod: &Target, version: &str, text: &str, reason: &str) -> Value {
-    let now = Timestamp::now();
+/// Why a pod waits, and whether its condition already says that it does.
+#[derive(Clone, Copy)]
+struct Why<'a> {
+    text: &'a str,
+    reason: &'a str,
+    again: bool,
+}
+
+fn condition_body(pod: &Target, version: &str, why: Why<'_>) -> Value {
+    let now = format!("{:.0}", Timestamp::now());
+    let mut condition = json!({
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": why.reason,
+        "message": why.text,
+        // Always new, so that the pod's version is: a binding that is still on its way to the
+        // server names the old one.
+        "lastProbeTime": now,
+    });
+    if !why.again {
+        condition["lastTransitionTime"] = now.into();
+    }
     json!({
         // Both are preconditions.
         "metadata": { "uid": pod.uid, "resourceVersion": version },
-        "status": { "conditions": [{
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": reason,
-            "message": text,
-            // Always new, so that the pod's version is: a binding that is still on its way to the
-            // server names the old one.
-            "lastProbeTime": format!("{now:.0}"),
-            "lastTransitionTime": format!("{now:.0}"),
-        }]},
+        "status": { "conditions": [condition] },
     })
 }
 

@@ -106,7 +106,9 @@ pub fn run(args: &SchedulerArgs) -> anyhow::Result<u8> {
         .context("failed to start")?;
     runtime.block_on(async {
         let stop = signals()?;
-        divvy_cluster::run(settings, stop).await.map_err(anyhow::Error::from)
+        // On a worker, where most of what wakes it runs: this thread would have to be woken anew
+        // for each answer.
+        tokio::spawn(divvy_cluster::run(settings, stop)).await?.map_err(anyhow::Error::from)
     })?;
     Ok(DONE)
 }

@@ -10,7 +10,9 @@ const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;
 const PATIENCE: Duration = Duration::from_secs(300);
 
 pub struct Observer {
+    api: Api,
     lines: Lines,
+    version: String,
 }
 
 impl Observer {
@@ -18,21 +20,24 @@ impl Observer {
     pub async fn start(api: &Api) -> anyhow::Result<Self> {
         let list = api.get("/api/v1/pods?limit=1").await?;
         let version = list["metadata"]["resourceVersion"].as_str().context("no version")?;
-        // A pod is added to this watch when it gets a node.
-        let path = format!(
-            "/api/v1/pods?watch=true&fieldSelector=spec.nodeName%21%3D&resourceVersion={version}"
-        );
-        Ok(Self { lines: api.watch(&path, METADATA).await? })
+        let lines = open(api, version).await?;
+        Ok(Self { api: api.clone(), lines, version: version.to_owned() })
     }
 
     /// The next pod that is bound, and when that was seen.
     pub async fn next(&mut self) -> anyhow::Result<(String, Instant)> {
         loop {
             let line = tokio::time::timeout(PATIENCE, self.lines.next()).await;
-            let line = line.context("no pod is bound any more")?.context("the watch has ended")?;
+            let Some(line) = line.context("no pod is bound any more")? else {
+                // The server gives up on a watch that does not keep up, as we may on busy cores.
+                self.lines = open(&self.api, &self.version).await?;
+                continue;
+            };
             let at = Instant::now();
             // Most of a line need not be read.
             let event: Value = serde_json::from_slice(&line)?;
+            let version = event["object"]["metadata"]["resourceVersion"].as_str();
+            self.version = version.unwrap_or(&self.version).to_owned();
             match event["type"].as_str() {
                 Some("ADDED") => {
                     let name = event["object"]["metadata"]["name"].as_str().unwrap_or_default();
@@ -56,4 +61,12 @@ impl Observer {
         }
         Ok(last - first)
     }
+}
+
+/// A pod is added to this watch when it gets a node.
+async fn open(api: &Api, version: &str) -> anyhow::Result<Lines> {
+    let path = format!(
+        "/api/v1/pods?watch=true&fieldSelector=spec.nodeName%21%3D&resourceVersion={version}"
+    );
+    Ok(api.watch(&path, METADATA).await?)
 }

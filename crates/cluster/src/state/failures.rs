@@ -10,6 +10,7 @@ pub(crate) struct Failures {
     pub(crate) uid: Box<str>,
     count: u32,
     why: Arc<str>,
+    last: Option<Instant>,
     paused_until: Option<Instant>,
     avoid: Vec<Avoided>,
     /// When the timer that was last set is due.
@@ -37,6 +38,8 @@ pub(crate) enum Blame<'a> {
 
 /// A pod that is refused everywhere does not need a longer list.
 const MAX_AVOIDED: usize = 16;
+/// After so long without a failure, the next one is the first again.
+const FORGOTTEN: Duration = Duration::from_secs(600);
 
 impl Failures {
     pub(crate) fn new(uid: &str) -> Self {
@@ -44,6 +47,7 @@ impl Failures {
             uid: uid.into(),
             count: 0,
             why: "".into(),
+            last: None,
             paused_until: None,
             avoid: Vec::new(),
             armed: None,
@@ -53,6 +57,10 @@ impl Failures {
     /// Remembers a failure, and pauses the pod; but where the next try will differ, the first
     /// failure leads straight to it.
     pub(crate) fn add(&mut self, blame: Blame<'_>, why: &str, now: Instant) {
+        if self.last.is_some_and(|last| now >= last + FORGOTTEN) {
+            self.count = 0;
+        }
+        self.last = Some(now);
         self.count = self.count.saturating_add(1);
         self.why = why.into();
         if let Blame::Node(node) = blame {
@@ -147,6 +155,16 @@ mod tests {
         assert_eq!(pauses, [0, 1, 2, 4, 8, 16, 32, 60, 60]);
         assert_eq!(failures.paused(now).as_deref(), Some("no (failed 9 times)"));
         assert_eq!(failures.paused(now + after(60)), None);
+    }
+
+    #[test]
+    fn failures_of_long_ago_do_not_make_the_next_pause_longer() {
+        let now = Instant::now();
+        let mut failures = Failures::new("u");
+        (0..9).for_each(|_| failures.add(Blame::Nobody, "no answer", now));
+        let later = now + after(600);
+        failures.add(Blame::Nobody, "no answer", later);
+        assert_eq!(failures.next_end(later), Some(later + after(1)));
     }
 
     #[test]

@@ -29,7 +29,11 @@ impl State {
             content: Content::Node(Box::new((node.spec, Some(node.status)))),
             ..Object::default()
         };
-        match divvy_words::node(&object) {
+        let read = match node.unreadable {
+            Some(why) => Err(why),
+            None => divvy_words::node(&object).map_err(|e| e.to_string()),
+        };
+        match read {
             Ok((record, warnings)) => {
                 for warning in warnings {
                     tracing::debug!("{warning}");

@@ -16,6 +16,8 @@ pub(super) struct Told {
     /// Changes of what is not in the ledger: namespaces and storage.
     moves: u64,
     refreshed: Option<Instant>,
+    /// Pods whose reasons have not had their turn yet.
+    turns: Vec<PodKey>,
     /// What the reasons were last brought up to date for, if that was for all of them.
     refreshed_at: Option<Moment>,
 }
@@ -60,14 +62,15 @@ impl State {
         if reason != "SchedulingGated" {
             let pod = Target { key: key.clone(), uid: waiting.uid.clone() };
             let version = waiting.version.clone();
-            self.actions.push(Action::Tell { pod, version, text });
+            let again = waiting.refused;
+            self.actions.push(Action::Tell { pod, version, text, again });
         }
     }
 
     /// Whether an action that had to wait for its turn is still to be done. A reason is told on
     /// the version of the pod for which it holds, and not if the pod has a place by now.
     pub(crate) fn is_due(&mut self, action: &mut Action) -> bool {
-        let Action::Tell { pod, version, text } = action else { return true };
+        let Action::Tell { pod, version, text, again } = action else { return true };
         let waiting = self.waiting.get_mut(&pod.key).filter(|w| w.uid == pod.uid);
         let Some(waiting) = waiting.filter(|w| w.told.as_ref() == Some(text)) else { return false };
         if waiting.stage != Stage::Waits {
@@ -75,6 +78,7 @@ impl State {
             return false;
         }
         version.clone_from(&waiting.version);
+        *again = waiting.refused;
         true
     }
 
@@ -110,10 +114,12 @@ impl State {
         }
         self.told.refreshed = Some(now);
         self.told.refreshed_at = Some(moment);
-        let told = self.waiting.iter().filter(|(_, waiting)| waiting.told.is_some());
-        let keys: Vec<PodKey> = told.map(|(key, _)| key.clone()).collect();
+        if self.told.turns.is_empty() {
+            let told = self.waiting.iter().filter(|(_, waiting)| waiting.told.is_some());
+            self.told.turns = told.map(|(key, _)| key.clone()).collect();
+        }
         let before = self.actions.len();
-        for key in keys {
+        while let Some(key) = self.told.turns.pop() {
             self.report(&key);
             if self.actions.len() - before >= REWRITES {
                 // The rest at the next time.

@@ -30,7 +30,8 @@ fn a_binding_names_the_pod_by_uid_and_version_and_brings_its_cards() {
 
 #[test]
 fn a_condition_is_for_this_version_of_the_pod_only() {
-    let body = condition_body(&target(), "77", "why", "Unschedulable");
+    let why = Why { text: "why", reason: "Unschedulable", again: false };
+    let body = condition_body(&target(), "77", why);
     assert_eq!(body["metadata"], json!({"uid": "u-1", "resourceVersion": "77"}));
     let condition = &body["status"]["conditions"][0];
     assert_eq!(condition["type"], "PodScheduled");
@@ -40,6 +41,15 @@ fn a_condition_is_for_this_version_of_the_pod_only() {
     );
     let time = condition["lastProbeTime"].as_str().unwrap();
     assert!(time.ends_with('Z') && !time.contains('.'), "{time}");
+    assert_eq!(condition["lastTransitionTime"], time);
+}
+
+#[test]
+fn another_reason_does_not_change_since_when_a_pod_waits() {
+    let why = Why { text: "why", reason: "Unschedulable", again: true };
+    let condition = &condition_body(&target(), "77", why)["status"]["conditions"][0];
+    assert!(condition.get("lastProbeTime").is_some());
+    assert!(condition.get("lastTransitionTime").is_none());
 }
 
 #[test]

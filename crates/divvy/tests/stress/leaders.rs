@@ -47,8 +47,11 @@ async fn one_of_two_replicas_works_and_the_other_takes_over_when_it_is_killed() 
     other.logged("waiting to lead").await;
     load(&arena, "b", 20).await;
     leader.process.kill();
-    let next = holder(&arena, Some(&identity)).await;
-    assert_ne!(next, identity);
+    let killed = tokio::time::Instant::now();
+    holder(&arena, Some(&identity)).await;
+    // The lease is of 4 s, and looked at every 2/3 s; the rest is for a busy machine.
+    let took = killed.elapsed();
+    assert!(took < Duration::from_secs(8), "taken over after {took:?}");
     arena.all_bound(40).await;
     other.ready().await;
     let lease = arena.api.get(LEASE).await.unwrap();

@@ -9,10 +9,12 @@ mod dice;
 mod scheduler;
 
 mod bursts;
+mod claims;
 mod crashes;
 mod faults;
 mod hostile;
 mod leaders;
 mod nodes;
+mod others;
 mod pods;
 mod reports;

@@ -23,17 +23,11 @@ pub struct Kwok {
 
 impl ControlPlane {
     pub(super) fn start_controllers(&mut self) -> Result<(), Unavailable> {
-        let [port] = free_ports()?;
         let file = |name: &str| self.folder.join(name).display().to_string();
-        let mut command = Command::new(self.programs.path(Program::ControllerManager));
+        let mut command = self.controllers()?;
         command
-            .arg(format!("--kubeconfig={}", file("kubeconfig")))
             .arg(format!("--service-account-private-key-file={}", file("signing.key")))
-            .arg(format!("--root-ca-file={}", file("certs/apiserver.crt")))
-            .arg(format!("--cert-dir={}", file("controller-certs")))
-            .arg(format!("--secure-port={port}"))
-            .args(["--bind-address=127.0.0.1", "--leader-elect=false"])
-            .args(["--kube-api-qps=1000", "--kube-api-burst=2000", "--profiling=false"]);
+            .arg(format!("--root-ca-file={}", file("certs/apiserver.crt")));
         self.add(Program::ControllerManager, command)?;
         // Until then no pod can be made.
         self.wait_for(Program::ControllerManager.name(), |plane| {
@@ -41,6 +35,27 @@ impl ControlPlane {
             let is_there = output.is_ok_and(|output| output.status.success());
             is_there.then_some(()).ok_or_else(|| "no default ServiceAccount yet".to_owned())
         })
+    }
+
+    /// Starts the one controller that binds claims and volumes; it ends when it is dropped.
+    pub fn start_volume_controller(&self) -> Result<Process, Unavailable> {
+        let mut command = self.controllers()?;
+        command.arg("--controllers=persistentvolume-binder-controller");
+        Process::start(command, "volume-controller", &self.folder)
+    }
+
+    fn controllers(&self) -> Result<Command, Unavailable> {
+        let [port] = free_ports()?;
+        let mut command = Command::new(self.programs.path(Program::ControllerManager));
+        command
+            .arg("--kubeconfig")
+            .arg(self.kubeconfig())
+            .arg("--cert-dir")
+            .arg(self.folder.join("controller-certs"))
+            .arg(format!("--secure-port={port}"))
+            .args(["--bind-address=127.0.0.1", "--leader-elect=false"])
+            .args(["--kube-api-qps=1000", "--kube-api-burst=2000", "--profiling=false"]);
+        Ok(command)
     }
 
     /// Starts kwok, which keeps all nodes ready.

@@ -1,0 +1,88 @@
+//! Pods whose claims are bound before they are.
+
+use super::*;
+
+#[test]
+fn a_claim_is_bound_before_its_pod() {
+    let mut state = state(&[("a", 0)]);
+    let now = Instant::now();
+    class_and_claim(&mut state);
+    see(&mut state, &with_claim("p", "data"));
+    assert_eq!(acts(&mut state), ["provide ml/p on a: ml/data"]);
+    state.outcome(Outcome::Provided { pod: target("p"), result: Ok(()) }, now);
+    assert!(acts(&mut state).is_empty(), "the claim is not bound yet");
+    storage(
+        &mut state,
+        StorageKind::Volume,
+        json!({
+            "metadata": {"name": "pv-1"},
+            "spec": {"storageClassName": "late", "accessModes": ["ReadWriteOnce"],
+                "capacity": {"storage": "1Gi"}, "claimRef": {"namespace": "ml", "name": "data", "uid": "c"}},
+            "status": {"phase": "Bound"},
+        }),
+    );
+    storage(&mut state, StorageKind::Claim, claim(Some("pv-1")));
+    assert_eq!(acts(&mut state), ["bind ml/p v10 to a -"]);
+}
+
+#[test]
+fn a_pod_whose_claim_is_not_bound_in_time_gives_its_place_up() {
+    let mut state = state(&[("a", 0)]);
+    let now = Instant::now();
+    class_and_claim(&mut state);
+    see(&mut state, &with_claim("p", "data"));
+    acts(&mut state);
+    state.outcome(Outcome::Provided { pod: target("p"), result: Ok(()) }, now);
+    state.tick(now + 601 * SECOND);
+    let why = "settle ml/p: binding failed: to a: its claims were not bound in time";
+    assert_eq!(acts(&mut state), [why]);
+    let later = now + 602 * SECOND;
+    settled(&mut state, "p", &with_claim("p", "data"), later);
+    assert!(state.scheduler.holding(&PodKey::new("ml", "p")).is_none());
+}
+
+#[test]
+fn a_pod_deleted_while_its_claim_is_bound_is_not_bound() {
+    let mut state = state(&[("a", 0)]);
+    let now = Instant::now();
+    class_and_claim(&mut state);
+    see(&mut state, &with_claim("p", "data"));
+    acts(&mut state);
+    state.pod_changed(Change::Gone(item(&with_claim("p", "data"))), now);
+    state.outcome(Outcome::Provided { pod: target("p"), result: Ok(()) }, now);
+    storage(&mut state, StorageKind::Claim, claim(Some("pv-1")));
+    assert!(acts(&mut state).is_empty());
+}
+
+#[test]
+fn each_place_has_its_own_time_for_claims_to_be_bound() {
+    let mut state = state(&[("a", 0), ("b", 0)]);
+    let now = Instant::now();
+    class_and_claim(&mut state);
+    see(&mut state, &with_claim("p", "data"));
+    assert_eq!(acts(&mut state), ["provide ml/p on a: ml/data"]);
+    let later = now + 590 * SECOND;
+    let result = Err("no space".to_owned());
+    state.outcome(Outcome::Provided { pod: target("p"), result }, later);
+    settled(&mut state, "p", &with_claim("p", "data"), later);
+    state.actions.clear();
+    state.pass(later);
+    assert!(state.providing.contains_key(&PodKey::new("ml", "p")));
+    state.actions.clear();
+    state.tick(now + 605 * SECOND);
+    assert!(state.providing.contains_key(&PodKey::new("ml", "p")), "that was the first one's time");
+    state.tick(later + 601 * SECOND);
+    assert!(state.providing.is_empty());
+}
+
+#[test]
+fn a_pod_whose_claims_are_being_bound_gives_up_a_node_that_goes() {
+    let mut state = state(&[("a", 0)]);
+    class_and_claim(&mut state);
+    see(&mut state, &with_claim("p", "data"));
+    acts(&mut state);
+    state.outcome(Outcome::Provided { pod: target("p"), result: Ok(()) }, Instant::now());
+    state.node_changed(Change::Gone(node("a", 0)));
+    let why = "settle ml/p: binding failed: to a: the node is gone";
+    assert_eq!(acts(&mut state), [why]);
+}

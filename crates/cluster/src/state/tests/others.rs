@@ -1,0 +1,130 @@
+//! Pods of other schedulers, of KAI, and of groups.
+
+use super::*;
+
+#[test]
+fn a_bound_share_without_a_record_holds_no_card() {
+    let mut state = state(&[("a", 1)]);
+    see(&mut state, &with(&half("p"), "spec.nodeName", "a".into()));
+    assert_eq!(held(&state, "a"), [0]);
+    see(&mut state, &bound(&half("q"), "a", "not ours"));
+    assert_eq!(held(&state, "a"), [0]);
+}
+
+#[test]
+fn pods_of_other_schedulers_count_as_used_once_they_are_bound() {
+    let mut state = state(&[("a", 1)]);
+    let foreign = json!({
+        "metadata": {"namespace": "ml", "name": "f", "uid": "f", "resourceVersion": "1"},
+        "spec": {"schedulerName": "default-scheduler", "containers": [
+            {"name": "c", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]},
+    });
+    see(&mut state, &foreign);
+    assert!(acts(&mut state).is_empty());
+    see(&mut state, &with(&foreign, "spec.nodeName", "a".into()));
+    see(&mut state, &half("p"));
+    let full = "tell ml/p: 0/1 nodes are available: 1 largest free share 0 < 0.5 asked.";
+    assert_eq!(acts(&mut state), [full]);
+}
+
+#[test]
+fn pods_of_kai_are_left_alone_while_kai_runs() {
+    let mut state = state(&[("a", 1)]);
+    let kai = kai();
+    see(&mut state, &kai);
+    assert_eq!(acts(&mut state), ["relist pods"]);
+    assert!(state.kai_runs());
+    let theirs = of_kai("p");
+    see(&mut state, &theirs);
+    assert!(acts(&mut state).is_empty());
+    see(&mut state, &half("ours"));
+    assert_eq!(acts(&mut state), ["bind ml/ours v10 to a 0:42949672960"]);
+    state.pod_changed(Change::Gone(item(&kai)), Instant::now());
+    assert_eq!(acts(&mut state), ["relist pods"]);
+    see(&mut state, &theirs);
+    assert_eq!(acts(&mut state), ["bind ml/p v10 to a 0:42949672960"]);
+}
+
+#[test]
+fn pods_of_a_group_that_starts_together_wait_and_are_looked_at_when_it_changes() {
+    let mut state = state(&[("a", 1)]);
+    let group = |minimum: u32| {
+        let group = json!({"metadata": {"namespace": "ml", "name": "gang"}, "spec": {"minMember": minimum}});
+        Change::Seen(serde_json::from_value(group).unwrap())
+    };
+    let member = with(&half("p"), "metadata.annotations.pod-group-name", "gang".into());
+    state.group_changed(keys::KAI_GROUPS, "groups", group(4));
+    see(&mut state, &member);
+    let why = "tell ml/p: PodGroup gang starts 4 pods together, which is not supported yet";
+    assert_eq!(acts(&mut state), [why]);
+    state.group_changed(keys::KAI_GROUPS, "groups", group(4));
+    assert!(acts(&mut state).is_empty());
+    state.group_changed(keys::KAI_GROUPS, "groups", group(1));
+    assert_eq!(acts(&mut state), ["look ml/p"]);
+    looked(&mut state, "p", Some(&member), Instant::now());
+    assert_eq!(acts(&mut state), ["bind ml/p v10 to a 0:42949672960"]);
+}
+
+#[test]
+fn a_pod_whose_binding_is_under_way_when_kai_starts_holds_its_place() {
+    let mut state = state(&[("a", 1)]);
+    let now = Instant::now();
+    let (p, q) = (of_kai("p"), of_kai("q"));
+    see(&mut state, &p);
+    see(&mut state, &q);
+    assert_eq!(acts(&mut state).len(), 2);
+    see(&mut state, &kai());
+    acts(&mut state);
+    see(&mut state, &p);
+    see(&mut state, &q);
+    assert_eq!(held(&state, "a"), [80], "both may be bound any moment");
+    state.outcome(Outcome::Bound { pod: target("p"), node: "a".into() }, now);
+    see(&mut state, &p);
+    assert_eq!(held(&state, "a"), [80], "a late echo of a pod that is bound");
+    bind_fails(&mut state, "q", "a", Failure::Conflict("changed".into()), now);
+    looked(&mut state, "q", Some(&q), now);
+    assert_eq!(held(&state, "a"), [40], "now it is KAI's");
+    state.actions.clear();
+    assert!(acts(&mut state).is_empty());
+    see(&mut state, &bound(&p, "a", "0:42949672960"));
+    assert_eq!(held(&state, "a"), [40]);
+}
+
+fn of_kai(name: &str) -> Value {
+    with(&half(name), "spec.schedulerName", "kai-scheduler".into())
+}
+
+/// KAI's own scheduler.
+fn kai() -> Value {
+    json!({
+        "metadata": {"namespace": "kai-scheduler", "name": "kai-scheduler-default-5f", "uid": "k",
+            "resourceVersion": "1", "labels": {"app": "kai-scheduler"}},
+        "spec": {"nodeName": "a", "containers": [{"name": "c"}]},
+        "status": {"phase": "Running"},
+    })
+}
+
+#[test]
+fn a_bound_pod_that_cannot_be_read_keeps_the_free_cards_of_its_node() {
+    let mut state = state(&[("a", 2), ("b", 1)]);
+    let text = r#"{"metadata": {"namespace": "ml", "name": "odd", "uid": "u"},
+        "spec": {"nodeName": "a", "containers": "none"}}"#;
+    let odd = PodItem::unreadable(text, "invalid type").unwrap();
+    state.pod_changed(Change::Seen(odd), Instant::now());
+    see(&mut state, &half("p"));
+    see(&mut state, &half("q"));
+    see(&mut state, &half("r"));
+    let acts = acts(&mut state);
+    let bound: Vec<_> = acts.iter().filter(|act| act.starts_with("bind")).collect();
+    assert!(bound.len() == 2 && bound.iter().all(|act| act.contains(" to b ")), "{acts:?}");
+}
+
+#[test]
+fn a_node_that_cannot_be_read_any_more_gets_nothing() {
+    let mut state = state(&[("a", 2)]);
+    let text = r#"{"metadata": {"name": "a"}, "status": {"allocatable": 7}}"#;
+    assert!(serde_json::from_str::<NodeItem>(text).is_err());
+    state.node_changed(Change::Seen(NodeItem::unreadable(text, "invalid type").unwrap()));
+    see(&mut state, &half("p"));
+    assert_eq!(acts(&mut state), ["tell ml/p: the cluster has no nodes"]);
+}
