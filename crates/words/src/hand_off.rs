@@ -2,7 +2,7 @@
 //! variables must read the annotations that the binding brings.
 
 use crate::keys;
-use crate::manifest::{Container, Metadata, PodManifest};
+use crate::manifest::{Container, Metadata, PodManifest, Source};
 use crate::problem::short;
 use crate::request::{containers, is_share, share_container};
 
@@ -46,13 +46,11 @@ pub(crate) fn missing_hand_off(container: &Container) -> Option<&'static str> {
 /// Whether a container says that it gets no device, whatever its image says.
 pub(crate) fn has_no_device(container: &Container) -> bool {
     let mut entries = visible_devices(container).peekable();
-    entries.peek().is_some() && entries.all(|source| source.is_no_device())
+    entries.peek().is_some() && entries.all(Source::is_no_device)
 }
 
 /// What a container itself says of the devices it sees.
-pub(crate) fn visible_devices(
-    container: &Container,
-) -> impl Iterator<Item = &crate::manifest::Source> {
+pub(crate) fn visible_devices(container: &Container) -> impl Iterator<Item = &Source> {
     let entries = container.env.iter();
     entries.filter(|entry| &*entry.name == keys::ENV_VISIBLE_DEVICES).map(|entry| &entry.source)
 }

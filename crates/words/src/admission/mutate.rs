@@ -31,23 +31,24 @@ pub fn mutate(change: &Change<'_>, settings: &Settings) -> Mutation {
 
 /// A manifest that was copied from a running pod carries what that pod was given.
 fn remove_strays(pod: &Value, mutation: &mut Mutation) {
-    let is_group = |key: &str| {
-        key.strip_prefix(keys::GPU_GROUP)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    let is_hand_off = |key: &str| keys::HAND_OFF.contains(&key);
-    let fields: [(&str, &dyn Fn(&str) -> bool); 2] =
-        [("annotations", &is_hand_off), ("labels", &is_group)];
-    for (field, is_stray) in fields {
+    let keys = |field: &str| {
         let map = pod.get("metadata").and_then(|m| m.get(field)).and_then(Value::as_object);
-        for key in map.into_iter().flat_map(|map| map.keys()).filter(|key| is_stray(key)) {
-            let path = member(&format!("/metadata/{field}"), key);
-            mutation.patch.push(Step::Remove { path });
-            mutation.warnings.push(format!(
-                "metadata.{field}[\"{}\"] was removed: divvy writes it when it places the pod",
-                short(key)
-            ));
-        }
+        map.into_iter().flat_map(|map| map.keys())
+    };
+    let is_group = |key: &str| {
+        let rest = key.strip_prefix(keys::GPU_GROUP);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let annotations = keys("annotations").filter(|key| keys::HAND_OFF.contains(&key.as_str()));
+    let labels = keys("labels").filter(|key| is_group(key));
+    let strays = annotations.map(|key| ("annotations", key));
+    for (field, key) in strays.chain(labels.map(|key| ("labels", key))) {
+        let path = member(&format!("/metadata/{field}"), key);
+        mutation.patch.push(Step::Remove { path });
+        mutation.warnings.push(format!(
+            "metadata.{field}[\"{}\"] was removed: divvy writes it when it places the pod",
+            short(key)
+        ));
     }
 }
 

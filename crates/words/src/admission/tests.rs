@@ -14,6 +14,7 @@ fn settings() -> Settings {
 }
 
 /// A pod of ours with these annotations and this spec.
+#[allow(clippy::needless_pass_by_value)]
 fn pod(annotations: Value, spec: Value) -> Value {
     let mut pod = json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -117,7 +118,7 @@ fn the_share_goes_to_the_named_container_init_containers_too() {
             "initContainers": [{"name": "fetch"}, {"name": "warm"}],
             "containers": [{"name": "a"}, {"name": "b"}],
         });
-        let (pod, _) = admitted(&crate::admission::tests::pod(annotations, spec));
+        let (pod, _) = admitted(&pod(annotations, spec));
         for list in ["initContainers", "containers"] {
             assert_eq!(pod["spec"][list][0]["env"], json!([void_entry()]), "{name}");
             let env = if list == place { hand_off_variables() } else { vec![void_entry()] };
@@ -351,53 +352,29 @@ fn what_kai_lets_pass_is_refused() {
 fn a_share_pod_without_its_variables_is_neither_accepted_nor_ready() {
     let spec = json!({"containers": [{"name": "m"}, {"name": "n"}], "runtimeClassName": "nvidia"});
     let (right, _) = admitted(&half(spec));
-    let wrong = |change: fn(&mut Value)| {
-        let mut pod = right.clone();
-        change(&mut pod["spec"]["containers"]);
-        pod
-    };
     let reason = |variable: &str, container: &str| {
         format!(
             "the variable {variable} of container {container} is not as divvy's admission sets it, so the pod would \
              not see its card, or see others; create the pod anew while the admission runs"
         )
     };
-    for (pod, variable, container) in [
-        (wrong(|c| c[0]["env"] = json!([])), "NVIDIA_VISIBLE_DEVICES", "m"),
-        (
-            wrong(|c| c[0]["env"][0]["valueFrom"] = json!({"configMapKeyRef": {}})),
-            "NVIDIA_VISIBLE_DEVICES",
-            "m",
-        ),
-        (
-            wrong(|c| {
-                c[0]["env"][0]["valueFrom"]["fieldRef"]["fieldPath"] =
-                    json!("metadata.annotations['a']")
-            }),
-            "NVIDIA_VISIBLE_DEVICES",
-            "m",
-        ),
-        (
-            wrong(|c| {
-                c[0]["env"]
-                    .as_array_mut()
-                    .unwrap()
-                    .push(json!({"name": "GPU_PORTION", "value": "1"}))
-            }),
-            "GPU_PORTION",
-            "m",
-        ),
-        (wrong(|c| c[0]["env"][3]["name"] = json!("DIVVY")), "DIVVY_CARDS", "m"),
-        (wrong(|c| c[1]["env"] = json!(null)), "NVIDIA_VISIBLE_DEVICES", "n"),
-        (wrong(|c| c[1]["env"][0]["value"] = json!("all")), "NVIDIA_VISIBLE_DEVICES", "n"),
-        (
-            wrong(|c| c[1]["env"] = json!([{"name": "NVIDIA_VISIBLE_DEVICES"}])),
-            "NVIDIA_VISIBLE_DEVICES",
-            "n",
-        ),
+    let field = "/0/env/0/valueFrom/fieldRef/fieldPath";
+    for (pointer, value, variable, container) in [
+        ("/0/env", json!([]), "NVIDIA_VISIBLE_DEVICES", "m"),
+        ("/0/env/0/valueFrom", json!({"configMapKeyRef": {}}), "NVIDIA_VISIBLE_DEVICES", "m"),
+        (field, json!("metadata.annotations['a']"), "NVIDIA_VISIBLE_DEVICES", "m"),
+        // One too many of this, and one too few of another that is looked at later.
+        ("/0/env/2/name", json!("GPU_PORTION"), "GPU_PORTION", "m"),
+        ("/0/env/3/name", json!("DIVVY"), "DIVVY_CARDS", "m"),
+        ("/1/env", json!(null), "NVIDIA_VISIBLE_DEVICES", "n"),
+        ("/1/env/0/value", json!("all"), "NVIDIA_VISIBLE_DEVICES", "n"),
+        ("/1/env/0/value", json!(null), "NVIDIA_VISIBLE_DEVICES", "n"),
     ] {
-        assert_eq!(is_ready(&pod), Err(reason(variable, container)));
-        assert_eq!(validate(&created(&pod), &settings()), Err(reason(variable, container)));
+        let mut pod = right.clone();
+        *pod["spec"]["containers"].pointer_mut(pointer).unwrap() = value;
+        assert_eq!(is_ready(&pod), Err(reason(variable, container)), "{pointer}");
+        let verdict = validate(&created(&pod), &settings());
+        assert_eq!(verdict, Err(reason(variable, container)), "{pointer}");
     }
 }
 
