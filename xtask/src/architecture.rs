@@ -16,7 +16,7 @@ const MAY_USE: [(&str, &[&str]); 12] = [
     ("divvy-cluster", &["divvy-ledger", "divvy-engine", "divvy-words"]),
     ("divvy-bench", &["divvy-cluster", "divvy-engine", "divvy-ledger", "divvy-testbed"]),
     ("divvy", &["divvy-cluster", "divvy-engine", "divvy-sim", "divvy-views", "divvy-words"]),
-    ("divvy-testbed", &[]),
+    ("divvy-testbed", &["divvy-mock-nvml"]),
     ("divvy-mock-nvml", &[]),
     ("divvy-differential", &["divvy-ledger", "divvy-engine", "divvy-words", "divvy-testbed"]),
     ("xtask", &["divvy-testbed"]),

@@ -41,13 +41,18 @@ fn check(name: &'static str, mut command: Command) -> anyhow::Result<Part> {
     Ok(Part::check(name, command.status()?.success()))
 }
 
-/// The programs that tests with a real API server need; they find them in the cache.
+/// The programs that tests with a real API server or a real node need; they find them in the cache.
 fn testbed(name: &'static str) -> anyhow::Result<Part> {
-    let built = divvy_testbed::Programs::build(&mut |line| println!("{line}"));
-    Ok(match built {
-        Ok(_) => Part::check(name, true),
-        Err(why) => Part::skip(name, &why.to_string()),
-    })
+    let mut say = |line: &str| println!("{line}");
+    let plane = divvy_testbed::Programs::build(&mut say).map(|_| ());
+    let mut part = Part { name, ..Part::default() };
+    for built in [plane, divvy_testbed::node::prepare(&mut say)] {
+        match built {
+            Ok(()) => part.passed += 1,
+            Err(why) => part.skipped.push(why.to_string()),
+        }
+    }
+    Ok(part)
 }
 
 /// All tests of the workspace, shown as they run and counted.

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 mod parts;
 
 pub use parts::Kwok;
+pub(crate) use parts::healthy;
 
 /// A running control plane. Dropping it kills it; its files and logs stay where they are.
 #[derive(Debug)]
@@ -26,8 +27,11 @@ pub struct ControlPlane {
     processes: Vec<Process>,
 }
 
+/// The name of the one real node that may join.
+pub(crate) const NODE: &str = "gpu-node";
+
 /// An API server on busy cores needs a while.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 impl ControlPlane {
     /// Starts etcd and the API server with files and logs in `folder`, and waits until the API
@@ -50,11 +54,7 @@ impl ControlPlane {
         controllers: bool,
     ) -> Result<Self, Unavailable> {
         std::fs::create_dir_all(folder).map_err(io("cannot make a folder for the cluster"))?;
-        let mut random = [0; 64];
-        let mut source = std::fs::File::open("/dev/urandom").map_err(io("no /dev/urandom"))?;
-        source.read_exact(&mut random).map_err(io("no /dev/urandom"))?;
-        let (secret, seed) = random.split_at(32);
-        let token: String = secret.iter().map(|b| format!("{b:02x}")).collect();
+        let (token, node_token) = (hex(&random()?), hex(&random()?));
         let [etcd, peers, api] = free_ports()?;
         let url = format!("https://127.0.0.1:{api}");
         let mut plane = Self {
@@ -65,9 +65,14 @@ impl ControlPlane {
             controllers,
             processes: Vec::new(),
         };
-        plane.write("tokens.csv", &format!("{},admin,admin,system:masters\n", plane.token))?;
-        plane.write("signing.key", &signing_key(seed))?;
+        let tokens = format!(
+            "{},admin,admin,system:masters\n{node_token},system:node:{NODE},node,system:nodes\n",
+            plane.token
+        );
+        plane.write("tokens.csv", &tokens)?;
+        plane.write("signing.key", &signing_key(&random()?))?;
         plane.write("kubeconfig", &kubeconfig_text(&plane.url, &plane.token))?;
+        plane.write("kubeconfig-node", &kubeconfig_text(&plane.url, &node_token))?;
         plane.start_etcd(etcd, peers)?;
         plane.start_api_server(etcd, api)?;
         Ok(plane)
@@ -91,6 +96,11 @@ impl ControlPlane {
     /// A kubeconfig for it.
     pub fn kubeconfig(&self) -> PathBuf {
         self.folder.join("kubeconfig")
+    }
+
+    /// A kubeconfig for the kubelet of the node [`NODE`], which may do what such a kubelet may.
+    pub(crate) fn node_kubeconfig(&self) -> PathBuf {
+        self.folder.join("kubeconfig-node")
     }
 
     /// A kubeconfig with the same token for another way to it, such as a proxy.
@@ -155,6 +165,7 @@ impl ControlPlane {
             .arg("--service-account-issuer=https://kubernetes.default.svc")
             .args(["--bind-address=127.0.0.1", "--endpoint-reconciler-type=none"])
             .args(["--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=Node,RBAC"])
+            .arg("--enable-admission-plugins=NodeRestriction")
             .args([
                 "--allow-privileged=true",
                 "--enable-priority-and-fairness=false",
@@ -217,6 +228,17 @@ fn kubeconfig_text(url: &str, token: &str) -> String {
         "current-context": "testbed",
     })
     .to_string()
+}
+
+fn random() -> Result<[u8; 32], Unavailable> {
+    let mut bytes = [0; 32];
+    let mut source = std::fs::File::open("/dev/urandom").map_err(io("no /dev/urandom"))?;
+    source.read_exact(&mut bytes).map_err(io("no /dev/urandom"))?;
+    Ok(bytes)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// Ports that nobody listens on. All are held until all are found, so they differ.

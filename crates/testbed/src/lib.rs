@@ -1,4 +1,4 @@
-//! A real Kubernetes control plane for tests and for play.
+//! A real Kubernetes control plane and a real node for tests and for play.
 //!
 //! ```text
 //!   testbed/*/go.mod (exact pins) ─► Programs::build ─► cache, keyed by the pins
@@ -7,6 +7,8 @@
 //!                                                         │ free loopback ports, random token
 //!                                                         ▼
 //!                                                    kubeconfig, logs; killed on drop
+//!                                                         ▲
+//!         Node::start ─► containerd, kubelet, device plugin ┘ mock cards, real containers
 //! ```
 //!
 //! With the feature `api`: a client, a history of all pods and nodes, a checker that replays it, and
@@ -28,6 +30,7 @@ pub mod proxy;
 mod control_plane;
 mod guard;
 mod key;
+pub mod node;
 mod process;
 mod programs;
 
@@ -41,6 +44,9 @@ pub enum Unavailable {
     /// Go is not installed.
     #[error("Go is not installed (`go version` failed: {0}); install Go 1.26 or newer")]
     NoGo(String),
+    /// The machine cannot run a node.
+    #[error("no node can run here: {0}")]
+    NoNode(String),
     /// The programs could not be built.
     #[error("`go build` of {what} failed, see {log}")]
     Build {

@@ -54,9 +54,7 @@ impl Process {
 
     /// Sends a signal by its name, such as `STOP`.
     pub fn signal(&self, name: &str) -> Result<(), Unavailable> {
-        let mut kill = Command::new("kill");
-        kill.args(["-s", name, &self.id.to_string()]).stderr(Stdio::null());
-        kill.status().map(|_| ()).map_err(io("cannot run kill"))
+        signal(self.id, name)
     }
 
     /// Kills it as the kernel would, with no chance to tidy up, and waits until it is gone.
@@ -73,6 +71,13 @@ impl Process {
         guard::remove(self.id);
         self.child = None;
     }
+}
+
+/// Sends a signal by its name to a process that is ours.
+pub(crate) fn signal(id: u32, name: &str) -> Result<(), Unavailable> {
+    let mut kill = Command::new("kill");
+    kill.args(["-s", name, &id.to_string()]).stderr(Stdio::null());
+    kill.status().map(|_| ()).map_err(io("cannot run kill"))
 }
 
 impl Drop for Process {

@@ -1,4 +1,5 @@
-//! The programs of the control plane, built once per set of pins and flags of each group.
+//! The programs of the control plane and of the node, built once per set of pins and flags of each
+//! group.
 
 use crate::{Unavailable, io};
 use std::collections::BTreeMap;
@@ -16,6 +17,8 @@ struct Group {
     source: Option<&'static str>,
     packages: &'static [&'static str],
     flags: &'static [&'static str],
+    /// Whether it calls a C library, so that a C compiler is needed.
+    cgo: bool,
     /// What a cold build takes on two cores, in minutes: said to whoever waits.
     minutes: u32,
 }
@@ -24,13 +27,16 @@ struct Group {
 const VERSION: &str = "-s -w -X k8s.io/component-base/version.gitVersion=v1.37.0 \
      -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37";
 
+const STRIPPED: &[&str] = &["-ldflags=-s -w"];
+
 const GROUPS: [Group; 4] = [
     Group {
         name: "etcd",
         module: "etcd",
         source: None,
         packages: &["."],
-        flags: &["-ldflags=-s -w"],
+        flags: STRIPPED,
+        cgo: false,
         minutes: 1,
     },
     Group {
@@ -44,6 +50,7 @@ const GROUPS: [Group; 4] = [
             "k8s.io/kubernetes/cmd/kubectl",
         ],
         flags: &["-ldflags", VERSION],
+        cgo: false,
         minutes: 8,
     },
     // Of the same module, so that what the scheduler is made of is compiled once, but with a
@@ -53,7 +60,8 @@ const GROUPS: [Group; 4] = [
         module: "kubernetes",
         source: Some("filters"),
         packages: &["./filters"],
-        flags: &["-ldflags=-s -w"],
+        flags: STRIPPED,
+        cgo: false,
         minutes: 1,
     },
     Group {
@@ -61,7 +69,52 @@ const GROUPS: [Group; 4] = [
         module: "kwok",
         source: None,
         packages: &["sigs.k8s.io/kwok/cmd/kwok"],
-        flags: &["-ldflags=-s -w"],
+        flags: STRIPPED,
+        cgo: false,
+        minutes: 2,
+    },
+];
+
+/// What only a node needs.
+const NODE_GROUPS: [Group; 3] = [
+    Group {
+        name: "kubelet",
+        module: "kubernetes",
+        source: None,
+        packages: &["k8s.io/kubernetes/cmd/kubelet"],
+        flags: &["-ldflags", VERSION],
+        cgo: false,
+        minutes: 2,
+    },
+    Group {
+        name: "containerd",
+        module: "containerd",
+        source: None,
+        packages: &[
+            "github.com/containerd/containerd/v2/cmd/containerd",
+            "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
+            "github.com/containerd/containerd/v2/cmd/ctr",
+            "github.com/containernetworking/plugins/plugins/ipam/host-local",
+            "github.com/containernetworking/plugins/plugins/main/bridge",
+            "github.com/containernetworking/plugins/plugins/main/loopback",
+        ],
+        // Snapshotters that would need C libraries.
+        flags: &["-ldflags=-s -w", "-tags=no_btrfs,no_zfs,no_devmapper,no_aufs"],
+        cgo: false,
+        minutes: 2,
+    },
+    Group {
+        name: "nvidia",
+        module: "nvidia",
+        source: None,
+        packages: &[
+            "github.com/NVIDIA/k8s-device-plugin/cmd/gpu-feature-discovery",
+            "github.com/NVIDIA/k8s-device-plugin/cmd/nvidia-device-plugin",
+            "github.com/NVIDIA/nvidia-container-toolkit/cmd/nvidia-container-runtime",
+        ],
+        // Each function of NVML is looked for when it is first called: the mock has not all.
+        flags: &["-ldflags=-s -w -extldflags=-Wl,-z,lazy"],
+        cgo: true,
         minutes: 2,
     },
 ];
@@ -83,6 +136,18 @@ pub enum Program {
     Kwok,
     /// The scheduler's filters, for cases on standard input.
     Filters,
+    /// The node's agent.
+    Kubelet,
+    /// Runs containers. Beside it are its shim and the network plugins.
+    Containerd,
+    /// containerd's own client.
+    Ctr,
+    /// NVIDIA's device plugin.
+    DevicePlugin,
+    /// NVIDIA's GPU feature discovery.
+    FeatureDiscovery,
+    /// NVIDIA's container runtime, around runc.
+    ContainerRuntime,
 }
 
 impl Program {
@@ -96,6 +161,12 @@ impl Program {
             Self::Kubectl => "kubectl",
             Self::Kwok => "kwok",
             Self::Filters => "filters",
+            Self::Kubelet => "kubelet",
+            Self::Containerd => "containerd",
+            Self::Ctr => "ctr",
+            Self::DevicePlugin => "nvidia-device-plugin",
+            Self::FeatureDiscovery => "gpu-feature-discovery",
+            Self::ContainerRuntime => "nvidia-container-runtime",
         }
     }
 
@@ -107,6 +178,9 @@ impl Program {
             }
             Self::Kwok => "kwok",
             Self::Filters => "filters",
+            Self::Kubelet => "kubelet",
+            Self::Containerd | Self::Ctr => "containerd",
+            Self::DevicePlugin | Self::FeatureDiscovery | Self::ContainerRuntime => "nvidia",
         }
     }
 }
@@ -134,6 +208,11 @@ impl Programs {
     /// As [`Programs::build`], but only what `program` is built with.
     pub fn build_one(program: Program, say: &mut dyn FnMut(&str)) -> Result<Self, Unavailable> {
         Self::build_groups(GROUPS.iter().filter(|g| g.name == program.group()), say)
+    }
+
+    /// As [`Programs::build`], but what a node needs.
+    pub(crate) fn build_node(say: &mut dyn FnMut(&str)) -> Result<Self, Unavailable> {
+        Self::build_groups(&NODE_GROUPS, say)
     }
 
     fn build_groups<'a>(
@@ -166,7 +245,7 @@ fn build(
     folder: &Path,
     say: &mut dyn FnMut(&str),
 ) -> Result<(), Unavailable> {
-    let Group { name, packages, flags, minutes, .. } = group;
+    let Group { name, packages, flags, cgo, minutes, .. } = group;
     say(&format!("building {name}: about {minutes} min the first time"));
     let log = folder.join(format!("{name}.log"));
     let output = std::fs::File::create(&log).map_err(io("cannot write to the cache"))?;
@@ -182,7 +261,7 @@ fn build(
         .args(*flags)
         .args(*packages)
         .current_dir(module)
-        .env("CGO_ENABLED", "0")
+        .env("CGO_ENABLED", if *cgo { "1" } else { "0" })
         .stdout(Stdio::from(output))
         .stderr(Stdio::from(errors))
         .spawn()

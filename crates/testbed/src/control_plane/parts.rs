@@ -125,8 +125,8 @@ impl ControlPlane {
     }
 }
 
-/// Whether kwok's plain page says so.
-fn healthy(port: u16) -> std::io::Result<()> {
+/// Whether the plain page of a program on this port says so.
+pub(crate) fn healthy(port: u16) -> std::io::Result<()> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.write_all(b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
     let mut answer = String::new();

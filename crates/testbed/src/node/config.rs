@@ -1,0 +1,135 @@
+//! What the programs of the node are told in files.
+
+use super::machine::{BRIDGE, CGROUP};
+use divvy_mock_nvml::{FILE, Inventory};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// The image that every pod's namespaces are held by.
+pub(super) const PAUSE: &str = "docker.io/local/pause:1";
+/// Where the kubelet finds containerd, in the node's own `/run`.
+pub(super) const SOCKET: &str = "/run/containerd/containerd.sock";
+
+/// TOML, of which JSON's strings are a part.
+pub(super) fn containerd(folder: &Path, network_plugins: &Path, nvidia_runtime: &Path) -> String {
+    let text = |path: &Path| json!(path).to_string();
+    let (root, networks) = (text(&folder.join("containerd")), text(&folder.join("cni")));
+    let options = text(&folder.join("opt"));
+    let (plugins, runtime) = (text(network_plugins), text(nvidia_runtime));
+    // Without restrict_oom_score_adj a machine without CAP_SYS_RESOURCE starts no pod at all.
+    format!(
+        r#"version = 3
+root = {root}
+state = "/run/containerd"
+[grpc]
+address = "{SOCKET}"
+[plugins.'io.containerd.internal.v1.opt']
+path = {options}
+[plugins.'io.containerd.nri.v1.nri']
+disable = true
+[plugins.'io.containerd.cri.v1.images'.pinned_images]
+sandbox = "{PAUSE}"
+[plugins.'io.containerd.cri.v1.runtime']
+restrict_oom_score_adj = true
+[plugins.'io.containerd.cri.v1.runtime'.cni]
+bin_dirs = [{plugins}]
+conf_dir = {networks}
+[plugins.'io.containerd.cri.v1.runtime'.containerd]
+default_runtime_name = "runc"
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.nvidia]
+runtime_type = "io.containerd.runc.v2"
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.nvidia.options]
+BinaryName = {runtime}
+"#
+    )
+}
+
+/// NVIDIA's runtime makes what our specification says, for the cards that a container's
+/// NVIDIA_VISIBLE_DEVICES names.
+pub(super) fn nvidia_runtime(folder: &Path) -> String {
+    let specifications = json!([folder.join("cdi")]);
+    format!(
+        r#"[nvidia-container-runtime]
+mode = "cdi"
+runtimes = ["runc"]
+[nvidia-container-runtime.modes.cdi]
+default-kind = "nvidia.com/gpu"
+spec-dirs = {specifications}
+"#
+    )
+}
+
+/// A bridge of the machine's own pods; nothing outside is reached.
+pub(super) fn network(folder: &Path) -> Value {
+    json!({
+        "cniVersion": "1.0.0", "name": "divvy",
+        "plugins": [{
+            "type": "bridge", "bridge": BRIDGE, "isGateway": true,
+            "ipam": {
+                "type": "host-local", "dataDir": folder.join("addresses"),
+                "ranges": [[{"subnet": "10.213.0.0/24"}]],
+            },
+        }],
+    })
+}
+
+pub(super) fn kubelet(folder: &Path, port: u16, health: u16) -> Value {
+    json!({
+        "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
+        "address": "127.0.0.1", "port": port, "readOnlyPort": 0,
+        "healthzBindAddress": "127.0.0.1", "healthzPort": health,
+        "authentication": {"anonymous": {"enabled": false}, "webhook": {"enabled": true}},
+        "authorization": {"mode": "Webhook"},
+        "containerRuntimeEndpoint": format!("unix://{SOCKET}"),
+        "cgroupDriver": "cgroupfs", "cgroupRoot": format!("/{CGROUP}"), "failCgroupV1": false,
+        "failSwapOn": false, "enforceNodeAllocatable": [],
+        // The disk of whoever runs the tests may be rather full.
+        "evictionHard": {}, "imageGCHighThresholdPercent": 100,
+        "makeIPTablesUtilChains": false,
+        "resolvConf": "",
+        "podLogsDir": folder.join("pods"),
+        "volumePluginDir": folder.join("volume-plugins"),
+        // Tests wait for what a node says of its cards.
+        "nodeStatusUpdateFrequency": "1s",
+    })
+}
+
+/// The Container Device Interface specification of the cards, with the names and edits of the one
+/// that NVIDIA's own tool writes. A container that is given a card also finds the mock there, as it
+/// would find the driver's libraries.
+pub(super) fn devices(inventory: &Inventory, nvml: &Path) -> Value {
+    let node = |minor: u32| json!({"path": format!("/dev/nvidia{minor}"), "hostPath": "/dev/null"});
+    let device = |name: &str, nodes: Vec<Value>| json!({"name": name, "containerEdits": {"deviceNodes": nodes}});
+    let mut devices = Vec::new();
+    for (index, card) in inventory.cards.iter().enumerate() {
+        devices.push(device(&index.to_string(), vec![node(card.minor)]));
+        devices.push(device(&card.uuid, vec![node(card.minor)]));
+    }
+    devices.push(device("all", inventory.cards.iter().map(|card| node(card.minor)).collect()));
+    let mount = |from: &Path, to: &str| {
+        json!({
+            "hostPath": from, "containerPath": to,
+            "options": ["ro", "nosuid", "nodev", "rbind", "rprivate"],
+        })
+    };
+    let library = format!("/usr/lib/{}-linux-gnu/{LIBRARY}", std::env::consts::ARCH);
+    json!({
+        "cdiVersion": "0.5.0", "kind": "nvidia.com/gpu",
+        "devices": devices,
+        "containerEdits": {
+            "env": [
+                "NVIDIA_VISIBLE_DEVICES=void",
+                format!("{FILE}=/run/mock-nvml/{CARDS}"),
+            ],
+            // The folder, not the file: a file that is replaced would not be seen inside.
+            "mounts": [mount(nvml, "/run/mock-nvml"), mount(&nvml.join(LIBRARY), &library)],
+        },
+    })
+}
+
+/// What NVIDIA's programs load.
+pub(super) const LIBRARY: &str = "libnvidia-ml.so.1";
+/// The file that our library reads.
+pub(super) const CARDS: &str = "cards.json";

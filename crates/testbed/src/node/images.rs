@@ -1,0 +1,122 @@
+//! Container images made of files of this machine: no registry is needed.
+
+use super::inside::{Boot, output};
+use crate::{Program, Programs, Unavailable, io};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What is in an image and what it runs.
+pub(super) struct Image<'a> {
+    pub name: &'a str,
+    /// Files of the machine and where they go.
+    pub files: Vec<(PathBuf, PathBuf)>,
+    /// Links and what they point at.
+    pub links: Vec<(PathBuf, &'a str)>,
+    pub entry: &'a [&'a str],
+}
+
+impl Image<'_> {
+    /// Makes it in `folder` and hands it to containerd. Returns the name that pods use.
+    pub fn import(
+        &self,
+        folder: &Path,
+        boot: &Boot,
+        programs: &Programs,
+    ) -> Result<String, Unavailable> {
+        let name = format!("docker.io/local/{}:1", self.name);
+        let folder = folder.join(self.name);
+        let root = folder.join("root");
+        self.fill(&root).map_err(io(format!("cannot make the image {name}")))?;
+        let layer = folder.join("layer.tar");
+        tar(&layer, &root, &["."])?;
+        let mut sum = Command::new("sha256sum");
+        sum.arg(&layer);
+        let sum = output(sum, "sum up a layer")?;
+        let digest = format!("sha256:{}", sum.split_whitespace().next().unwrap_or_default());
+        let architecture = match std::env::consts::ARCH {
+            "x86_64" => "amd64",
+            "aarch64" => "arm64",
+            other => other,
+        };
+        let config = json!({
+            "architecture": architecture, "os": "linux",
+            "config": {"Entrypoint": self.entry, "Env": ["PATH=/usr/bin:/bin"]},
+            "rootfs": {"type": "layers", "diff_ids": [digest]},
+        });
+        let manifest = json!([
+            {"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]},
+        ]);
+        for (file, value) in [("config.json", config), ("manifest.json", manifest)] {
+            let written = std::fs::write(folder.join(file), value.to_string());
+            written.map_err(io(format!("cannot make the image {name}")))?;
+        }
+        let archive = folder.join("image.tar");
+        tar(&archive, &folder, &["manifest.json", "config.json", "layer.tar"])?;
+        let mut ctr = boot.command(programs.path(Program::Ctr));
+        ctr.args(["--namespace", "k8s.io", "images", "import"]).arg(&archive);
+        output(ctr, &format!("import the image {name}"))?;
+        Ok(name)
+    }
+
+    fn fill(&self, root: &Path) -> std::io::Result<()> {
+        let inside = |to: &Path| root.join(to.strip_prefix("/").unwrap_or(to));
+        let parent = |to: &Path| to.parent().map_or(Ok(()), std::fs::create_dir_all);
+        // Where the kernel's own file systems are mounted.
+        for folder in ["dev", "proc", "sys", "tmp"] {
+            std::fs::create_dir_all(root.join(folder))?;
+        }
+        for (from, to) in &self.files {
+            let to = inside(to);
+            parent(&to)?;
+            std::fs::copy(from, &to)?;
+        }
+        for (at, target) in &self.links {
+            let at = inside(at);
+            parent(&at)?;
+            let _ = std::fs::remove_file(&at);
+            std::os::unix::fs::symlink(target, &at)?;
+        }
+        Ok(())
+    }
+}
+
+fn tar(archive: &Path, folder: &Path, names: &[&str]) -> Result<(), Unavailable> {
+    let mut tar = Command::new("tar");
+    tar.args(["--owner=0", "--group=0", "--numeric-owner", "--create", "--file"]).arg(archive);
+    tar.arg("--directory").arg(folder).args(names);
+    output(tar, "make an archive").map(|_| ())
+}
+
+/// busybox under all its names, that waits until it is killed.
+pub(super) fn busybox<'a>(name: &'a str, busybox: &Path) -> Result<Image<'a>, Unavailable> {
+    let mut list = Command::new(busybox);
+    list.arg("--list");
+    let names = output(list, "list what busybox can do")?;
+    let others = names.lines().filter(|name| *name != "busybox");
+    Ok(Image {
+        name,
+        files: vec![(busybox.to_owned(), "/bin/busybox".into())],
+        links: others.map(|name| (Path::new("/bin").join(name), "busybox")).collect(),
+        entry: &["/bin/sleep", "1000000"],
+    })
+}
+
+/// A program with the libraries that it loads.
+pub(super) fn program<'a>(
+    name: &'a str,
+    program: &Path,
+    entry: &'a [&'a str],
+) -> Result<Image<'a>, Unavailable> {
+    let mut ldd = Command::new("ldd");
+    ldd.arg(program);
+    // It fails on a static program, which needs no library.
+    let libraries = output(ldd, "list libraries").unwrap_or_default();
+    let library = |line: &str| {
+        let path = line.split_whitespace().find(|word| word.starts_with('/'))?;
+        Some((PathBuf::from(path), PathBuf::from(path)))
+    };
+    let own = (program.to_owned(), PathBuf::from("/usr/bin").join(name));
+    let files = libraries.lines().filter_map(library).chain([own]).collect();
+    Ok(Image { name, files, links: Vec::new(), entry })
+}

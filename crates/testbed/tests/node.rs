@@ -1,0 +1,232 @@
+//! A real kubelet, containerd and NVIDIA's device plugin and container runtime, with mock cards.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use divvy_testbed::api::{Api, JSON};
+use divvy_testbed::node::{Card, Node, Options};
+use divvy_testbed::{ControlPlane, Programs, Unavailable};
+use http::Method;
+use serde_json::{Value, json};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+const VISIBLE: &str = "divvy.dev/visible-devices";
+
+struct Cluster {
+    api: Api,
+    // The node before the plane that it talks to.
+    node: Node,
+    _plane: ControlPlane,
+    folder: PathBuf,
+}
+
+impl Cluster {
+    /// A cluster of one node, or a line that says why the test is skipped.
+    async fn start(name: &str) -> Option<Self> {
+        let folder = std::env::temp_dir().join(format!("divvy-{name}-{}", std::process::id()));
+        let start = || -> Result<_, Unavailable> {
+            let programs = Programs::build(&mut |_| {})?;
+            let plane = ControlPlane::start_with_controllers(&programs, &folder)?;
+            let node = Node::start(&plane, Options::default())?;
+            Ok((plane, node))
+        };
+        match start() {
+            Ok((plane, node)) => {
+                let api = Api::connect(&plane).await.unwrap();
+                Some(Self { api, node, _plane: plane, folder })
+            }
+            Err(
+                why @ (Unavailable::NoNode(_) | Unavailable::NoGo(_) | Unavailable::Build { .. }),
+            ) => {
+                // Not by println, which the test runner hides.
+                let _ = writeln!(std::io::stdout(), "skipped: {why}");
+                None
+            }
+            Err(why) => panic!("{why}"),
+        }
+    }
+
+    async fn create(&self, pod: &Value) {
+        self.api.create(pod).await.unwrap();
+    }
+
+    /// Binds a pod to the node, with these annotations.
+    async fn bind(&self, pod: &str, annotations: Value) {
+        let path = format!("{}/binding", path(pod));
+        let binding = json!({
+            "apiVersion": "v1", "kind": "Binding",
+            "metadata": {"name": pod, "annotations": annotations},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": Node::NAME},
+        });
+        self.api.send(Method::POST, &path, JSON, Some(&binding)).await.unwrap();
+    }
+
+    /// The object once it is as it should be.
+    async fn until(&self, path: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        let start = Instant::now();
+        loop {
+            let object = self.api.get(path).await.unwrap();
+            if holds(&object) {
+                return object;
+            }
+            let log = self.folder.display();
+            assert!(start.elapsed() < PATIENCE, "{path} is not {what}: {object:#}; logs in {log}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    async fn running(&self, pod: &str) -> Value {
+        self.until(&path(pod), "ready", |pod| {
+            pod["status"]["containerStatuses"][0]["ready"] == true
+        })
+        .await
+    }
+
+    /// What the container of a pod finds in `/dev`.
+    fn cards(&self, pod: &str) -> Vec<String> {
+        self.node.look("default", pod, "main").unwrap().cards
+    }
+
+    /// Ends it; the files of a test that held are of no interest.
+    fn end(self) {
+        let folder = self.folder.clone();
+        drop(self);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}
+
+fn path(pod: &str) -> String {
+    format!("/api/v1/namespaces/default/pods/{pod}")
+}
+
+/// A pod whose container has these variables and sleeps.
+fn pod(name: &str, environment: &Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"namespace": "default", "name": name},
+        "spec": {
+            "schedulerName": "nobody", "runtimeClassName": "nvidia",
+            "terminationGracePeriodSeconds": 0, "automountServiceAccountToken": false,
+            "containers": [{
+                "name": "main", "image": "docker.io/local/busybox:1", "env": environment,
+                "imagePullPolicy": "Never",
+            }],
+        },
+    })
+}
+
+fn whole(name: &str) -> Value {
+    let mut pod = pod(name, &json!([]));
+    pod["spec"]["containers"][0]["resources"] = json!({"limits": {"nvidia.com/gpu": "1"}});
+    pod
+}
+
+/// A pod that is told by its binding which cards it may see.
+fn share(name: &str) -> Value {
+    let annotation =
+        json!({"fieldRef": {"fieldPath": format!("metadata.annotations['{VISIBLE}']")}});
+    pod(
+        name,
+        &json!([
+            {"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": annotation},
+            {"name": "DIVVY_CARDS", "valueFrom": annotation},
+        ]),
+    )
+}
+
+/// The card that the kubelet says the pod was given.
+fn allocated(pod: &Value) -> String {
+    let status = &pod["status"]["containerStatuses"][0]["allocatedResourcesStatus"][0];
+    assert_eq!(status["name"], "nvidia.com/gpu", "{}", pod["status"]);
+    assert_eq!(status["resources"].as_array().unwrap().len(), 1);
+    status["resources"][0]["resourceID"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_sees_its_cards_and_no_other_also_after_a_reboot() {
+    let Some(mut cluster) = Cluster::start("node").await else { return };
+    let node = cluster.api.get(&format!("/api/v1/nodes/{}", Node::NAME)).await.unwrap();
+    assert_eq!(node["status"]["allocatable"]["nvidia.com/gpu"], "8");
+    assert_eq!(node["metadata"]["labels"]["nvidia.com/gpu.memory"], "40960");
+    assert_eq!(node["metadata"]["labels"]["nvidia.com/gpu.product"], "NVIDIA-A100-SXM4-40GB");
+
+    let third = Card::a100(3).uuid;
+    cluster.create(&whole("whole")).await;
+    cluster.bind("whole", json!({})).await;
+    for (name, value) in [("share", third.as_str()), ("void", "void")] {
+        cluster.create(&share(name)).await;
+        cluster.bind(name, json!({VISIBLE: value})).await;
+    }
+    let given = allocated(&cluster.running("whole").await);
+    let index = (0..8).find(|i| Card::a100(*i).uuid == given).unwrap();
+    assert_eq!(cluster.cards("whole"), [format!("nvidia{index}")]);
+    cluster.running("share").await;
+    assert_eq!(cluster.cards("share"), ["nvidia3"]);
+    cluster.running("void").await;
+    assert_eq!(cluster.cards("void"), [""; 0]);
+
+    cluster.node.reboot().unwrap();
+    let failed = cluster.api.get(&path("whole")).await.unwrap();
+    assert_eq!(failed["status"]["phase"], "Failed");
+    assert_eq!(failed["status"]["reason"], "UnexpectedAdmissionError");
+    cluster
+        .until(&path("share"), "started again", |pod| {
+            let status = &pod["status"]["containerStatuses"][0];
+            status["ready"] == true && status["restartCount"] == 1
+        })
+        .await;
+    let inside = cluster.node.look("default", "share", "main").unwrap();
+    assert_eq!(inside.cards, ["nvidia3"]);
+    assert_eq!(inside.environment["DIVVY_CARDS"], third);
+    cluster.end();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn faults_of_cards_and_programs_show_as_on_a_real_node() {
+    let Some(mut cluster) = Cluster::start("node-faults").await else { return };
+    let image = cluster.node.add_image("env", Path::new("/usr/bin/env"), &[]).unwrap();
+    let mut once = share("once");
+    once["spec"]["restartPolicy"] = json!("Never");
+    once["spec"]["containers"][0]["image"] = json!(image);
+    cluster.create(&once).await;
+    cluster.bind("once", json!({VISIBLE: "1"})).await;
+    let succeeded = |pod: &Value| pod["status"]["phase"] == "Succeeded";
+    cluster.until(&path("once"), "done", succeeded).await;
+    let printed = cluster.node.logs("default", "once", "main").unwrap();
+    assert!(printed.contains("DIVVY_CARDS=1\n"), "{printed}");
+    assert!(printed.contains("NVIDIA_VISIBLE_DEVICES=void\n"), "set by the runtime: {printed}");
+
+    cluster.create(&whole("whole")).await;
+    cluster.bind("whole", json!({})).await;
+    let given = allocated(&cluster.running("whole").await);
+    cluster.node.restart_kubelet().unwrap();
+    cluster.node.restart_plugin().unwrap();
+    let after = cluster.running("whole").await;
+    assert_eq!(allocated(&after), given);
+    assert_eq!(after["status"]["containerStatuses"][0]["restartCount"], 0);
+
+    let node = format!("/api/v1/nodes/{}", Node::NAME);
+    let has = |count: &'static str| {
+        move |node: &Value| node["status"]["allocatable"]["nvidia.com/gpu"] == count
+    };
+    cluster.until(&node, "whole again", has("8")).await;
+    cluster.node.change_cards(|inventory| inventory.cards[5].lost = true).unwrap();
+    cluster.until(&node, "one card short", has("7")).await;
+    cluster
+        .node
+        .change_cards(|inventory| inventory.failing = [("nvmlInit_v2".to_owned(), 9)].into())
+        .unwrap();
+    assert!(cluster.node.restart_plugin().is_err(), "there is no driver");
+    cluster.until(&node, "without cards", has("0")).await;
+    cluster
+        .node
+        .change_cards(|inventory| {
+            inventory.failing.clear();
+            inventory.cards[5].lost = false;
+        })
+        .unwrap();
+    cluster.node.restart_plugin().unwrap();
+    cluster.until(&node, "whole again", has("8")).await;
+    cluster.end();
+}
