@@ -7,15 +7,26 @@ use crate::cargo;
 use std::collections::BTreeMap;
 
 /// What each crate may use of the workspace.
-const MAY_USE: [(&str, &[&str]); 12] = [
+const MAY_USE: [(&str, &[&str]); 13] = [
     ("divvy-ledger", &[]),
     ("divvy-engine", &["divvy-ledger"]),
     ("divvy-words", &["divvy-ledger", "divvy-engine"]),
     ("divvy-views", &["divvy-ledger", "divvy-engine"]),
     ("divvy-sim", &["divvy-ledger", "divvy-engine", "divvy-words"]),
     ("divvy-cluster", &["divvy-ledger", "divvy-engine", "divvy-words"]),
+    ("divvy-admission", &["divvy-words"]),
     ("divvy-bench", &["divvy-cluster", "divvy-engine", "divvy-ledger", "divvy-testbed"]),
-    ("divvy", &["divvy-cluster", "divvy-engine", "divvy-sim", "divvy-views", "divvy-words"]),
+    (
+        "divvy",
+        &[
+            "divvy-admission",
+            "divvy-cluster",
+            "divvy-engine",
+            "divvy-sim",
+            "divvy-views",
+            "divvy-words",
+        ],
+    ),
     ("divvy-testbed", &["divvy-mock-nvml"]),
     ("divvy-mock-nvml", &[]),
     ("divvy-differential", &["divvy-ledger", "divvy-engine", "divvy-words", "divvy-testbed"]),

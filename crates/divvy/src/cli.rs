@@ -1,5 +1,6 @@
 //! The command line: what there is to say, and nothing else.
 
+use crate::admission::AdmissionArgs;
 use crate::live::LiveArgs;
 use crate::scheduler::SchedulerArgs;
 use crate::snapshot::SnapshotArgs;
@@ -44,6 +45,8 @@ pub enum Command {
     Snapshot(SnapshotArgs),
     /// Place the pods of a live cluster
     Scheduler(Box<SchedulerArgs>),
+    /// Prepare pods of a live cluster for their cards, and refuse those that make no sense
+    Admission(Box<AdmissionArgs>),
     /// Print the completion script of a shell
     Completion(CompletionArgs),
     /// Print this reference as Markdown

@@ -1,7 +1,9 @@
 //! divvy divides GPUs among Kubernetes pods. One subcommand a file; no logic here.
 
+mod admission;
 mod cli;
 mod completion;
+mod daemon;
 mod explain;
 mod input;
 mod live;
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         Command::Top(args) => top::run(&args),
         Command::Snapshot(args) => snapshot::run(&args),
         Command::Scheduler(args) => scheduler::run(&args),
+        Command::Admission(args) => admission::run(&args),
         Command::Completion(args) => completion::run(&args),
         Command::Reference => reference::run(),
     })

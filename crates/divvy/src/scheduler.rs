@@ -2,15 +2,13 @@
 
 use crate::DONE;
 use crate::cli::PlacementArgs;
-use anyhow::Context;
-use clap::{Args, ValueEnum};
+use crate::daemon::{LogArgs, runtime, signals};
+use clap::Args;
 use divvy_cluster::{Lease, Overrides, Settings};
 use divvy_words::keys;
-use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
-use tracing_subscriber::EnvFilter;
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -62,24 +60,12 @@ pub struct SchedulerArgs {
     /// A watch that is silent for so long is opened anew, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 90, hide = true)]
     pub watch_silence: u64,
-    /// How to write the log, which goes to standard error
-    #[arg(long, default_value = "text")]
-    pub log_format: LogFormat,
-    /// What to log: error, warn, info, debug or trace, or a filter such as divvy_cluster=debug
-    #[arg(long, value_name = "FILTER", default_value = "info")]
-    pub log_level: String,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub enum LogFormat {
-    /// A line for people
-    Text,
-    /// A JSON object a line
-    Json,
+    #[command(flatten)]
+    pub log: LogArgs,
 }
 
 pub fn run(args: &SchedulerArgs) -> anyhow::Result<u8> {
-    start_log(args)?;
+    args.log.start()?;
     let settings = Settings {
         kubeconfig: args.kubeconfig.clone(),
         context: args.context.clone(),
@@ -99,40 +85,9 @@ pub fn run(args: &SchedulerArgs) -> anyhow::Result<u8> {
         quarantine: Duration::from_secs(args.quarantine),
         watch_silence: Duration::from_secs(args.watch_silence.max(1)),
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .context("failed to start")?;
-    runtime.block_on(async {
+    runtime()?.block_on(async {
         let stop = signals()?;
-        // On a worker, where most of what wakes it runs: this thread would have to be woken anew
-        // for each answer.
-        tokio::spawn(divvy_cluster::run(settings, stop)).await?.map_err(anyhow::Error::from)
+        divvy_cluster::run(settings, stop).await.map_err(anyhow::Error::from)
     })?;
     Ok(DONE)
-}
-
-fn start_log(args: &SchedulerArgs) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&args.log_level).context("--log-level")?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    let log = log.with_ansi(std::io::stderr().is_terminal());
-    match args.log_format {
-        LogFormat::Text => log.with_target(false).init(),
-        LogFormat::Json => log.json().flatten_event(true).init(),
-    }
-    Ok(())
-}
-
-/// SIGTERM or ctrl-C.
-fn signals() -> anyhow::Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut term = signal(SignalKind::terminate()).context("failed to listen for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("failed to listen for ctrl-C")?;
-    Ok(async move {
-        tokio::select! {
-            _ = term.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    })
 }

@@ -1,0 +1,96 @@
+//! The Secret that replicas share. Who writes first wins, the others read again.
+
+use super::material::Material;
+use super::{Failure, api};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use http::{Method, StatusCode};
+use kube::Client;
+use serde_json::{Value, json};
+use std::time::SystemTime;
+
+/// More conflicts in a row than this are no race.
+const TRIES: usize = 8;
+
+/// Where the Secret is.
+#[derive(Clone, Debug)]
+pub(super) struct Place<'a> {
+    pub(super) namespace: &'a str,
+    pub(super) name: &'a str,
+}
+
+impl Place<'_> {
+    /// The certificates for these names, made or renewed if it is time.
+    pub(super) async fn ensure(
+        &self,
+        client: &Client,
+        names: &[String],
+    ) -> Result<Material, Failure> {
+        let collection = format!("/api/v1/namespaces/{}/secrets", self.namespace);
+        let path = format!("{collection}/{}", self.name);
+        for _ in 0..TRIES {
+            let found = match api(client, Method::GET, &path, "", None).await {
+                Err(Failure::Refused { status: StatusCode::NOT_FOUND, .. }) => None,
+                found => Some(found?),
+            };
+            let old = found.as_ref().and_then(material);
+            let renewed = Material::renewed(old.as_ref(), names, SystemTime::now());
+            let Some(new) = renewed.map_err(|why| Failure::Certificate(why.to_string()))? else {
+                return old.ok_or_else(|| Failure::Certificate("there is none".to_owned()));
+            };
+            let written = match found {
+                None => {
+                    let secret = self.filled(json!({}), &new);
+                    api(client, Method::POST, &collection, "application/json", Some(&secret)).await
+                }
+                // With the version that was read: a replica that was faster is not overwritten.
+                Some(found) => {
+                    let secret = self.filled(found, &new);
+                    api(client, Method::PUT, &path, "application/json", Some(&secret)).await
+                }
+            };
+            match written {
+                Err(Failure::Refused { status: StatusCode::CONFLICT, .. }) => {}
+                written => {
+                    written?;
+                    tracing::info!("wrote new certificates to the secret {path}");
+                    return Ok(new);
+                }
+            }
+        }
+        Err(Failure::Certificate(format!("{path} changes all the time")))
+    }
+
+    fn filled(&self, mut secret: Value, material: &Material) -> Value {
+        let (namespace, name) = (self.namespace, self.name);
+        secret["apiVersion"] = json!("v1");
+        secret["kind"] = json!("Secret");
+        secret["metadata"]["namespace"] = json!(namespace);
+        secret["metadata"]["name"] = json!(name);
+        let until = material.ca_until.to_string();
+        for (key, text) in [
+            ("ca.crt", &material.ca),
+            ("ca.key", &material.ca_key),
+            ("ca.until", &until),
+            ("tls.crt", &material.chain),
+            ("tls.key", &material.key),
+        ] {
+            secret["data"][key] = json!(BASE64_STANDARD.encode(text));
+        }
+        secret
+    }
+}
+
+fn material(secret: &Value) -> Option<Material> {
+    let text = |key: &str| {
+        let coded = secret.get("data")?.get(key)?.as_str()?;
+        String::from_utf8(BASE64_STANDARD.decode(coded).ok()?).ok()
+    };
+    Some(Material {
+        ca: text("ca.crt")?,
+        ca_key: text("ca.key")?,
+        ca_until: text("ca.until")?.parse().ok()?,
+        chain: text("tls.crt")?,
+        key: text("tls.key")?,
+    })
+}

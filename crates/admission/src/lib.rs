@@ -1,0 +1,92 @@
+//! The admission webhooks: they prepare pods for their cards and refuse those that make no sense.
+//!
+//! ```text
+//!   API server ─► TLS ─► pages ─► review ─► divvy_words::admission: mutate, void, validate
+//!                  ▲                │
+//!            certificates           └─► metrics
+//! ```
+//!
+//! No decision is made here, and nothing is remembered: two replicas need to agree on nothing but
+//! their certificate.
+
+mod certificates;
+mod metrics;
+mod pages;
+mod review;
+mod server;
+
+pub use certificates::Certificates;
+pub use divvy_words::admission::Settings;
+
+use certificates::Current;
+use metrics::Metrics;
+use pages::Pages;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+
+/// Why the server ended.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The address cannot be used.
+    #[error("failed to listen on {address}: {why}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        why: std::io::Error,
+    },
+    /// TLS cannot be set up.
+    #[error("failed to set up TLS: {0}")]
+    Tls(#[from] rustls::Error),
+}
+
+/// Endpoints are taken out of a Service while the pod ends: reviews come for so long after that.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// Serves until `stop`, and then for a few seconds more.
+pub async fn run(
+    client: kube::Client,
+    settings: Settings,
+    certificates: Certificates,
+    listen: SocketAddr,
+    stop: impl Future<Output = ()>,
+) -> Result<(), RunError> {
+    let failed = |why| RunError::Listen { address: listen, why };
+    let listener = TcpListener::bind(listen).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    let current = Current::default();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut tls = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(current.clone()));
+    tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+
+    let metrics = Metrics::new();
+    let (unready, is_unready) = watch::channel(Some("starting".to_owned()));
+    let pages =
+        Pages { settings: Arc::new(settings), metrics: metrics.clone(), unready: is_unready };
+    let (end, ended) = watch::channel(false);
+    let tls = TlsAcceptor::from(Arc::new(tls));
+    let serving = server::serve(listener, tls, pages.router(), metrics.clone(), ended);
+    tracing::info!("admission webhooks on https://{address}");
+    let ending = async {
+        stop.await;
+        tracing::info!("stopping");
+        tokio::time::sleep(LINGER).await;
+        let _ = end.send(true);
+    };
+    let keeping = certificates.keep(&client, &current, &metrics, &unready);
+    tokio::pin!(serving);
+    tokio::select! {
+        () = &mut serving => return Ok(()),
+        () = keeping => {}
+        () = ending => {}
+    }
+    serving.await;
+    Ok(())
+}

@@ -1,0 +1,225 @@
+//! AdmissionReview: what the API server asks and what it is told.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use divvy_words::admission::{Change, Mutation, Operation, Settings, mutate, validate, void};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+const VERSION: &str = "admission.k8s.io/v1";
+
+/// Which decision is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Webhook {
+    Mutate,
+    Void,
+    Validate,
+}
+
+impl Webhook {
+    pub(crate) const ALL: [Self; 3] = [Self::Mutate, Self::Void, Self::Validate];
+
+    /// The last part of its path, and its name in metrics.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Mutate => "mutate",
+            Self::Void => "void",
+            Self::Validate => "validate",
+        }
+    }
+}
+
+/// How a review ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Allowed,
+    Patched,
+    Denied,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Question {
+    #[serde(default)]
+    api_version: String,
+    request: Option<Request>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Request {
+    uid: String,
+    operation: String,
+    #[serde(default)]
+    sub_resource: Option<String>,
+    #[serde(default)]
+    object: Value,
+    #[serde(default)]
+    old_object: Value,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer {
+    api_version: &'static str,
+    kind: &'static str,
+    response: Response,
+}
+
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Response {
+    uid: String,
+    allowed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<Status>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Status {
+    code: u16,
+    reason: &'static str,
+    message: String,
+}
+
+/// Answers a review; an error says what is wrong with the body.
+pub(crate) fn answer(
+    webhook: Webhook,
+    body: &[u8],
+    settings: &Settings,
+) -> Result<(Vec<u8>, Verdict), String> {
+    let question: Question = serde_json::from_slice(body)
+        .map_err(|why| format!("the body is no AdmissionReview: {why}"))?;
+    if question.api_version != VERSION {
+        let given = question.api_version.chars().take(64).collect::<String>();
+        return Err(format!("apiVersion: {given:?} is given; only {VERSION} is understood"));
+    }
+    let request = question.request.ok_or("request: missing in the AdmissionReview")?;
+    let (response, verdict) = decide(webhook, request, settings)?;
+    let answer = Answer { api_version: VERSION, kind: "AdmissionReview", response };
+    let text = serde_json::to_vec(&answer).map_err(|why| why.to_string())?;
+    Ok((text, verdict))
+}
+
+fn decide(
+    webhook: Webhook,
+    request: Request,
+    settings: &Settings,
+) -> Result<(Response, Verdict), String> {
+    let allowed = Response { uid: request.uid, allowed: true, ..Response::default() };
+    let operation = match (&*request.operation, request.sub_resource.as_deref().unwrap_or("")) {
+        ("CREATE", "") => Operation::Create,
+        ("UPDATE", "") => Operation::Update,
+        ("UPDATE", "ephemeralcontainers") => Operation::EphemeralContainers,
+        // A configuration that asks for more than we have to say.
+        _ => return Ok((allowed, Verdict::Allowed)),
+    };
+    let change = Change { operation, pod: &request.object, old: &request.old_object };
+    match webhook {
+        Webhook::Mutate => changed(allowed, mutate(&change, settings)),
+        Webhook::Void => changed(allowed, void(&change, settings)),
+        Webhook::Validate => Ok(match validate(&change, settings) {
+            Ok(warnings) => (Response { warnings, ..allowed }, Verdict::Allowed),
+            Err(message) => {
+                let status = Some(Status { code: 403, reason: "Forbidden", message });
+                (Response { allowed: false, status, ..allowed }, Verdict::Denied)
+            }
+        }),
+    }
+}
+
+fn changed(allowed: Response, mutation: Mutation) -> Result<(Response, Verdict), String> {
+    let warnings = mutation.warnings;
+    if mutation.patch.is_empty() {
+        return Ok((Response { warnings, ..allowed }, Verdict::Allowed));
+    }
+    let patch = serde_json::to_vec(&mutation.patch).map_err(|why| why.to_string())?;
+    let patch = Some(BASE64_STANDARD.encode(patch));
+    Ok((Response { patch_type: Some("JSONPatch"), patch, warnings, ..allowed }, Verdict::Patched))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn settings() -> Settings {
+        Settings {
+            gpu_sharing: false,
+            block_visible_devices: true,
+            runtime_class: "nvidia".to_owned(),
+            scheduler_names: vec!["divvy-scheduler".to_owned()],
+        }
+    }
+
+    fn ask(webhook: Webhook, request: &Value) -> (Value, Verdict) {
+        let review = json!({"apiVersion": VERSION, "kind": "AdmissionReview", "request": request});
+        let (text, verdict) = answer(webhook, review.to_string().as_bytes(), &settings()).unwrap();
+        (serde_json::from_slice(&text).unwrap(), verdict)
+    }
+
+    fn share(operation: &str) -> Value {
+        json!({"uid": "u-1", "operation": operation, "object": {
+            "metadata": {"namespace": "ml", "name": "p", "annotations": {"gpu-fraction": "0.5"}},
+            "spec": {"schedulerName": "divvy-scheduler", "containers": [{"name": "m"}]},
+        }})
+    }
+
+    #[test]
+    fn a_patch_and_a_refusal_are_told_as_the_api_server_expects_them() {
+        let (answer, verdict) = ask(Webhook::Mutate, &share("CREATE"));
+        assert_eq!((&answer["response"]["uid"], verdict), (&json!("u-1"), Verdict::Patched));
+        assert_eq!(answer["response"]["patchType"], "JSONPatch");
+        let patch = BASE64_STANDARD.decode(answer["response"]["patch"].as_str().unwrap()).unwrap();
+        let patch: Value = serde_json::from_slice(&patch).unwrap();
+        assert_eq!(patch[0]["op"], "add");
+        assert_eq!(patch[0]["path"], "/spec/containers/0/env");
+
+        let (answer, verdict) = ask(Webhook::Validate, &share("CREATE"));
+        assert_eq!(verdict, Verdict::Denied);
+        let expected = json!({"uid": "u-1", "allowed": false, "status": {"code": 403, "reason": "Forbidden", "message":
+            "attempting to create a pod ml/p with gpu sharing request, while GPU sharing is disabled"}});
+        assert_eq!(answer["response"], expected);
+    }
+
+    #[test]
+    fn what_is_not_asked_of_us_is_allowed() {
+        for (webhook, request) in [
+            (Webhook::Validate, share("DELETE")),
+            (Webhook::Mutate, share("CONNECT")),
+            (Webhook::Void, share("CREATE")),
+            (
+                Webhook::Mutate,
+                json!({"uid": "u-1", "operation": "UPDATE", "subResource": "status"}),
+            ),
+        ] {
+            let (answer, verdict) = ask(webhook, &request);
+            assert_eq!(answer["response"], json!({"uid": "u-1", "allowed": true}));
+            assert_eq!(verdict, Verdict::Allowed);
+        }
+    }
+
+    #[test]
+    fn a_wrong_body_is_named() {
+        let nothing = json!({"apiVersion": VERSION}).to_string();
+        let old = json!({"apiVersion": "admission.k8s.io/v1beta1"}).to_string();
+        let no_uid = json!({"apiVersion": VERSION, "request": {}}).to_string();
+        for (body, expected) in [
+            ("", "the body is no AdmissionReview: EOF"),
+            ("[1", "the body is no AdmissionReview: "),
+            ("{}", "apiVersion: \"\" is given; only admission.k8s.io/v1 is understood"),
+            (&old, "apiVersion: \"admission.k8s.io/v1beta1\" is given"),
+            (&nothing, "request: missing in the AdmissionReview"),
+            (&no_uid, "the body is no AdmissionReview: missing field `uid`"),
+        ] {
+            let why = answer(Webhook::Validate, body.as_bytes(), &settings()).unwrap_err();
+            assert!(why.starts_with(expected), "{body}: {why}");
+        }
+    }
+}
