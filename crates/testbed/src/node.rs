@@ -25,6 +25,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// An image with busybox in it; nothing is pulled.
+pub const BUSYBOX: &str = "docker.io/local/busybox:1";
+
 mod config;
 mod images;
 mod inside;
@@ -72,7 +75,7 @@ pub struct Node {
     kubelet: Option<Inside>,
     containerd: Option<Inside>,
     boot: Boot,
-    _ground: Ground,
+    ground: Ground,
 }
 
 /// Whether this machine can run a node: builds and installs what is not there yet. `say` hears
@@ -96,7 +99,7 @@ impl Node {
         let inventory = Inventory::new(options.cards);
         let ports = free_ports()?;
         write_files(&folder, &programs, &inventory, &options.plugin_config, ports)?;
-        let boot = Boot::start(&folder)?;
+        let boot = Boot::start(&folder, &ground)?;
         let mut node = Self {
             programs,
             kubectl: plane.kubectl().get_program().into(),
@@ -109,12 +112,11 @@ impl Node {
             containerd: None,
             boot,
             folder,
-            _ground: ground,
+            ground,
         };
         node.start_containerd()?;
-        let busybox = machine::find("busybox").unwrap_or_default();
-        for name in ["pause", "busybox"] {
-            node.import(&images::busybox(name, &busybox)?)?;
+        for name in [config::PAUSE, BUSYBOX] {
+            node.import(&images::busybox(name, &busybox()?)?)?;
         }
         node.start_kubelet()?;
         node.apply(&json!({
@@ -123,7 +125,7 @@ impl Node {
         }))?;
         node.label()?;
         node.start_plugin()?;
-        node.wait("kubelet", |node| {
+        node.wait(Program::Kubelet, |node| {
             let object = node.get("node", None, Self::NAME)?;
             let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
             let is_ready = conditions.iter().any(|c| c["type"] == "Ready" && c["status"] == "True");
@@ -135,21 +137,24 @@ impl Node {
         Ok(node)
     }
 
-    /// An image of a program of this machine and the libraries it loads; `arguments` come after its
-    /// name. Returns the image's name for pods, which must not be pulled.
-    pub fn add_image(
+    /// Makes an image of this name, `docker.io/...:tag`, of a program of this machine and the libraries
+    /// that it loads; it runs with these arguments.
+    pub fn add_program(
         &self,
         name: &str,
         program: &Path,
         arguments: &[&str],
-    ) -> Result<String, Unavailable> {
-        let own = format!("/usr/bin/{name}");
-        let entry: Vec<&str> =
-            [own.as_str()].into_iter().chain(arguments.iter().copied()).collect();
-        self.import(&images::program(name, program, &entry)?)
+    ) -> Result<(), Unavailable> {
+        self.import(&images::program(name, program, arguments))
     }
 
-    fn import(&self, image: &images::Image<'_>) -> Result<String, Unavailable> {
+    /// Makes an image of this name, `docker.io/...:tag`, that is [`BUSYBOX`] but asks for all cards in
+    /// its own environment, as images with CUDA do.
+    pub fn add_stand_in(&self, name: &str) -> Result<(), Unavailable> {
+        self.import(&images::stand_in(name, &busybox()?)?)
+    }
+
+    fn import(&self, image: &images::Image) -> Result<(), Unavailable> {
         image.import(&self.folder.join("images"), &self.boot, &self.programs)
     }
 
@@ -180,14 +185,14 @@ impl Node {
     /// kubelet has looked at its pods before the device plugin, which is a pod there, is up: each
     /// pod that holds a device has failed by then.
     pub fn reboot(&mut self) -> Result<(), Unavailable> {
-        let fresh = Boot::start(&self.folder)?;
+        let fresh = Boot::start(&self.folder, &self.ground)?;
         std::mem::replace(&mut self.boot, fresh).kill();
         for program in [&mut self.plugin, &mut self.kubelet, &mut self.containerd] {
             *program = None;
         }
         self.start_containerd()?;
         self.start_kubelet()?;
-        self.wait("kubelet", |node| {
+        self.wait(Program::Kubelet, |node| {
             let list = node.read(&["get", "pods", "--all-namespaces", "--output=json"])?;
             let pods = list["items"].as_array().cloned().unwrap_or_default();
             let holds = |pod: &&Value| {
@@ -213,8 +218,9 @@ impl Node {
     ) -> Result<Container, Unavailable> {
         let wrong = |why: String| io(format!("cannot look into {namespace}/{pod}"))(other(why));
         let object = self.get("pod", Some(namespace), pod).map_err(wrong)?;
-        let statuses = object["status"]["containerStatuses"].as_array();
-        let status = statuses.into_iter().flatten().find(|status| status["name"] == container);
+        let lists = ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"];
+        let statuses = lists.iter().filter_map(|list| object["status"][list].as_array()).flatten();
+        let status = statuses.into_iter().find(|status| status["name"] == container);
         let id = status.and_then(|status| status["containerID"].as_str()).unwrap_or_default();
         let id = id.trim_start_matches("containerd://");
         let mut ctr = self.boot.command(self.programs.path(Program::Ctr));
@@ -245,13 +251,17 @@ impl Node {
         read().map_err(io(format!("cannot look into {namespace}/{pod}")))
     }
 
-    /// What the first run of a container printed.
+    /// What the last run of a container printed.
     pub fn logs(&self, namespace: &str, pod: &str, container: &str) -> Result<String, Unavailable> {
         let what = || format!("cannot read the log of {namespace}/{pod}");
         let object = self.get("pod", Some(namespace), pod).map_err(|why| io(what())(other(why)))?;
         let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
-        let folder = format!("pods/{namespace}_{pod}_{uid}/{container}/0.log");
-        let text = std::fs::read_to_string(self.folder.join(folder)).map_err(io(what()))?;
+        let folder = self.folder.join(format!("pods/{namespace}_{pod}_{uid}/{container}"));
+        // One file a run, by its number.
+        let files = std::fs::read_dir(folder).map_err(io(what()))?;
+        let number = |path: &PathBuf| path.file_stem()?.to_str()?.parse::<u32>().ok();
+        let last = files.filter_map(|entry| Some(entry.ok()?.path())).max_by_key(number);
+        let text = std::fs::read_to_string(last.unwrap_or_default()).map_err(io(what()))?;
         // Before each line: time, stream, and whether it is whole.
         let line = |line: &str| line.splitn(4, ' ').nth(3).unwrap_or_default().to_owned() + "\n";
         Ok(text.lines().map(line).collect())
@@ -267,8 +277,8 @@ impl Node {
         command.arg("--config").arg(self.folder.join("containerd.toml"));
         // Where its shim and runc are, and the configuration of NVIDIA's runtime.
         command.env("PATH", paths.unwrap_or_default()).env("XDG_CONFIG_HOME", &self.folder);
-        self.containerd = Some(Boot::spawn(command, "containerd", &self.folder)?);
-        self.wait("containerd", |node| {
+        self.containerd = Some(Inside::start(command, Program::Containerd, &self.folder)?);
+        self.wait(Program::Containerd, |node| {
             let mut ctr = node.boot.command(node.programs.path(Program::Ctr));
             ctr.arg("version");
             output(ctr, "reach containerd").map(|_| ()).map_err(|e| e.to_string())
@@ -282,10 +292,10 @@ impl Node {
             .arg(format!("--kubeconfig={}", self.node_kubeconfig.display()))
             .arg(format!("--hostname-override={}", Self::NAME))
             .args(["--node-ip=127.0.0.1", "--v=2"]);
-        self.kubelet = Some(Boot::spawn(command, "kubelet", &self.folder)?);
+        self.kubelet = Some(Inside::start(command, Program::Kubelet, &self.folder)?);
         let [_, health] = self.ports;
-        self.wait("kubelet", |_| healthy(health).map_err(|e| e.to_string()))?;
-        self.wait("kubelet", |node| node.get("node", None, Self::NAME).map(|_| ()))
+        self.wait(Program::Kubelet, |_| healthy(health).map_err(|e| e.to_string()))?;
+        self.wait(Program::Kubelet, |node| node.get("node", None, Self::NAME).map(|_| ()))
     }
 
     fn start_plugin(&mut self) -> Result<(), Unavailable> {
@@ -294,8 +304,8 @@ impl Node {
         let log = self.folder.join("nvidia-device-plugin.log");
         let read = || std::fs::read_to_string(&log).unwrap_or_default();
         let before = read().len();
-        self.plugin = Some(Boot::spawn(command, "nvidia-device-plugin", &self.folder)?);
-        self.wait("nvidia-device-plugin", |_| {
+        self.plugin = Some(Inside::start(command, Program::DevicePlugin, &self.folder)?);
+        self.wait(Program::DevicePlugin, |_| {
             let text = read();
             let said = text.get(before..).unwrap_or_default();
             said.contains("Registered device plugin for 'nvidia.com/gpu'")
@@ -359,39 +369,37 @@ impl Node {
         serde_json::from_str(&text).map_err(|e| e.to_string())
     }
 
-    /// Tries until it is true, what it waits for runs and the patience lasts.
+    /// Tries until it is true, the program that it waits for runs and the patience lasts.
     fn wait(
         &mut self,
-        program: &str,
+        program: Program,
         is_done: impl Fn(&Self) -> Result<(), String>,
     ) -> Result<(), Unavailable> {
         let start = Instant::now();
         loop {
-            let Err(mut why) = is_done(self) else { return Ok(()) };
-            let mut ended = None;
-            for inside in [&mut self.containerd, &mut self.kubelet, &mut self.plugin] {
-                if let Some(inside) = inside
-                    && inside.exited()
-                {
-                    ended = Some(inside.log().to_owned());
-                }
-            }
+            let Err(why) = is_done(self) else { return Ok(()) };
+            let inside = match program {
+                Program::Containerd => &mut self.containerd,
+                Program::Kubelet => &mut self.kubelet,
+                _ => &mut self.plugin,
+            };
+            let ended = inside.as_mut().and_then(Inside::exited);
             if ended.is_none() && start.elapsed() < PATIENCE {
                 std::thread::sleep(Duration::from_millis(100));
                 continue;
             }
-            let log = ended.clone().unwrap_or_else(|| self.folder.join(format!("{program}.log")));
-            if ended.is_some() {
-                why += "; a program of the node has ended";
-            }
             return Err(Unavailable::NotReady {
-                program: program.to_owned(),
+                program: program.name().to_owned(),
                 seconds: start.elapsed().as_secs(),
-                why,
-                log: log.display().to_string(),
+                why: ended.map_or(why, |status| format!("it ended with {status}")),
+                log: self.folder.join(format!("{}.log", program.name())).display().to_string(),
             });
         }
     }
+}
+
+fn busybox() -> Result<PathBuf, Unavailable> {
+    machine::find("busybox").ok_or_else(|| Unavailable::NoNode("no busybox".to_owned()))
 }
 
 fn other(why: String) -> std::io::Error {

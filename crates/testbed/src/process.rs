@@ -17,12 +17,21 @@ pub struct Process {
 
 impl Process {
     /// Starts a command with its output in `<folder>/<name>.log`.
-    pub fn start(mut command: Command, name: &str, folder: &Path) -> Result<Self, Unavailable> {
+    pub fn start(command: Command, name: &str, folder: &Path) -> Result<Self, Unavailable> {
+        Self::start_with_input(command, name, folder, Stdio::null())
+    }
+
+    pub(crate) fn start_with_input(
+        mut command: Command,
+        name: &str,
+        folder: &Path,
+        input: Stdio,
+    ) -> Result<Self, Unavailable> {
         let log = folder.join(format!("{name}.log"));
         let open = || std::fs::OpenOptions::new().create(true).append(true).open(&log);
         let output = open().map_err(io(format!("cannot write {}", log.display())))?;
         let errors = open().map_err(io(format!("cannot write {}", log.display())))?;
-        command.stdin(Stdio::null()).stdout(Stdio::from(output)).stderr(Stdio::from(errors));
+        command.stdin(input).stdout(Stdio::from(output)).stderr(Stdio::from(errors));
         // Ctrl-C in a terminal is for the owner, who then ends this one.
         command.process_group(0);
         let child = command.spawn().map_err(io(format!("cannot start {name}")))?;

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use divvy_testbed::api::{Api, JSON};
-use divvy_testbed::node::{Card, Node, Options};
+use divvy_testbed::node::{BUSYBOX, Card, Node, Options};
 use divvy_testbed::{ControlPlane, Programs, Unavailable};
 use http::Method;
 use serde_json::{Value, json};
@@ -23,12 +23,12 @@ struct Cluster {
 
 impl Cluster {
     /// A cluster of one node, or a line that says why the test is skipped.
-    async fn start(name: &str) -> Option<Self> {
+    async fn start(name: &str, options: Options) -> Option<Self> {
         let folder = std::env::temp_dir().join(format!("divvy-{name}-{}", std::process::id()));
         let start = || -> Result<_, Unavailable> {
             let programs = Programs::build(&mut |_| {})?;
             let plane = ControlPlane::start_with_controllers(&programs, &folder)?;
-            let node = Node::start(&plane, Options::default())?;
+            let node = Node::start(&plane, options)?;
             Ok((plane, node))
         };
         match start() {
@@ -109,7 +109,7 @@ fn pod(name: &str, environment: &Value) -> Value {
             "schedulerName": "nobody", "runtimeClassName": "nvidia",
             "terminationGracePeriodSeconds": 0, "automountServiceAccountToken": false,
             "containers": [{
-                "name": "main", "image": "docker.io/local/busybox:1", "env": environment,
+                "name": "main", "image": BUSYBOX, "env": environment,
                 "imagePullPolicy": "Never",
             }],
         },
@@ -145,7 +145,7 @@ fn allocated(pod: &Value) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_sees_its_cards_and_no_other_also_after_a_reboot() {
-    let Some(mut cluster) = Cluster::start("node").await else { return };
+    let Some(mut cluster) = Cluster::start("node", Options::default()).await else { return };
     let node = cluster.api.get(&format!("/api/v1/nodes/{}", Node::NAME)).await.unwrap();
     assert_eq!(node["status"]["allocatable"]["nvidia.com/gpu"], "8");
     assert_eq!(node["metadata"]["labels"]["nvidia.com/gpu.memory"], "40960");
@@ -165,6 +165,14 @@ async fn a_container_sees_its_cards_and_no_other_also_after_a_reboot() {
     assert_eq!(cluster.cards("share"), ["nvidia3"]);
     cluster.running("void").await;
     assert_eq!(cluster.cards("void"), [""; 0]);
+    let cuda = "docker.io/nvidia/cuda:12.4.1-base-ubuntu22.04";
+    cluster.node.add_stand_in(cuda).unwrap();
+    let mut careless = pod("careless", &json!([]));
+    careless["spec"]["containers"][0]["image"] = json!(cuda);
+    cluster.create(&careless).await;
+    cluster.bind("careless", json!({})).await;
+    cluster.running("careless").await;
+    assert_eq!(cluster.cards("careless").len(), 8, "an image with CUDA asks for all cards");
 
     cluster.node.reboot().unwrap();
     let failed = cluster.api.get(&path("whole")).await.unwrap();
@@ -184,8 +192,9 @@ async fn a_container_sees_its_cards_and_no_other_also_after_a_reboot() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn faults_of_cards_and_programs_show_as_on_a_real_node() {
-    let Some(mut cluster) = Cluster::start("node-faults").await else { return };
-    let image = cluster.node.add_image("env", Path::new("/usr/bin/env"), &[]).unwrap();
+    let Some(mut cluster) = Cluster::start("node-faults", Options::default()).await else { return };
+    let image = "docker.io/local/env:1";
+    cluster.node.add_program(image, Path::new("/usr/bin/env"), &[]).unwrap();
     let mut once = share("once");
     once["spec"]["restartPolicy"] = json!("Never");
     once["spec"]["containers"][0]["image"] = json!(image);
@@ -228,5 +237,29 @@ async fn faults_of_cards_and_programs_show_as_on_a_real_node() {
         .unwrap();
     cluster.node.restart_plugin().unwrap();
     cluster.until(&node, "whole again", has("8")).await;
+    cluster.end();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_plugin_slices_time_and_the_kubelet_names_the_card_of_each_replica() {
+    let slicing = json!({
+        "version": "v1",
+        "sharing": {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}},
+    });
+    let cards = (0..2).map(Card::a100).collect();
+    let options = Options { cards, plugin_config: slicing };
+    let Some(cluster) = Cluster::start("node-slices", options).await else { return };
+    let node = cluster.api.get(&format!("/api/v1/nodes/{}", Node::NAME)).await.unwrap();
+    assert_eq!(node["status"]["allocatable"]["nvidia.com/gpu"], "8");
+    let labels = &node["metadata"]["labels"];
+    assert_eq!(labels["nvidia.com/gpu.replicas"], "4");
+    assert_eq!(labels["nvidia.com/gpu.product"], "NVIDIA-A100-SXM4-40GB-SHARED");
+    cluster.create(&whole("slice")).await;
+    cluster.bind("slice", json!({})).await;
+    let given = allocated(&cluster.running("slice").await);
+    let (card, replica) = given.split_once("::").unwrap();
+    assert!(["0", "1", "2", "3"].contains(&replica), "{given}");
+    let index = (0..2).find(|i| Card::a100(*i).uuid == card).unwrap();
+    assert_eq!(cluster.cards("slice"), [format!("nvidia{index}")]);
     cluster.end();
 }

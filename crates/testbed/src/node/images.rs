@@ -7,25 +7,27 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What is in an image and what it runs.
-pub(super) struct Image<'a> {
-    pub name: &'a str,
+pub(super) struct Image {
+    /// With the registry that it might be from.
+    name: String,
     /// Files of the machine and where they go.
-    pub files: Vec<(PathBuf, PathBuf)>,
+    files: Vec<(PathBuf, PathBuf)>,
     /// Links and what they point at.
-    pub links: Vec<(PathBuf, &'a str)>,
-    pub entry: &'a [&'a str],
+    links: Vec<(PathBuf, &'static str)>,
+    entry: Vec<String>,
+    environment: Vec<&'static str>,
 }
 
-impl Image<'_> {
-    /// Makes it in `folder` and hands it to containerd. Returns the name that pods use.
+impl Image {
+    /// Makes it in `folder` and hands it to containerd.
     pub fn import(
         &self,
         folder: &Path,
         boot: &Boot,
         programs: &Programs,
-    ) -> Result<String, Unavailable> {
-        let name = format!("docker.io/local/{}:1", self.name);
-        let folder = folder.join(self.name);
+    ) -> Result<(), Unavailable> {
+        let name = &self.name;
+        let folder = folder.join(name.replace('/', "-"));
         let root = folder.join("root");
         self.fill(&root).map_err(io(format!("cannot make the image {name}")))?;
         let layer = folder.join("layer.tar");
@@ -41,7 +43,7 @@ impl Image<'_> {
         };
         let config = json!({
             "architecture": architecture, "os": "linux",
-            "config": {"Entrypoint": self.entry, "Env": ["PATH=/usr/bin:/bin"]},
+            "config": {"Entrypoint": self.entry, "Env": self.environment},
             "rootfs": {"type": "layers", "diff_ids": [digest]},
         });
         let manifest = json!([
@@ -55,8 +57,7 @@ impl Image<'_> {
         tar(&archive, &folder, &["manifest.json", "config.json", "layer.tar"])?;
         let mut ctr = boot.command(programs.path(Program::Ctr));
         ctr.args(["--namespace", "k8s.io", "images", "import"]).arg(&archive);
-        output(ctr, &format!("import the image {name}"))?;
-        Ok(name)
+        output(ctr, &format!("import the image {name}")).map(|_| ())
     }
 
     fn fill(&self, root: &Path) -> std::io::Result<()> {
@@ -88,26 +89,31 @@ fn tar(archive: &Path, folder: &Path, names: &[&str]) -> Result<(), Unavailable>
     output(tar, "make an archive").map(|_| ())
 }
 
+const PATH: &str = "PATH=/usr/bin:/bin";
+
 /// busybox under all its names, that waits until it is killed.
-pub(super) fn busybox<'a>(name: &'a str, busybox: &Path) -> Result<Image<'a>, Unavailable> {
+pub(super) fn busybox(name: &str, busybox: &Path) -> Result<Image, Unavailable> {
     let mut list = Command::new(busybox);
     list.arg("--list");
     let names = output(list, "list what busybox can do")?;
     let others = names.lines().filter(|name| *name != "busybox");
     Ok(Image {
-        name,
+        name: name.to_owned(),
         files: vec![(busybox.to_owned(), "/bin/busybox".into())],
         links: others.map(|name| (Path::new("/bin").join(name), "busybox")).collect(),
-        entry: &["/bin/sleep", "1000000"],
+        entry: ["/bin/sleep", "1000000"].map(str::to_owned).into(),
+        environment: vec![PATH],
     })
 }
 
+/// busybox in the place of an image with CUDA, which asks for all cards as those do.
+pub(super) fn stand_in(name: &str, path: &Path) -> Result<Image, Unavailable> {
+    let image = busybox(name, path)?;
+    Ok(Image { environment: vec![PATH, "NVIDIA_VISIBLE_DEVICES=all"], ..image })
+}
+
 /// A program with the libraries that it loads.
-pub(super) fn program<'a>(
-    name: &'a str,
-    program: &Path,
-    entry: &'a [&'a str],
-) -> Result<Image<'a>, Unavailable> {
+pub(super) fn program(name: &str, program: &Path, arguments: &[&str]) -> Image {
     let mut ldd = Command::new("ldd");
     ldd.arg(program);
     // It fails on a static program, which needs no library.
@@ -116,7 +122,14 @@ pub(super) fn program<'a>(
         let path = line.split_whitespace().find(|word| word.starts_with('/'))?;
         Some((PathBuf::from(path), PathBuf::from(path)))
     };
-    let own = (program.to_owned(), PathBuf::from("/usr/bin").join(name));
-    let files = libraries.lines().filter_map(library).chain([own]).collect();
-    Ok(Image { name, files, links: Vec::new(), entry })
+    let inside = Path::new("/usr/bin").join(program.file_name().unwrap_or_default());
+    let entry = [inside.display().to_string()].into_iter();
+    let own = (program.to_owned(), inside.clone());
+    Image {
+        name: name.to_owned(),
+        files: libraries.lines().filter_map(library).chain([own]).collect(),
+        links: Vec::new(),
+        entry: entry.chain(arguments.iter().map(|word| (*word).to_owned())).collect(),
+        environment: vec![PATH],
+    }
 }

@@ -1,9 +1,9 @@
 //! Processes in pid and mount namespaces of their own, so that the node's mounts, sockets and
 //! containers are nowhere else and end with it.
 
-use super::machine::HIDDEN;
+use super::machine::{Ground, HIDDEN};
 use crate::process::{Process, signal};
-use crate::{Unavailable, io};
+use crate::{Program, Unavailable, io};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -35,8 +35,9 @@ pub(super) struct Boot {
 }
 
 impl Boot {
-    /// Folders below `folder` take the place of those of the machine; the log goes there, too.
-    pub fn start(folder: &Path) -> Result<Self, Unavailable> {
+    /// Folders below `folder` take the place of those of the machine; the log goes there, too. It
+    /// holds the lock of the ground: the next node waits for its end.
+    pub fn start(folder: &Path, ground: &Ground) -> Result<Self, Unavailable> {
         for at in HIDDEN {
             let own = folder.join(at.trim_start_matches('/'));
             std::fs::create_dir_all(own).map_err(io("cannot make a folder"))?;
@@ -44,7 +45,9 @@ impl Boot {
         let mut command = Command::new("unshare");
         command.args(["--mount", "--pid", "--kill-child", "--mount-proc", "sh", "-c", INIT, "sh"]);
         command.args(HIDDEN).env("FOLDER", folder);
-        let mut init = Inside { outer: Process::start(command, "init", folder)? };
+        let lock = ground.lock.try_clone().map_err(io("cannot share the lock"))?;
+        let outer = Process::start_with_input(command, "init", folder, lock.into())?;
+        let mut init = Inside { outer };
         let start = Instant::now();
         loop {
             if let Some(id) = init.id()
@@ -52,7 +55,7 @@ impl Boot {
             {
                 return Ok(Self { init, id });
             }
-            if init.exited() || start.elapsed() > Duration::from_secs(10) {
+            if init.exited().is_some() || start.elapsed() > Duration::from_secs(10) {
                 let why = std::fs::read_to_string(init.outer.log()).unwrap_or_default();
                 return Err(Unavailable::NoNode(format!("cannot make namespaces: {}", why.trim())));
             }
@@ -67,11 +70,6 @@ impl Boot {
         command
     }
 
-    /// Starts a command that was made by [`Boot::command`] and keeps running.
-    pub fn spawn(command: Command, name: &str, logs: &Path) -> Result<Inside, Unavailable> {
-        Ok(Inside { outer: Process::start(command, name, logs)? })
-    }
-
     /// Where a path of the inside is, seen from outside.
     pub fn path(&self, inside: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root{inside}", self.id))
@@ -84,18 +82,20 @@ impl Boot {
 }
 
 impl Inside {
+    /// Starts a command that was made by [`Boot::command`].
+    pub fn start(command: Command, program: Program, logs: &Path) -> Result<Self, Unavailable> {
+        Ok(Self { outer: Process::start(command, program.name(), logs)? })
+    }
+
     fn id(&self) -> Option<u32> {
         let outer = self.outer.id();
         let children = std::fs::read_to_string(format!("/proc/{outer}/task/{outer}/children"));
         children.ok()?.split_whitespace().next()?.parse().ok()
     }
 
-    pub fn exited(&mut self) -> bool {
-        self.outer.exited().is_some()
-    }
-
-    pub fn log(&self) -> &Path {
-        self.outer.log()
+    /// How it ended, if it did.
+    pub fn exited(&mut self) -> Option<String> {
+        self.outer.exited()
     }
 
     /// Kills it and waits until it is gone; the outer process ends with it.
@@ -103,7 +103,7 @@ impl Inside {
         if let Some(id) = self.id() {
             let _ = signal(id, "KILL");
             let start = Instant::now();
-            while !self.exited() && start.elapsed() < Duration::from_secs(10) {
+            while self.exited().is_none() && start.elapsed() < Duration::from_secs(10) {
                 std::thread::sleep(Duration::from_millis(5));
             }
         }

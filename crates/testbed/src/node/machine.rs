@@ -96,7 +96,7 @@ pub(super) struct Ground {
     /// Folders to mount on that were not there.
     made: Vec<&'static str>,
     // Last: the next one may begin when all is undone.
-    _lock: File,
+    pub lock: File,
 }
 
 impl Ground {
@@ -111,7 +111,7 @@ impl Ground {
             Some((path.clone(), std::fs::read_to_string(path).ok()?))
         };
         let tunables = TUNABLES.into_iter().filter_map(read).collect();
-        let ground = Self { tunables, made, _lock: lock };
+        let ground = Self { tunables, made, lock };
         for hierarchy in hierarchies() {
             make_cgroup(&hierarchy)?;
         }
