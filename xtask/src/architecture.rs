@@ -7,7 +7,7 @@ use crate::cargo;
 use std::collections::BTreeMap;
 
 /// What each crate may use of the workspace.
-const MAY_USE: [(&str, &[&str]); 13] = [
+const MAY_USE: [(&str, &[&str]); 14] = [
     ("divvy-ledger", &[]),
     ("divvy-engine", &["divvy-ledger"]),
     ("divvy-words", &["divvy-ledger", "divvy-engine"]),
@@ -15,6 +15,7 @@ const MAY_USE: [(&str, &[&str]); 13] = [
     ("divvy-sim", &["divvy-ledger", "divvy-engine", "divvy-words"]),
     ("divvy-cluster", &["divvy-ledger", "divvy-engine", "divvy-words"]),
     ("divvy-admission", &["divvy-words"]),
+    ("divvy-node", &["divvy-words"]),
     ("divvy-bench", &["divvy-cluster", "divvy-engine", "divvy-ledger", "divvy-testbed"]),
     (
         "divvy",
@@ -22,6 +23,7 @@ const MAY_USE: [(&str, &[&str]); 13] = [
             "divvy-admission",
             "divvy-cluster",
             "divvy-engine",
+            "divvy-node",
             "divvy-sim",
             "divvy-views",
             "divvy-words",

@@ -96,6 +96,11 @@ impl Api {
         self.write(Verb::Patch, path, "application/strategic-merge-patch+json", body).await
     }
 
+    /// Deletes an object.
+    pub(crate) async fn delete(&self, path: &str, options: Vec<u8>) -> Result<Vec<u8>, Failure> {
+        self.write(Verb::Delete, path, "application/json", options).await
+    }
+
     /// Its deadline ends before the fence closes, so that a write that is still under way when
     /// another process takes over has been given up by us, and by the server that we tell.
     async fn write(
@@ -127,6 +132,7 @@ impl Api {
             Verb::Create => Method::POST,
             Verb::Patch => Method::PATCH,
             Verb::Update => Method::PUT,
+            Verb::Delete => Method::DELETE,
             _ => Method::GET,
         };
         let answer = async {

@@ -29,4 +29,4 @@ mod watch;
 mod writer;
 
 pub use run::{RunError, run};
-pub use settings::{Lease, Overrides, Settings};
+pub use settings::{HandOffSettings, Lease, Overrides, Settings};

@@ -7,10 +7,12 @@ use crate::fence::Fence;
 use crate::metrics::Metrics;
 use crate::run::SIDE_WRITES;
 use crate::sources::Watches;
-use crate::state::{Action, Binding, Outcome, Target};
+use crate::state::{Action, Binding, Grant, Outcome, Target};
 use crate::watch::{Change, Pace};
 use crate::writer::Writer;
 use divvy_engine::{Placement, PodKey};
+use divvy_ledger::CardShare;
+use divvy_words::cards::{CardName, NamedShare};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -56,7 +58,7 @@ pub async fn replay(
     let mut readers = JoinSet::new();
     readers.spawn(async move { while heard.recv().await.is_some() {} });
     readers.spawn(async move { while pods.recv().await.is_some() {} });
-    let writer = Writer::new(api, "replay", metrics);
+    let writer = Writer::new(api, "replay", metrics, None);
     let bindings: Arc<Vec<Binding>> = Arc::new(bindings.into_iter().map(binding).collect());
     let (next, bound) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let side = Arc::new(Semaphore::new(SIDE_WRITES));
@@ -86,13 +88,18 @@ pub async fn replay(
 
 fn binding(repeated: Repeated) -> Binding {
     let Repeated { namespace, name, uid, version, node, cards } = repeated;
-    let records_cards = cards.is_some();
-    let cards = cards.and_then(|text| divvy_words::cards::parse(&text).ok()).unwrap_or_default();
+    let grant = if cards.is_some() { Grant::Indexes } else { Grant::Nothing };
+    let shares = cards.and_then(|text| divvy_words::cards::parse(&text).ok()).unwrap_or_default();
+    let index = |share: NamedShare| match share.card {
+        CardName::Index(index) => Some(CardShare { index, bytes: share.bytes }),
+        CardName::Uuid(_) => None,
+    };
+    let cards = shares.into_iter().filter_map(index).collect();
     Binding {
         pod: Target { key: PodKey::new(&namespace, &name), uid: uid.into() },
         version: version.into(),
-        placement: Placement { node: node.into(), cards: cards.into_iter().collect() },
-        records_cards,
+        placement: Placement { node: node.into(), cards },
+        grant,
         volumes: Vec::new(),
     }
 }

@@ -172,6 +172,7 @@ impl Loop {
             names: settings.scheduler_names.clone(),
             writes: settings.writes,
             quarantine: settings.quarantine,
+            hand_off: settings.hand_off.is_some(),
         };
         let config = settings.overrides.over(*placing.borrow());
         let pace = Pace { page: 500, silence: settings.watch_silence };
@@ -182,7 +183,7 @@ impl Loop {
         let (tell_side, side_done) = mpsc::unbounded_channel();
         Self {
             state: State::new(config, rules, sources::names()),
-            writer: Writer::new(api, identity, metrics.clone()),
+            writer: Writer::new(api, identity, metrics.clone(), settings.hand_off.clone()),
             watches,
             metrics,
             health,

@@ -28,6 +28,17 @@ pub struct Settings {
     pub quarantine: Duration,
     /// A watch that says nothing for so long is opened anew.
     pub watch_silence: Duration,
+    /// How shares are handed to their containers; `None` if nobody does.
+    pub hand_off: Option<HandOffSettings>,
+}
+
+/// How shares are handed to their containers.
+#[derive(Clone, Debug)]
+pub struct HandOffSettings {
+    /// How reservation pods are made.
+    pub reservation: divvy_words::reservation::Settings,
+    /// Whether the container runtime wants CDI names instead of UUIDs.
+    pub cdi: bool,
 }
 
 /// Strategies that were asked for on the command line.

@@ -15,11 +15,14 @@ mod groups;
 mod listing;
 mod nodes;
 mod outcome;
+mod reservations;
+mod slots;
 mod storage;
 mod timers;
 mod told;
 
 pub(crate) use outcome::Outcome;
+pub(crate) use reservations::HandOff;
 
 use crate::objects::PodItem;
 use crate::watch::Change;
@@ -27,7 +30,7 @@ use divvy_engine::{Bound, BoundCards, Config, Event, PlanEffect, PodKey, PodReco
 use divvy_engine::{ClaimKey, Placement, Scheduler, VolumeStep};
 use divvy_ledger::{Holding, Request};
 use divvy_words::manifest::StorageKind;
-use divvy_words::{Groups, Priorities, cards, keys};
+use divvy_words::{Groups, Priorities, cards, keys, reservation};
 use failures::Failures;
 use listing::Listing;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -49,6 +52,11 @@ pub(crate) enum Action {
     /// Write on a pod that its binding failed, which makes any binding that is still under way
     /// void, and look at it. [`Outcome::Looked`] follows.
     Settle { pod: Target, text: Arc<str>, tries: u32 },
+    /// Make a reservation pod. [`Outcome::Reserved`] follows.
+    Reserve { key: PodKey, node: Arc<str>, node_uid: Box<str>, group: Box<str> },
+    /// Delete a reservation pod, whichever has that name if `uid` is empty.
+    /// [`Outcome::Unreserved`] follows.
+    Unreserve { key: PodKey, uid: Box<str> },
     /// Look at a pod. [`Outcome::Looked`] follows.
     Look { pod: Target },
     /// Say on a pod that it is bound.
@@ -71,10 +79,20 @@ pub(crate) struct Binding {
     /// The version that was decided on: a pod that has changed since is decided on anew.
     pub(crate) version: Box<str>,
     pub(crate) placement: Placement,
-    /// Whether the cards are the pod's own and are to be recorded on it.
-    pub(crate) records_cards: bool,
+    pub(crate) grant: Grant,
     /// What has to be written for its claims before.
     pub(crate) volumes: Vec<VolumeStep>,
+}
+
+/// What a binding says of the pod's cards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Grant {
+    /// Nothing: it has none, or the device plugin chooses them.
+    Nothing,
+    /// Which they are, by index; nobody hands them out.
+    Indexes,
+    /// Which they are, by name, and all that its containers need to see them; once they are held.
+    HandOff(Option<HandOff>),
 }
 
 /// A pod of ours that is not bound, as far as we heard.
@@ -125,6 +143,8 @@ pub(crate) struct Rules {
     /// How long the cards of a pod that vanished without ending stay closed, after its grace
     /// period.
     pub(crate) quarantine: Duration,
+    /// Whether shares are handed to their containers, on cards that reservation pods hold.
+    pub(crate) hand_off: bool,
 }
 
 /// The state of the cluster, and of what we are doing in it.
@@ -145,6 +165,12 @@ pub(crate) struct State {
     providing: FxHashMap<PodKey, Providing>,
     /// Whether something has changed that they may wait for.
     stirred: bool,
+    slots: slots::Slots,
+    reservations: FxHashMap<PodKey, reservations::Reservation>,
+    /// Nodes whose shared cards are to be looked at.
+    unsettled: FxHashSet<Box<str>>,
+    /// The uids of nodes with GPUs.
+    node_uids: FxHashMap<Box<str>, Box<str>>,
     timers: Timers,
     /// Pods that are KAI's own scheduler.
     kai: FxHashSet<PodKey>,
@@ -175,6 +201,10 @@ impl State {
             failures: FxHashMap::default(),
             providing: FxHashMap::default(),
             stirred: false,
+            slots: slots::Slots::default(),
+            reservations: FxHashMap::default(),
+            unsettled: FxHashSet::default(),
+            node_uids: FxHashMap::default(),
             timers: Timers::default(),
             kai: FxHashSet::default(),
             writing: 0,
@@ -210,6 +240,11 @@ impl State {
     }
 
     pub(crate) fn apply(&mut self, event: Event) {
+        match &event {
+            Event::Pod(record) => self.share_may_go(&record.key),
+            Event::PodGone(key) => self.share_may_go(key),
+            _ => {}
+        }
         if let Err(problem) = self.scheduler.apply(event) {
             tracing::warn!("{problem}");
         }
@@ -234,6 +269,9 @@ impl State {
     fn pod_seen(&mut self, pod: &PodItem, now: Instant) {
         let key = pod.key();
         self.pods.see(key.clone());
+        if let Some(group) = reservation::group(&pod.metadata).filter(|_| pod.node().is_some()) {
+            return self.reservation_seen(pod, group);
+        }
         self.notice_kai(&key, divvy_words::is_kai_scheduler(&pod.metadata, &pod.status));
         if self.scheduler.uid(&key).is_some_and(|known| *known != *pod.metadata.uid) {
             // Another pod of that name, and nobody saw how the first one went.
@@ -250,7 +288,7 @@ impl State {
             let placed = self.waiting.get(&key).filter(|w| w.stage != Stage::Waits);
             self.bound_after.extend(placed.map(|w| w.created));
             self.stop_waiting(&key);
-            let record = bound_record(pod);
+            let record = self.bound_record(pod);
             return self.apply(Event::Pod(Box::new(record)));
         }
         let ours = self.is_ours(&pod.spec.scheduler_name) || self.may_be_bound(&key, pod);
@@ -276,6 +314,9 @@ impl State {
         let (uid, version) = (pod.metadata.uid.clone(), pod.metadata.resource_version.clone());
         let groups = Groups::named_by(&pod.metadata, &pod.spec).map(Into::into).collect();
         self.groups.refuse(&pod.metadata, &pod.spec, &mut record);
+        if self.rules.hand_off && record.invalid.is_none() {
+            record.invalid = divvy_words::hand_off_ready(&pod.metadata, &pod.spec).err();
+        }
         let created = record.created;
         let waiting = Waiting { uid, version, created, told, refused, reason, groups, stage };
         self.waiting.insert(key, waiting);
@@ -284,7 +325,12 @@ impl State {
 
     fn pod_gone(&mut self, pod: &PodItem, now: Instant) {
         let key = pod.key();
-        if pod.node().is_some() && !pod.status.has_ended() && !pod.status.start_time.is_empty() {
+        let is_reservation = self.reservations.contains_key(&key);
+        if !is_reservation
+            && pod.node().is_some()
+            && !pod.status.has_ended()
+            && !pod.status.start_time.is_empty()
+        {
             self.quarantine(&key, Some(pod), now);
         }
         self.forget(&key);
@@ -294,6 +340,7 @@ impl State {
         self.pods.forget(key);
         self.notice_kai(key, false);
         self.stop_waiting(key);
+        self.reservation_gone(key);
         self.apply(Event::PodGone(key.clone()));
     }
 
@@ -380,6 +427,7 @@ impl State {
         if !self.is_listed() {
             return;
         }
+        self.settle_cards();
         self.provide(now);
         while self.writing < self.rules.writes {
             let plan = self.scheduler.pass(self.rules.writes - self.writing);
@@ -413,10 +461,13 @@ impl State {
         };
         waiting.stage = Stage::Placed;
         let request = self.scheduler.request(&key);
-        let records_cards = matches!(request, Some(Request::Share { .. }));
+        let grant = match request {
+            Some(Request::Share { .. }) if self.rules.hand_off => Grant::HandOff(None),
+            Some(Request::Share { .. }) => Grant::Indexes,
+            _ => Grant::Nothing,
+        };
         let (pod, version) = (Target { key, uid: waiting.uid.clone() }, waiting.version.clone());
-        let binding = Binding { pod, version, placement, records_cards, volumes };
-        self.bind_with_claims(binding, now);
+        self.prepare(Binding { pod, version, placement, grant, volumes }, now);
     }
 
     fn write_binding(&mut self, binding: Binding) {
@@ -454,32 +505,35 @@ fn record(pod: &PodItem) -> PodRecord {
     record
 }
 
-/// The record of a pod that is bound. A share holds the cards that its annotation names, and none
-/// if divvy did not write one; a whole-GPU pod holds cards that the device plugin chose.
-fn bound_record(pod: &PodItem) -> PodRecord {
-    let mut record = record(pod);
-    if pod.unreadable.is_some() {
-        record.spec.request = EVERY_CARD;
+impl State {
+    /// The record of a pod that is bound. A share holds the cards that its annotation names, and none
+    /// if divvy did not write one; a whole-GPU pod holds cards that the device plugin chose.
+    fn bound_record(&mut self, pod: &PodItem) -> PodRecord {
+        let mut record = record(pod);
+        if pod.unreadable.is_some() {
+            record.spec.request = EVERY_CARD;
+        }
+        let node = Arc::make_mut(&mut record.spec.rules).node_name.take().unwrap_or_default();
+        let recorded = pod.metadata.annotations.get(keys::CARDS).map(cards::parse);
+        let cards = match (record.spec.request, recorded) {
+            (Request::None, _) => BoundCards::Nothing,
+            (Request::Whole(_), _) => BoundCards::Choose,
+            (Request::Share { cards, .. }, Some(Ok(held))) if held.len() == cards as usize => {
+                let groups = reservation::groups(&pod.metadata);
+                BoundCards::Recorded(self.named_cards(&node, &groups, &held))
+            }
+            (Request::Share { .. }, Some(_)) => {
+                tracing::warn!(pod = %record.key, "{} does not say what the pod asks: it is counted without a card", keys::CARDS);
+                BoundCards::Nothing
+            }
+            (Request::Share { .. }, None) => BoundCards::Nothing,
+        };
+        // What is wrong with its request does not matter any more, and where it might run neither.
+        record.invalid = None;
+        let terminating = pod.is_ending();
+        record.bound = Some(Bound { node: node.into(), cards, nominated: false, terminating });
+        record
     }
-    let node = Arc::make_mut(&mut record.spec.rules).node_name.take().unwrap_or_default();
-    let recorded = pod.metadata.annotations.get(keys::CARDS).map(cards::parse);
-    let cards = match (record.spec.request, recorded) {
-        (Request::None, _) => BoundCards::Nothing,
-        (Request::Whole(_), _) => BoundCards::Choose,
-        (Request::Share { cards, .. }, Some(Ok(held))) if held.len() == cards as usize => {
-            BoundCards::Recorded(held)
-        }
-        (Request::Share { .. }, Some(_)) => {
-            tracing::warn!(pod = %record.key, "{} does not say what the pod asks: it is counted without a card", keys::CARDS);
-            BoundCards::Nothing
-        }
-        (Request::Share { .. }, None) => BoundCards::Nothing,
-    };
-    // What is wrong with its request does not matter any more, and where it might run neither.
-    record.invalid = None;
-    let terminating = pod.is_ending();
-    record.bound = Some(Bound { node: node.into(), cards, nominated: false, terminating });
-    record
 }
 
 #[cfg(test)]

@@ -1,13 +1,15 @@
 //! Bindings, conditions and events, as the API wants them.
 
+mod hand_off;
 mod provide;
 
 use crate::api::{Api, Failure};
 use crate::metrics::{self, Attempt, Metrics};
 use crate::objects::PodItem;
-use crate::state::{Action, Binding, Outcome, Target};
+use crate::settings::HandOffSettings;
+use crate::state::{Action, Binding, Grant, Outcome, Target};
 use crate::watch::Item;
-use divvy_words::{cards, keys};
+use divvy_words::reservation;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -22,6 +24,7 @@ pub(crate) struct Writer {
     identity: Arc<str>,
     events: Arc<AtomicU64>,
     metrics: Metrics,
+    hand_off: Option<Arc<HandOffSettings>>,
 }
 
 /// As whom divvy reports events.
@@ -30,10 +33,17 @@ const CONTROLLER: &str = "divvy-scheduler";
 const TRIES: u32 = 5;
 
 impl Writer {
-    pub(crate) fn new(api: Api, identity: &str, metrics: Metrics) -> Self {
+    pub(crate) fn new(
+        api: Api,
+        identity: &str,
+        metrics: Metrics,
+        hand_off: Option<HandOffSettings>,
+    ) -> Self {
         // Names of events differ from those of whoever ran before.
         let since = Timestamp::now().as_microsecond().unsigned_abs();
-        Self { api, identity: identity.into(), events: Arc::new(AtomicU64::new(since)), metrics }
+        let events = Arc::new(AtomicU64::new(since));
+        let hand_off = hand_off.map(Arc::new);
+        Self { api, identity: identity.into(), events, metrics, hand_off }
     }
 
     /// Does it, and says what became of it where somebody has to know.
@@ -43,6 +53,14 @@ impl Writer {
             Action::Provide { pod, node, steps } => {
                 let result = provide::provide(&self.api, &node, &steps).await;
                 Outcome::Provided { pod, result }
+            }
+            Action::Reserve { key, node, node_uid, group } => {
+                let result = self.reserve(&node, &node_uid, &group).await;
+                Outcome::Reserved { key, result }
+            }
+            Action::Unreserve { key, uid } => {
+                let result = self.unreserve(&key, &uid).await;
+                Outcome::Unreserved { key, uid, result }
             }
             Action::Tell { pod, version, text, again } => {
                 self.metrics.attempt(Attempt::Unschedulable);
@@ -71,7 +89,8 @@ impl Writer {
     async fn bind(&self, binding: &Binding) -> Outcome {
         let Binding { pod, placement, .. } = binding;
         let path = format!("{}/binding", path(pod));
-        let body = binding_body(binding).to_string().into_bytes();
+        let cdi = self.hand_off.as_ref().is_some_and(|settings| settings.cdi);
+        let body = binding_body(binding, cdi).to_string().into_bytes();
         let start = Instant::now();
         let result = self.patiently(|| self.api.post(&path, body.clone())).await;
         self.metrics.binding(kind(&result), start.elapsed());
@@ -210,16 +229,21 @@ fn read(bytes: &[u8]) -> Result<Box<PodItem>, Failure> {
 
 /// uid and version are preconditions: the pod that was decided on is bound, or none. The
 /// annotations become the pod's in the same transaction.
-fn binding_body(binding: &Binding) -> Value {
-    let Binding { pod, version, placement, records_cards, .. } = binding;
+fn binding_body(binding: &Binding, cdi: bool) -> Value {
+    let Binding { pod, version, placement, grant, .. } = binding;
     let mut metadata = json!({
         "name": pod.key.name(),
         "namespace": pod.key.namespace(),
         "uid": pod.uid,
         "resourceVersion": version,
     });
-    if *records_cards {
-        metadata["annotations"] = json!({ keys::CARDS: cards::print(&placement.cards) });
+    match grant {
+        Grant::Nothing | Grant::HandOff(None) => {}
+        Grant::Indexes => metadata["annotations"] = hand_off::indexes(&placement.cards),
+        Grant::HandOff(Some(hand_off)) => {
+            metadata["annotations"] = hand_off::annotations(hand_off, cdi);
+            metadata["labels"] = reservation::labels(&hand_off.groups);
+        }
     }
     json!({
         "apiVersion": "v1",

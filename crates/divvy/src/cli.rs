@@ -2,6 +2,7 @@
 
 use crate::admission::AdmissionArgs;
 use crate::live::LiveArgs;
+use crate::reserve::ReserveArgs;
 use crate::scheduler::SchedulerArgs;
 use crate::snapshot::SnapshotArgs;
 use clap::builder::RangedI64ValueParser;
@@ -47,6 +48,8 @@ pub enum Command {
     Scheduler(Box<SchedulerArgs>),
     /// Prepare pods of a live cluster for their cards, and refuse those that make no sense
     Admission(Box<AdmissionArgs>),
+    /// Hold a card in a reservation pod; started by the scheduler
+    Reserve(ReserveArgs),
     /// Print the completion script of a shell
     Completion(CompletionArgs),
     /// Print this reference as Markdown

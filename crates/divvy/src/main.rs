@@ -11,6 +11,7 @@ mod output;
 mod plugin;
 mod progress;
 mod reference;
+mod reserve;
 mod scheduler;
 mod simulate;
 mod snapshot;
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         Command::Snapshot(args) => snapshot::run(&args),
         Command::Scheduler(args) => scheduler::run(&args),
         Command::Admission(args) => admission::run(&args),
+        Command::Reserve(args) => reserve::run(&args),
         Command::Completion(args) => completion::run(&args),
         Command::Reference => reference::run(),
     })

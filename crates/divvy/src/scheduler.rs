@@ -3,9 +3,9 @@
 use crate::DONE;
 use crate::cli::PlacementArgs;
 use crate::daemon::{LogArgs, runtime, signals};
-use clap::Args;
-use divvy_cluster::{Lease, Overrides, Settings};
-use divvy_words::keys;
+use clap::{ArgAction, Args};
+use divvy_cluster::{HandOffSettings, Lease, Overrides, Settings};
+use divvy_words::{keys, reservation};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub struct SchedulerArgs {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_values = keys::SCHEDULER_NAMES)]
     pub scheduler_names: Vec<String>,
     /// Whether one of several replicas works at a time
-    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
     pub leader_elect: bool,
     /// The namespace of the lease
     #[arg(long, value_name = "NAME", default_value = "kube-system")]
@@ -57,6 +57,24 @@ pub struct SchedulerArgs {
     /// seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub quarantine: u64,
+    /// Whether shares are handed to their containers, on cards that reservation pods hold
+    ///
+    /// Needs divvy admission, and the namespace kai-resource-reservation. Without it the cards of a
+    /// share are only recorded on its pod.
+    #[arg(
+        long, value_name = "BOOL", default_value_t = false,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set
+    )]
+    pub gpu_sharing: bool,
+    /// The image of reservation pods, which holds divvy
+    #[arg(long, value_name = "IMAGE", default_value = concat!("divvy:", env!("CARGO_PKG_VERSION")))]
+    pub reservation_image: String,
+    /// The runtime class of reservation pods; empty leaves them without
+    #[arg(long, value_name = "NAME", default_value = "nvidia")]
+    pub reservation_runtime_class: String,
+    /// Whether the container runtime wants CDI names of cards, as nodes with CDI only do
+    #[arg(long, value_name = "BOOL", default_value_t = false, action = ArgAction::Set)]
+    pub cdi: bool,
     /// A watch that is silent for so long is opened anew, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 90, hide = true)]
     pub watch_silence: u64,
@@ -84,10 +102,19 @@ pub fn run(args: &SchedulerArgs) -> anyhow::Result<u8> {
         writes: args.bind_concurrency.into(),
         quarantine: Duration::from_secs(args.quarantine),
         watch_silence: Duration::from_secs(args.watch_silence.max(1)),
+        hand_off: args.gpu_sharing.then(|| HandOffSettings {
+            reservation: reservation::Settings {
+                image: args.reservation_image.clone(),
+                runtime_class: args.reservation_runtime_class.clone(),
+            },
+            cdi: args.cdi,
+        }),
     };
     runtime()?.block_on(async {
         let stop = signals()?;
-        divvy_cluster::run(settings, stop).await.map_err(anyhow::Error::from)
+        // On a worker, where most of what wakes it runs: this thread would have to be woken anew
+        // for each answer.
+        tokio::spawn(divvy_cluster::run(settings, stop)).await?.map_err(anyhow::Error::from)
     })?;
     Ok(DONE)
 }

@@ -20,8 +20,9 @@ pub(crate) fn choose(node: &Node, request: Request, share: Bytes, by: Strategy) 
             let size = node.card_size();
             let joinable = node.shared_cards().filter(|(_, free)| *free >= share);
             let used = joinable.map(|(i, free)| (size.minus(free), i));
+            let free = free().take(node.openable() as usize);
             let mut candidates: SmallVec<[(Bytes, usize); 16]> =
-                used.chain(free().map(|i| (Bytes(0), i))).collect();
+                used.chain(free.map(|i| (Bytes(0), i))).collect();
             match by {
                 Strategy::Binpack => candidates.sort_by_key(|(used, i)| (Reverse(*used), *i)),
                 Strategy::Spread => candidates.sort(),

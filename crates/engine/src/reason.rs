@@ -108,6 +108,7 @@ impl Reason {
             Self::Volume(reason) => reason.name(),
             Self::Lacks { shortage, .. } => match shortage {
                 Shortage::NoGpu => "NoGpu",
+                Shortage::Unsettled => "CardsUnsettled",
                 Shortage::Replicas => "NodeSharesReplicas",
                 Shortage::CardMemoryUnknown => "CardMemoryUnknown",
                 Shortage::CardSize { .. } => "CardTooSmall",
@@ -139,7 +140,7 @@ impl Reason {
                 // Of cards that are too small, the largest.
                 Shortage::CardSize { card, .. } => return (7, card.0),
                 Shortage::CardCount { .. } => 8,
-                Shortage::NotAllocatable { .. } => 9,
+                Shortage::NotAllocatable { .. } | Shortage::Unsettled => 9,
                 _ => 10,
             },
             // There is room; other pods are in the way.
@@ -379,5 +380,8 @@ fn write_shortage(
             write!(f, "free ephemeral storage {free} < {asked} asked")
         }
         Shortage::PodSlots => f.write_str("no free pod slot"),
+        Shortage::Unsettled => {
+            f.write_str("shared cards are not held by their reservations, so no GPU is given")
+        }
     }
 }

@@ -49,6 +49,13 @@ impl Scheduler {
         self.shapes.forget_scores();
     }
 
+    /// Says whether it is uncertain who has which card of a node: then no GPU is given there.
+    pub fn set_unsettled(&mut self, node: &str, unsettled: bool) {
+        if let Some(id) = self.world.ledger.find(node) {
+            self.world.ledger.set_unsettled(id, unsettled);
+        }
+    }
+
     /// The settings.
     pub const fn config(&self) -> &Config {
         &self.world.config

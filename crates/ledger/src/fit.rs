@@ -8,6 +8,8 @@ use crate::{Bytes, MilliCpu, Needs, Portion, Request, ResourceId};
 pub enum Shortage {
     /// The node has no GPU.
     NoGpu,
+    /// It is not certain who has which card of the node.
+    Unsettled,
     /// A share was asked of a node whose GPUs are replicas.
     Replicas,
     /// `gpu-memory` was asked of a node that does not say how large its cards are.
@@ -99,6 +101,7 @@ impl Node {
         let room = self.room();
         match needs.request {
             Request::None => {}
+            _ if self.is_unsettled() => return Err(Shortage::Unsettled),
             Request::Whole(asked) => {
                 if room.whole < asked {
                     return Err(self.too_few_whole(asked));
@@ -170,8 +173,11 @@ impl Node {
         }
         let room = self.room();
         if asked == 1 {
-            if room.whole > 0 || room.share >= share {
+            if self.openable() > 0 || room.share >= share {
                 return Ok(());
+            }
+            if room.whole > 0 {
+                return Err(Shortage::PodSlots);
             }
             // A card that is free and not handed out would be a riddle in the answer.
             let withheld = usable < count && self.free_cards().next().is_some();
@@ -182,7 +188,15 @@ impl Node {
             });
         }
         let joinable = self.shared_cards().filter(|(_, free)| *free >= share).count();
-        let fitting = room.whole + u32::try_from(joinable).unwrap_or(u32::MAX);
-        if fitting >= asked { Ok(()) } else { Err(Shortage::FreeShares { fitting, asked }) }
+        let joinable = u32::try_from(joinable).unwrap_or(u32::MAX);
+        if joinable.saturating_add(self.openable()) >= asked {
+            return Ok(());
+        }
+        let fitting = joinable.saturating_add(room.whole);
+        Err(if fitting >= asked {
+            Shortage::PodSlots
+        } else {
+            Shortage::FreeShares { fitting, asked }
+        })
     }
 }

@@ -217,6 +217,15 @@ impl Ledger {
         }
     }
 
+    /// Says whether it is uncertain who has which card of a node: then no GPU is given there.
+    pub fn set_unsettled(&mut self, id: NodeId, unsettled: bool) {
+        let Some(node) = self.nodes.get_mut(id.index()) else { return };
+        if node.unsettled != unsettled {
+            node.unsettled = unsettled;
+            self.journal.record(id, !unsettled);
+        }
+    }
+
     /// Records a change of a node that the ledger does not hold itself, such as its labels.
     pub fn touch(&mut self, id: NodeId) {
         self.journal.record(id, true);

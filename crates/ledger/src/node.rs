@@ -93,6 +93,8 @@ pub struct Node {
     used: Used,
     extended: Vec<Counter>,
     pub(crate) cards: Vec<Card>,
+    /// Whether no GPU is given here for now, because it is not certain who has which card.
+    pub(crate) unsettled: bool,
     room: Room,
 }
 
@@ -105,6 +107,7 @@ impl Node {
             used: Used::default(),
             extended: Vec::new(),
             cards: Vec::new(),
+            unsettled: false,
             room: Room::default(),
         }
     }
@@ -127,6 +130,16 @@ impl Node {
     /// What is left of it.
     pub const fn room(&self) -> &Room {
         &self.room
+    }
+
+    /// Whether no GPU is given here for now, because it is not certain who has which card.
+    pub const fn is_unsettled(&self) -> bool {
+        self.unsettled
+    }
+
+    /// How many free cards shares can open: each needs a reservation pod beside the share's own.
+    pub fn openable(&self) -> u32 {
+        self.room.whole.min(self.room.pods.saturating_sub(1))
     }
 
     /// All its cards, by index.

@@ -7,8 +7,9 @@
 
 use divvy_engine::{BoundCards, PodRecord, Scheduler};
 use divvy_ledger::{CardShare, Portion, Request};
+use divvy_words::cards::{self, CardName, NamedShare};
 use divvy_words::manifest::Metadata;
-use divvy_words::{cards, keys};
+use divvy_words::{keys, reservation};
 use std::collections::BTreeMap;
 
 /// What a bound pod's own manifest says of its cards.
@@ -24,7 +25,8 @@ pub(crate) enum Claim {
 /// What a pod claims. A reservation pod of KAI claims nothing: its card is held by the shares
 /// that it was made for.
 pub(crate) fn claim(metadata: &Metadata, record: &mut PodRecord) -> Claim {
-    let groups = groups_of(metadata);
+    let groups: Vec<String> =
+        reservation::groups(metadata).into_iter().map(str::to_owned).collect();
     if keys::RESERVATION_NAMESPACES.contains(&&*metadata.namespace) && !groups.is_empty() {
         record.spec.request = Request::None;
     }
@@ -39,21 +41,25 @@ pub(crate) fn claim(metadata: &Metadata, record: &mut PodRecord) -> Claim {
             keys::CARDS,
             cards.len()
         )),
-        Some(Ok(cards)) => Claim::Cards(BoundCards::Recorded(cards)),
+        Some(Ok(cards)) => named(cards, groups),
         Some(Err(why)) => Claim::Unreadable(why),
         None if groups.is_empty() => Claim::Cards(BoundCards::Choose),
         None => Claim::Groups(groups),
     }
 }
 
-/// The groups that KAI's labels name: one plain label, or one label for each card of several.
-fn groups_of(metadata: &Metadata) -> Vec<String> {
-    let is_group = |key: &str| {
-        let rest = key.strip_prefix(keys::GPU_GROUP);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+/// Cards that are known by index are those; of others it only matters which pods have the same,
+/// by the labels that KAI would know them by too, else by UUID.
+fn named(cards: Vec<NamedShare>, groups: Vec<String>) -> Claim {
+    let index = |share: &NamedShare| match share.card {
+        CardName::Index(index) => Some(CardShare { index, bytes: share.bytes }),
+        CardName::Uuid(_) => None,
     };
-    let labels = metadata.labels.iter().filter(|(key, _)| is_group(key));
-    labels.map(|(_, group)| group.to_owned()).collect()
+    match cards.iter().map(index).collect::<Option<Vec<_>>>() {
+        Some(shares) => Claim::Cards(BoundCards::Recorded(shares)),
+        None if groups.len() == cards.len() => Claim::Groups(groups),
+        None => Claim::Groups(cards.into_iter().map(|share| share.card.to_string()).collect()),
+    }
 }
 
 /// The card of each group, by node and group.

@@ -53,8 +53,11 @@ pub const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins
 /// Annotation on a pod: the PodGroup of KAI that it belongs to.
 pub const POD_GROUP: &str = "pod-group-name";
 
+/// Annotation on a reservation pod: the UUID of its card, whatever the name says.
+pub const RESERVED_CARD: &str = "run.ai/reserve_for_gpu_index";
+
 /// The annotations that are kept when a manifest is read.
-pub const ANNOTATIONS: [&str; 13] = [
+pub const ANNOTATIONS: [&str; 14] = [
     GPU_FRACTION,
     GPU_MEMORY,
     FRACTION_DEVICES,
@@ -68,6 +71,7 @@ pub const ANNOTATIONS: [&str; 13] = [
     DEFAULT_STORAGE_CLASS,
     MIGRATED_PLUGINS,
     POD_GROUP,
+    RESERVED_CARD,
 ];
 
 /// The API group of KAI's PodGroup.

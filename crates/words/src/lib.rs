@@ -29,6 +29,7 @@ mod problem;
 mod quantity;
 mod relations;
 mod request;
+pub mod reservation;
 mod resources;
 mod strategy;
 #[cfg(test)]

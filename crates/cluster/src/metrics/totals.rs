@@ -78,6 +78,8 @@ impl ShareSizes {
         let cards = ledger.alive().flat_map(|(_, node)| node.cards());
         let holdings = cards.flat_map(Card::shares).filter_map(|share| ledger.holding(share.pod));
         let portions = holdings.filter_map(|holding| match holding.needs.request {
+            // A reservation pod holds nothing of its card.
+            Request::Share { portion: Portion::Memory(Bytes(0)), .. } => None,
             Request::Share { portion, .. } => Some(portion),
             _ => None,
         });

@@ -4,6 +4,7 @@ use super::State;
 use crate::objects::{NamespaceItem, NodeItem};
 use crate::watch::Change;
 use divvy_engine::Event;
+use divvy_ledger::Gpus;
 use divvy_words::{Content, Object};
 
 impl State {
@@ -38,6 +39,10 @@ impl State {
                 for warning in warnings {
                     tracing::debug!("{warning}");
                 }
+                if record.gpus != Gpus::None {
+                    self.node_uids.insert(object.metadata.name.clone(), object.metadata.uid);
+                    self.unsettled.insert(object.metadata.name);
+                }
                 self.apply(Event::Node(Box::new(record)));
             }
             Err(why) => {
@@ -50,6 +55,7 @@ impl State {
 
     fn node_gone(&mut self, name: &str) {
         self.nodes.forget(name);
+        self.node_uids.remove(name);
         self.stirred = true;
         self.apply(Event::NodeGone(name.to_owned()));
     }

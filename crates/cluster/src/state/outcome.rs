@@ -7,7 +7,7 @@ use super::{Action, Stage, State, Target};
 use crate::api::Failure;
 use crate::objects::PodItem;
 use crate::watch::Item;
-use divvy_engine::Event;
+use divvy_engine::{Event, PodKey};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,10 @@ pub(crate) enum Outcome {
     BindFailed { pod: Target, node: Arc<str>, failure: Failure },
     /// What the claims of a pod need is written, or why not.
     Provided { pod: Target, result: Result<(), String> },
+    /// A reservation pod was asked for.
+    Reserved { key: PodKey, result: Result<(), Failure> },
+    /// A reservation pod was to be deleted.
+    Unreserved { key: PodKey, uid: Box<str>, result: Result<(), Failure> },
     /// The reason is on the pod, whose version was `told_on` and is now this one; or it could not
     /// be written.
     Told { pod: Target, told_on: Box<str>, result: Result<Box<str>, Failure> },
@@ -52,6 +56,8 @@ impl State {
                 self.bind_failed(&pod, &node, &failure, now);
             }
             Outcome::Provided { pod, result } => self.provided(&pod, result, now),
+            Outcome::Reserved { key, result } => self.reserved(&key, result, now),
+            Outcome::Unreserved { key, uid, result } => self.unreserved(key, uid, result, now),
             Outcome::Told { pod, told_on, result } => self.told(&pod, &told_on, result),
             Outcome::Looked { pod, text, tries, result } => {
                 self.looked(pod, text, tries, result, now);
@@ -202,6 +208,11 @@ impl State {
                     if self.providing.get(&pod.key).is_some_and(late) {
                         self.not_provided(&pod, "its claims were not bound in time", now);
                     }
+                }
+                Timer::NotReserved(key) => self.reservation_is_late(&key),
+                Timer::ReserveAgain(key) => self.reserve_again(key),
+                Timer::UnreserveAgain { key, uid } => {
+                    self.actions.push(Action::Unreserve { key, uid });
                 }
                 Timer::Quarantine(ghost) => self.apply(Event::PodGone(ghost)),
             }

@@ -1,8 +1,8 @@
-//! Volumes: what the watches tell of them, and pods whose claims are bound before they are.
+//! Volumes: what the watches tell of them, and pods that are bound once their claims and cards are.
 
 use super::failures::Blame;
 use super::timers::Timer;
-use super::{Action, Binding, State, Target};
+use super::{Action, Binding, Grant, State, Target};
 use crate::objects::StorageItem;
 use crate::watch::Change;
 use divvy_engine::{ClaimKey, Event, PodKey, StorageEvent};
@@ -10,7 +10,7 @@ use divvy_ledger::Node;
 use divvy_words::manifest::StorageKind;
 use std::time::{Duration, Instant};
 
-/// A pod that has a place, and whose claims are not all bound yet.
+/// A pod that has a place, and whose claims are not all bound yet, or its cards not all held.
 #[derive(Debug)]
 pub(super) struct Providing {
     binding: Binding,
@@ -23,6 +23,10 @@ pub(super) struct Providing {
 impl Providing {
     pub(super) fn is_for(&self, pod: &Target) -> bool {
         self.binding.pod == *pod
+    }
+
+    pub(super) const fn binding(&self) -> &Binding {
+        &self.binding
     }
 
     pub(super) fn is_late(&self, now: Instant) -> bool {
@@ -74,10 +78,16 @@ impl State {
         self.apply(Event::Storage(gone(kind, key)));
     }
 
-    /// Binds a pod, or first its claims.
-    pub(super) fn bind_with_claims(&mut self, binding: Binding, now: Instant) {
+    /// Binds a pod, or first its claims and its cards.
+    pub(super) fn prepare(&mut self, mut binding: Binding, now: Instant) {
         let key = binding.pod.key.clone();
-        if binding.volumes.is_empty() && self.scheduler.claims_bound(&key) == Ok(true) {
+        if matches!(binding.grant, Grant::HandOff(_)) {
+            self.reserve(&binding, now);
+        }
+        if binding.volumes.is_empty()
+            && self.scheduler.claims_bound(&key) == Ok(true)
+            && self.has_cards(&mut binding)
+        {
             return self.write_binding(binding);
         }
         let pod = binding.pod.clone();
@@ -126,12 +136,24 @@ impl State {
         match self.scheduler.claims_bound(key) {
             Ok(false) => {}
             Ok(true) => {
-                if let Some(Providing { binding, .. }) = self.providing.remove(key) {
-                    self.write_binding(binding);
+                let Some(mut providing) = self.providing.remove(key) else { return };
+                if self.has_cards(&mut providing.binding) {
+                    self.write_binding(providing.binding);
+                } else {
+                    self.providing.insert(key.clone(), providing);
                 }
             }
             Err(why) => self.not_provided(&pod, &why.to_string(), now),
         }
+    }
+
+    /// Whether all cards of a pod are held; then the binding says which they are.
+    fn has_cards(&self, binding: &mut Binding) -> bool {
+        if matches!(binding.grant, Grant::HandOff(_)) {
+            let hand_off = self.hand_off(binding);
+            binding.grant = Grant::HandOff(hand_off);
+        }
+        binding.grant != Grant::HandOff(None)
     }
 
     /// Gives up a place for which the claims could not be bound.

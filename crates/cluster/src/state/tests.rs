@@ -5,6 +5,7 @@ mod claims;
 mod others;
 mod quarantine;
 mod reasons;
+mod reservations;
 
 use super::*;
 use crate::api::Failure;
@@ -18,7 +19,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// A state with nodes of so many 80 GiB cards, all listed.
 fn state(nodes: &[(&str, u32)]) -> State {
     let names = keys::SCHEDULER_NAMES.map(str::to_owned).to_vec();
-    let rules = Rules { names, writes: 32, quarantine: 10 * SECOND };
+    let rules = Rules { names, writes: 32, quarantine: 10 * SECOND, hand_off: false };
     let mut state = State::new(Config::default(), rules, ["pods", "nodes"].into_iter());
     state.node_changed(Change::Relisting);
     for (name, cards) in nodes {
@@ -67,13 +68,23 @@ fn acts(state: &mut State) -> Vec<String> {
     state.pass(Instant::now());
     let say = |action: Action| match action {
         Action::Bind(b) => {
-            let cards = if b.records_cards { cards::print(&b.placement.cards) } else { "-".into() };
+            let cards = match b.grant {
+                Grant::Nothing | Grant::HandOff(None) => "-".to_owned(),
+                Grant::Indexes => {
+                    let shares = b.placement.cards.iter();
+                    let shares = shares.map(|share| format!("{}:{}", share.index, share.bytes.0));
+                    shares.collect::<Vec<_>>().join(",")
+                }
+                Grant::HandOff(Some(hand_off)) => cards::print(&hand_off.cards),
+            };
             format!("bind {} v{} to {} {cards}", b.pod.key, b.version, b.placement.node)
         }
         Action::Tell { pod, text, .. } => format!("tell {}: {text}", pod.key),
         Action::Settle { pod, text, .. } => format!("settle {}: {text}", pod.key),
         Action::Look { pod } => format!("look {}", pod.key),
         Action::Announce { pod, node } => format!("announce {} on {node}", pod.key),
+        Action::Reserve { key, node, group, .. } => format!("reserve {key} on {node} for {group}"),
+        Action::Unreserve { key, uid } => format!("unreserve {key} {uid}"),
         Action::RelistPods => "relist pods".to_owned(),
         Action::Provide { pod, node, steps } => {
             let step = |step: VolumeStep| match step {

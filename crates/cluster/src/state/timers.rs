@@ -16,6 +16,12 @@ pub(crate) enum Timer {
     SettleAgain { pod: Target, text: Arc<str>, tries: u32 },
     /// The claims of a pod have not been bound in time.
     NotProvided(Target),
+    /// A reservation pod has not come to run in time.
+    NotReserved(PodKey),
+    /// A reservation pod that could not be made.
+    ReserveAgain(PodKey),
+    /// A reservation pod that could not be deleted.
+    UnreserveAgain { key: PodKey, uid: Box<str> },
     /// The cards of a vanished pod are free.
     Quarantine(PodKey),
 }

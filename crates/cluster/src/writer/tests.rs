@@ -1,21 +1,23 @@
 use super::*;
+use crate::state::HandOff;
 use divvy_engine::{Placement, PodKey};
 use divvy_ledger::{Bytes, CardShare};
+use divvy_words::cards::{CardName, NamedShare};
 
 fn target() -> Target {
     Target { key: PodKey::new("ml", "p"), uid: "u-1".into() }
 }
 
-fn binding(records_cards: bool) -> Binding {
+fn binding(grant: Grant) -> Binding {
     let cards = [CardShare { index: 4, bytes: Bytes(21_474_836_480) }];
     let placement = Placement { node: "n1".into(), cards: cards.as_slice().into() };
-    Binding { pod: target(), version: "77".into(), placement, records_cards, volumes: Vec::new() }
+    Binding { pod: target(), version: "77".into(), placement, grant, volumes: Vec::new() }
 }
 
 #[test]
 fn a_binding_names_the_pod_by_uid_and_version_and_brings_its_cards() {
     assert_eq!(
-        binding_body(&binding(true)),
+        binding_body(&binding(Grant::Indexes), false),
         json!({
             "apiVersion": "v1", "kind": "Binding",
             "metadata": {
@@ -25,7 +27,36 @@ fn a_binding_names_the_pod_by_uid_and_version_and_brings_its_cards() {
             "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
         })
     );
-    assert!(binding_body(&binding(false))["metadata"].get("annotations").is_none());
+    let whole = binding_body(&binding(Grant::Nothing), false);
+    assert!(whole["metadata"].get("annotations").is_none());
+}
+
+#[test]
+fn a_binding_brings_all_that_the_containers_read() {
+    let card = |uuid: &str| NamedShare { card: CardName::Uuid(uuid.into()), bytes: Bytes(7) };
+    let hand_off = |cards: &[&str], groups: &[&str]| HandOff {
+        cards: cards.iter().map(|uuid| card(uuid)).collect(),
+        groups: groups.iter().map(|group| (*group).into()).collect(),
+        portion: "0.5".to_owned(),
+    };
+    let body = |hand_off, cdi| {
+        binding_body(&binding(Grant::HandOff(Some(hand_off))), cdi)["metadata"].clone()
+    };
+    let one = body(hand_off(&["GPU-a"], &["g"]), false);
+    assert_eq!(
+        one["annotations"],
+        json!({
+            "divvy.dev/cards": "GPU-a:7", "divvy.dev/visible-devices": "GPU-a",
+            "divvy.dev/portion": "0.5", "received-resource-type": "Fraction",
+        })
+    );
+    assert_eq!(one["labels"], json!({"runai-gpu-group": "g"}));
+    let two = body(hand_off(&["GPU-a", "GPU-b"], &["g", "h"]), true);
+    assert_eq!(
+        two["annotations"]["divvy.dev/visible-devices"],
+        "k8s.device-plugin.nvidia.com/gpu=GPU-a,k8s.device-plugin.nvidia.com/gpu=GPU-b"
+    );
+    assert_eq!(two["labels"], json!({"runai-gpu-group/g": "g", "runai-gpu-group/h": "h"}));
 }
 
 #[test]

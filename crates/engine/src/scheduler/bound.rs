@@ -172,8 +172,8 @@ impl Scheduler {
         let held = self.world.ledger.node(node).map_or(&[][..], Node::cards);
         let now = |grant: &CardShare| {
             let bytes = match (request, held.get(grant.index as usize)) {
-                (Request::Share { portion: Portion::Memory(_), .. }, Some(card))
-                    if !card.knows_memory() =>
+                (Request::Share { portion: Portion::Memory(asked), .. }, Some(card))
+                    if asked > Bytes(0) && !card.knows_memory() =>
                 {
                     card.capacity()
                 }

@@ -1,0 +1,378 @@
+//! Cards of nodes with a device plugin: each shared card is held by a reservation pod, and a share
+//! is bound once it is known which card that is.
+//!
+//! ```text
+//!   a share opens a card ─► Reserve ─► the pod runs ─► its card is known ─► Bind, all that wait
+//!   the last share is gone ─► Unreserve ─► the pod is gone ─► the card is free
+//! ```
+//!
+//! In the ledger a reservation pod holds nothing of its card, which keeps the card from being given
+//! whole; while it is being deleted it holds all of it, which keeps it from being given at all.
+//! Nothing here has to be undone after a crash: a reservation pod is found by its labels, and
+//! serves whoever needs a card on its node.
+
+use super::slots::{Hold, Slot};
+use super::timers::Timer;
+use super::{Action, Binding, Grant, State, Target};
+use crate::api::Failure;
+use crate::objects::PodItem;
+use divvy_engine::{Bound, BoundCards, Event, PodKey, PodRecord, PodSpec};
+use divvy_ledger::{Bytes, CardShare, Holding, MilliCpu, Node, Portion, Request};
+use divvy_words::cards::{CardName, NamedShare};
+use divvy_words::reservation;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What a share gets with its binding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HandOff {
+    /// Its cards by name.
+    pub(crate) cards: Vec<NamedShare>,
+    /// Their groups, by which KAI would know them.
+    pub(crate) groups: Vec<Box<str>>,
+    /// The part of each card that it has.
+    pub(crate) portion: String,
+}
+
+/// A reservation pod that exists, or is about to.
+#[derive(Clone, Debug)]
+pub(super) struct Reservation {
+    pub(super) node: Arc<str>,
+    pub(super) index: u32,
+    /// Empty until it has been seen.
+    uid: Box<str>,
+    /// Why it does not run yet, as far as it says.
+    why: Arc<str>,
+}
+
+/// How long a reservation pod may take to run.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// When a request that failed is made again.
+const AGAIN: Duration = Duration::from_secs(5);
+/// What a reservation pod asks besides its card.
+const CPU: MilliCpu = MilliCpu(1);
+const MEMORY: Bytes = Bytes(16 << 20);
+
+impl State {
+    /// Makes sure that each card of a share is held, or will be.
+    pub(super) fn reserve(&mut self, binding: &Binding, now: Instant) {
+        let node = binding.placement.node.clone();
+        for (nth, share) in binding.placement.cards.iter().enumerate() {
+            if self.slots.get(&node, share.index).is_some() {
+                continue;
+            }
+            let uid = &binding.pod.uid;
+            let group: Box<str> =
+                if nth == 0 { uid.clone() } else { format!("{uid}-{nth}").into() };
+            let name = reservation::name(&node, &group);
+            let key = PodKey::new(reservation::NAMESPACE, &name);
+            self.slots.insert(
+                &node,
+                share.index,
+                Slot { group: group.clone(), uuid: None, hold: Hold::Asked },
+            );
+            let why = "it has not been seen yet".into();
+            let made = Reservation { node: node.clone(), index: share.index, uid: "".into(), why };
+            self.reservations.insert(key.clone(), made);
+            self.enter_reservation(&key, &node, share.index, Bytes(0));
+            self.timers.add(now + PATIENCE, Timer::NotReserved(key.clone()));
+            self.ask_for(key);
+        }
+    }
+
+    fn ask_for(&mut self, key: PodKey) {
+        let Some(Reservation { node, index, .. }) = self.reservations.get(&key) else { return };
+        let Some(slot) = self.slots.get(node, *index) else { return };
+        let node_uid = self.node_uids.get(&**node).cloned().unwrap_or_default();
+        let (node, group) = (node.clone(), slot.group.clone());
+        self.actions.push(Action::Reserve { key, node, node_uid, group });
+    }
+
+    /// What a share gets, if all its cards are held by now.
+    pub(super) fn hand_off(&self, binding: &Binding) -> Option<HandOff> {
+        let node = &binding.placement.node;
+        let slot = |share: &CardShare| {
+            let slot = self.slots.get(node, share.index).filter(|slot| slot.hold == Hold::Held)?;
+            let card = CardName::Uuid(slot.uuid.clone()?);
+            Some((NamedShare { card, bytes: share.bytes }, slot.group.clone()))
+        };
+        let held = binding.placement.cards.iter().map(slot).collect::<Option<Vec<_>>>()?;
+        let (cards, groups) = held.into_iter().unzip();
+        let portion = self.portion(&binding.pod.key)?;
+        Some(HandOff { cards, groups, portion })
+    }
+
+    /// The part of each card that a pod holds, as a decimal.
+    fn portion(&self, key: &PodKey) -> Option<String> {
+        let holding = self.scheduler.holding(key)?;
+        let Request::Share { portion, .. } = holding.needs.request else { return None };
+        Some(match portion {
+            Portion::Fraction(fraction) => fraction.to_string(),
+            Portion::Memory(bytes) => {
+                let card = self.scheduler.ledger().node(holding.node)?.card_size();
+                let millionths = u128::from(bytes.0) * 1_000_000 / u128::from(card.0.max(1));
+                let text = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
+                text.trim_end_matches('0').trim_end_matches('.').to_owned()
+            }
+        })
+    }
+
+    /// Takes in a reservation pod of a node, ours or KAI's.
+    pub(super) fn reservation_seen(&mut self, pod: &PodItem, group: &str) {
+        let key = pod.key();
+        let node = pod.node().unwrap_or_default();
+        let uuid = reservation::card(&pod.metadata, &pod.status);
+        let index = match self.reservations.get(&key) {
+            Some(known) if *known.node == *node => known.index,
+            Some(_) => return tracing::warn!(pod = %key, "a reservation is on another node"),
+            None => self.slots.find(node, uuid, group).unwrap_or_else(|| self.vacant(node)),
+        };
+        if pod.status.has_ended() {
+            let why = pod.status.why().unwrap_or_else(|| "it has ended".to_owned());
+            self.unreserve(key.clone(), &pod.metadata.uid);
+            return self.reservation_lost(&key, node, index, &why);
+        }
+        let slot = self.slots.get(node, index);
+        let is_other =
+            |slot: &Slot| slot.uuid.is_some() && uuid.is_some() && slot.uuid.as_deref() != uuid;
+        if slot.is_some_and(is_other) {
+            // It got another card than the pods that run there have: no use, and no harm once gone.
+            return self.unreserve(key, &pod.metadata.uid);
+        }
+        let hold = match uuid {
+            _ if pod.is_ending() => Hold::Closing,
+            Some(_) => Hold::Held,
+            None => Hold::Asked,
+        };
+        let known = slot.and_then(|slot| slot.uuid.clone());
+        let uuid = uuid.map(Into::into).or(known);
+        self.slots.insert(node, index, Slot { group: group.into(), uuid, hold });
+        let why = pod.status.why().map_or_else(|| "it does not run yet".into(), Arc::from);
+        let seen = Reservation { node: node.into(), index, uid: pod.metadata.uid.clone(), why };
+        self.reservations.insert(key.clone(), seen);
+        let closes = hold == Hold::Closing && !self.is_used(node, index);
+        let holds = if closes { self.card_size(node) } else { Bytes(0) };
+        self.enter_reservation(&key, node, index, holds);
+        self.stirred = true;
+        self.unsettled.insert(node.into());
+    }
+
+    /// A reservation pod is gone from the API.
+    pub(super) fn reservation_gone(&mut self, key: &PodKey) {
+        if let Some(Reservation { node, index, .. }) = self.reservations.get(key).cloned() {
+            self.reservation_lost(key, &node, index, "it was deleted");
+        }
+    }
+
+    /// A card is not held any more: shares that wait for it fail, and those that have it lose the
+    /// certainty that nobody else gets it.
+    fn reservation_lost(&mut self, key: &PodKey, node: &str, index: u32, why: &str) {
+        self.reservations.remove(key);
+        self.apply(Event::PodGone(key.clone()));
+        let waits: Vec<Target> = self.waiting_for(node, index);
+        for pod in waits {
+            self.not_provided(&pod, &format!("no card could be reserved: {why}"), Instant::now());
+        }
+        if let Some(slot) = self.slots.get_mut(node, index) {
+            slot.hold = Hold::Lost;
+        }
+        self.stirred = true;
+        self.unsettled.insert(node.into());
+    }
+
+    /// The pods that have a place on this card and wait until it is held.
+    fn waiting_for(&self, node: &str, index: u32) -> Vec<Target> {
+        let here = |binding: &Binding| {
+            let mut cards = binding.placement.cards.iter();
+            *binding.placement.node == *node && cards.any(|share| share.index == index)
+        };
+        let all = self.providing.values().map(super::storage::Providing::binding);
+        all.filter(|binding| here(binding) && matches!(binding.grant, Grant::HandOff(_)))
+            .map(|binding| binding.pod.clone())
+            .collect()
+    }
+
+    /// What became of [`Action::Reserve`].
+    pub(super) fn reserved(&mut self, key: &PodKey, result: Result<(), Failure>, now: Instant) {
+        let Some(Reservation { node, index, .. }) = self.reservations.get(key).cloned() else {
+            return;
+        };
+        match result {
+            // One that exists already is the one that we asked for, by its name.
+            Ok(()) | Err(Failure::Conflict(_)) => {}
+            Err(failure @ (Failure::Refused { .. } | Failure::NotFound(_))) => {
+                self.reservation_lost(key, &node, index, &failure.to_string());
+            }
+            Err(_) => self.timers.add(now + AGAIN, Timer::ReserveAgain(key.clone())),
+        }
+    }
+
+    /// Asks again for a reservation that nobody has seen yet.
+    pub(super) fn reserve_again(&mut self, key: PodKey) {
+        if self.reservations.get(&key).is_some_and(|r| r.uid.is_empty()) {
+            self.ask_for(key);
+        }
+    }
+
+    /// Gives up on a reservation pod that does not come to run.
+    pub(super) fn reservation_is_late(&mut self, key: &PodKey) {
+        let Some(Reservation { node, index, uid, why }) = self.reservations.get(key).cloned()
+        else {
+            return;
+        };
+        if self.slots.get(&node, index).is_none_or(|slot| slot.hold != Hold::Asked) {
+            return;
+        }
+        self.unreserve(key.clone(), &uid);
+        for pod in self.waiting_for(&node, index) {
+            let why = format!("no card could be reserved within a minute: {why}");
+            self.not_provided(&pod, &why, Instant::now());
+        }
+    }
+
+    fn unreserve(&mut self, key: PodKey, uid: &str) {
+        self.actions.push(Action::Unreserve { key, uid: uid.into() });
+    }
+
+    /// Deletes the reservations that nobody needs any more, and closes or opens nodes, where
+    /// something has changed.
+    pub(super) fn settle_cards(&mut self) {
+        for node in std::mem::take(&mut self.unsettled) {
+            let mut lost = false;
+            let slots: Vec<(u32, Hold)> =
+                self.slots.of(&node).map(|(i, slot)| (i, slot.hold)).collect();
+            for (index, hold) in slots {
+                match (hold, self.is_used(&node, index)) {
+                    (Hold::Lost | Hold::Closing, true) => lost = true,
+                    (Hold::Lost, false) => self.slots.remove(&node, index),
+                    (Hold::Held | Hold::Asked, false) => self.close(&node, index),
+                    (Hold::Held | Hold::Asked, true) | (Hold::Closing, false) => {}
+                }
+            }
+            self.scheduler.set_unsettled(&node, lost);
+        }
+    }
+
+    /// Whether a pod has or will have a share of a card.
+    fn is_used(&self, node: &str, index: u32) -> bool {
+        let ledger = self.scheduler.ledger();
+        let found = ledger.find(node).and_then(|id| ledger.node(id));
+        let card = found.and_then(|node| node.cards().get(index as usize));
+        card.is_some_and(|card| card.shares().iter().any(|share| share.bytes > Bytes(0)))
+    }
+
+    /// Returns a card that nobody shares any more.
+    fn close(&mut self, node: &str, index: u32) {
+        let is_its = |(_, r): &(&PodKey, &Reservation)| *r.node == *node && r.index == index;
+        let Some((key, made)) = self.reservations.iter().find(is_its) else { return };
+        // One that nobody has seen yet is deleted once it is.
+        if made.uid.is_empty() {
+            return;
+        }
+        let (key, uid) = (key.clone(), made.uid.clone());
+        if let Some(slot) = self.slots.get_mut(node, index) {
+            slot.hold = Hold::Closing;
+        }
+        self.enter_reservation(&key, node, index, self.card_size(node));
+        self.unreserve(key, &uid);
+    }
+
+    fn card_size(&self, node: &str) -> Bytes {
+        let ledger = self.scheduler.ledger();
+        let node = ledger.find(node).and_then(|id| ledger.node(id));
+        node.map_or(Bytes(0), Node::card_size)
+    }
+
+    /// The index for a card that nobody has named yet: a free one, if there is.
+    pub(super) fn vacant(&self, node: &str) -> u32 {
+        let ledger = self.scheduler.ledger();
+        let found = ledger.find(node).and_then(|id| ledger.node(id));
+        let free: Vec<u32> = found
+            .into_iter()
+            .flat_map(Node::free_cards)
+            .filter_map(|index| u32::try_from(index).ok())
+            .collect();
+        self.slots.vacant(node, free.into_iter())
+    }
+
+    /// Enters a reservation pod with so many bytes of its card.
+    fn enter_reservation(&mut self, key: &PodKey, node: &str, index: u32, bytes: Bytes) {
+        let request = Request::Share { portion: Portion::Memory(bytes), cards: 1 };
+        let cards = BoundCards::Recorded(vec![CardShare { index, bytes }]);
+        let record = PodRecord {
+            key: key.clone(),
+            uid: "".into(),
+            priority: 0,
+            created: 0,
+            spec: PodSpec { cpu: CPU, memory: MEMORY, request, ..PodSpec::default() },
+            invalid: None,
+            paused: None,
+            nominated: None,
+            bound: Some(Bound::new(node, cards)),
+        };
+        self.apply(Event::Pod(Box::new(record)));
+    }
+
+    /// The cards that a bound share names, by index; each is a slot from now on.
+    pub(super) fn named_cards(
+        &mut self,
+        node: &str,
+        groups: &[&str],
+        shares: &[NamedShare],
+    ) -> Vec<CardShare> {
+        let mut cards = Vec::new();
+        for (nth, NamedShare { card, bytes }) in shares.iter().enumerate() {
+            let index = match card {
+                CardName::Index(index) => *index,
+                CardName::Uuid(uuid) => {
+                    let group = groups.get(nth).copied().unwrap_or_default();
+                    let known = self.slots.find(node, Some(uuid), "");
+                    known.unwrap_or_else(|| {
+                        let index = self.vacant(node);
+                        let uuid = Some(uuid.clone());
+                        self.slots.insert(
+                            node,
+                            index,
+                            Slot { group: group.into(), uuid, hold: Hold::Lost },
+                        );
+                        self.unsettled.insert(node.into());
+                        index
+                    })
+                }
+            };
+            cards.push(CardShare { index, bytes: *bytes });
+        }
+        cards
+    }
+
+    /// What became of [`Action::Unreserve`].
+    pub(super) fn unreserved(
+        &mut self,
+        key: PodKey,
+        uid: Box<str>,
+        result: Result<(), Failure>,
+        now: Instant,
+    ) {
+        match result {
+            // The watch will tell.
+            Ok(()) => {}
+            // Another one of that name, or none: this one is gone.
+            Err(Failure::NotFound(_) | Failure::Conflict(_)) => self.reservation_gone(&key),
+            Err(_) => self.timers.add(now + AGAIN, Timer::UnreserveAgain { key, uid }),
+        }
+    }
+
+    /// If a pod has a share of a card, that card may be nobody's soon.
+    pub(super) fn share_may_go(&mut self, key: &PodKey) {
+        if self.slots.is_empty() {
+            return;
+        }
+        let is_share = |h: &&Holding| matches!(h.needs.request, Request::Share { .. });
+        let holding = self.scheduler.holding(key).filter(is_share);
+        let node = holding.and_then(|h| self.scheduler.ledger().node(h.node));
+        if let Some(name) = node.map(Node::name).filter(|name| self.slots.of(name).next().is_some())
+        {
+            self.unsettled.insert((&**name).into());
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The shared cards of each node: which physical card stands behind an index of the ledger, and
+//! whether its reservation pod holds it.
+
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// One shared card of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Slot {
+    /// The name that its reservation and its pods have in common.
+    pub(super) group: Box<str>,
+    /// Which card it is, once somebody knows.
+    pub(super) uuid: Option<Box<str>>,
+    pub(super) hold: Hold,
+}
+
+/// Who keeps the device plugin from giving the card to somebody else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hold {
+    /// A reservation pod that is being made, or starts.
+    Asked,
+    /// A reservation pod that runs and has the card.
+    Held,
+    /// A reservation pod that is being deleted.
+    Closing,
+    /// Nobody.
+    Lost,
+}
+
+/// All slots.
+#[derive(Debug, Default)]
+pub(super) struct Slots {
+    nodes: FxHashMap<Box<str>, BTreeMap<u32, Slot>>,
+}
+
+impl Slots {
+    pub(super) fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    pub(super) fn get(&self, node: &str, index: u32) -> Option<&Slot> {
+        self.nodes.get(node)?.get(&index)
+    }
+
+    pub(super) fn get_mut(&mut self, node: &str, index: u32) -> Option<&mut Slot> {
+        self.nodes.get_mut(node)?.get_mut(&index)
+    }
+
+    pub(super) fn insert(&mut self, node: &str, index: u32, slot: Slot) {
+        self.nodes.entry(node.into()).or_default().insert(index, slot);
+    }
+
+    pub(super) fn remove(&mut self, node: &str, index: u32) {
+        if let Some(slots) = self.nodes.get_mut(node) {
+            slots.remove(&index);
+            if slots.is_empty() {
+                self.nodes.remove(node);
+            }
+        }
+    }
+
+    /// The slots of a node, lowest index first.
+    pub(super) fn of(&self, node: &str) -> impl Iterator<Item = (u32, &Slot)> {
+        self.nodes.get(node).into_iter().flatten().map(|(index, slot)| (*index, slot))
+    }
+
+    /// The slot of this card, or of this group.
+    pub(super) fn find(&self, node: &str, uuid: Option<&str>, group: &str) -> Option<u32> {
+        let by_card = |slot: &Slot| uuid.is_some() && slot.uuid.as_deref() == uuid;
+        let by_group = |slot: &Slot| !group.is_empty() && *slot.group == *group;
+        let find = |is_it: &dyn Fn(&Slot) -> bool| {
+            self.of(node).find(|(_, slot)| is_it(slot)).map(|(index, _)| index)
+        };
+        find(&by_card).or_else(|| find(&by_group))
+    }
+
+    /// The first of these indexes that is no slot yet, else the first beyond them.
+    pub(super) fn vacant(&self, node: &str, mut likely: impl Iterator<Item = u32>) -> u32 {
+        let is_vacant = |index: &u32| self.get(node, *index).is_none();
+        likely.find(is_vacant).or_else(|| (0..).find(is_vacant)).unwrap_or(u32::MAX)
+    }
+}

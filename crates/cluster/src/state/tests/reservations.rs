@@ -1,0 +1,238 @@
+//! Shares on cards that reservation pods hold.
+
+use super::*;
+
+const NAMESPACE: &str = "kai-resource-reservation";
+
+/// A state that hands shares to their containers.
+fn handing(nodes: &[(&str, u32)]) -> State {
+    let mut state = state(nodes);
+    state.rules.hand_off = true;
+    state
+}
+
+/// A pod of half a card whose container reads its card from the binding.
+fn ready(name: &str) -> Value {
+    let variable = |(variable, annotation): (&str, &str)| {
+        let path = format!("metadata.annotations['{annotation}']");
+        json!({"name": variable, "valueFrom": {"fieldRef": {"fieldPath": path}}})
+    };
+    let mut pod = half(name);
+    pod["spec"]["containers"][0]["env"] = keys::HAND_OFF_VARIABLES.map(variable).into();
+    pod
+}
+
+/// A reservation pod that runs with this card, or does not run yet.
+fn reservation(node: &str, group: &str, uuid: Option<&str>) -> Value {
+    let name = reservation::name(node, group);
+    let devices = uuid.map(|uuid| json!([{"resourceID": uuid}]));
+    json!({
+        "metadata": {
+            "namespace": NAMESPACE, "name": name, "uid": format!("{group}-reservation"),
+            "labels": {"app": NAMESPACE, "runai-gpu-group": group},
+        },
+        "spec": {"nodeName": node, "containers": [{"name": "c"}]},
+        "status": {
+            "phase": if uuid.is_some() { "Running" } else { "Pending" },
+            "containerStatuses": [{"name": "c", "allocatedResourcesStatus":
+                [{"name": "nvidia.com/gpu", "resources": devices}]}],
+        },
+    })
+}
+
+/// A pod as it is once it has been bound to this card of node `a`.
+fn runs(name: &str, uuid: &str) -> Value {
+    bound(&ready(name), "a", &format!("{uuid}:42949672960"))
+}
+
+fn gone(state: &mut State, pod: &Value) {
+    state.pod_changed(Change::Gone(item(pod)), Instant::now());
+}
+
+fn ended(state: &mut State, pod: &Value) {
+    see(state, &with(pod, "status.phase", "Succeeded".into()));
+}
+
+/// Its reservation, as words name it.
+fn key(group: &str) -> String {
+    format!("{NAMESPACE}/{}", reservation::name("a", group))
+}
+
+#[test]
+fn a_share_that_opens_a_card_is_bound_once_the_reservation_says_which_one_it_is() {
+    let mut state = handing(&[("a", 2)]);
+    see(&mut state, &ready("p"));
+    assert_eq!(acts(&mut state), [format!("reserve {} on a for p-uid", key("p-uid"))]);
+    // Whoever shares the card waits with it.
+    see(&mut state, &ready("q"));
+    assert!(acts(&mut state).is_empty());
+    see(&mut state, &reservation("a", "p-uid", None));
+    assert!(acts(&mut state).is_empty());
+    see(&mut state, &reservation("a", "p-uid", Some("GPU-7")));
+    let mut bound = acts(&mut state);
+    bound.sort();
+    let bind = |name: &str| format!("bind ml/{name} v10 to a GPU-7:42949672960");
+    assert_eq!(bound, [bind("p"), bind("q")]);
+    see(&mut state, &runs("p", "GPU-7"));
+    see(&mut state, &runs("q", "GPU-7"));
+    assert_eq!(held(&state, "a"), [80, 0]);
+    assert!(acts(&mut state).is_empty());
+}
+
+#[test]
+fn other_cards_are_not_waited_for() {
+    let mut state = handing(&[("a", 2)]);
+    for name in ["p", "q", "r"] {
+        see(&mut state, &ready(name));
+    }
+    let asked = acts(&mut state);
+    assert_eq!(asked.len(), 2, "two cards for three halves: {asked:?}");
+    see(&mut state, &reservation("a", "r-uid", Some("GPU-2")));
+    assert_eq!(acts(&mut state), ["bind ml/r v10 to a GPU-2:42949672960"]);
+}
+
+#[test]
+fn the_card_of_the_last_share_is_given_to_nobody_until_its_reservation_is_gone() {
+    let mut state = handing(&[("a", 1)]);
+    see(&mut state, &reservation("a", "g", Some("GPU-1")));
+    see(&mut state, &runs("p", "GPU-1"));
+    assert!(acts(&mut state).is_empty());
+    ended(&mut state, &runs("p", "GPU-1"));
+    see(&mut state, &ready("next"));
+    let asked = acts(&mut state);
+    assert_eq!(asked[0], format!("unreserve {} g-reservation", key("g")));
+    assert!(!asked.iter().any(|act| act.starts_with("bind")), "{asked:?}");
+    gone(&mut state, &reservation("a", "g", Some("GPU-1")));
+    assert_eq!(acts(&mut state), [format!("reserve {} on a for next-uid", key("next-uid"))]);
+}
+
+#[test]
+fn a_whole_card_is_not_given_where_a_reservation_still_holds_one() {
+    let mut state = handing(&[("a", 1)]);
+    see(&mut state, &reservation("a", "g", Some("GPU-1")));
+    see(&mut state, &whole("w", 1));
+    assert!(!acts(&mut state).iter().any(|act| act.starts_with("bind")));
+    gone(&mut state, &reservation("a", "g", Some("GPU-1")));
+    assert_eq!(acts(&mut state), ["bind ml/w v10 to a -"]);
+}
+
+#[test]
+fn a_restart_finds_each_share_on_its_card_in_whatever_order_it_is_told() {
+    let told = [
+        reservation("a", "g", Some("GPU-1")),
+        reservation("a", "h", Some("GPU-2")),
+        runs("p", "GPU-1"),
+        runs("q", "GPU-2"),
+        runs("r", "GPU-1"),
+    ];
+    for first in 0..told.len() {
+        let mut state = handing(&[("a", 3)]);
+        for pod in told.iter().cycle().skip(first).take(told.len()) {
+            see(&mut state, pod);
+        }
+        let mut used = held(&state, "a");
+        used.sort_unstable();
+        assert_eq!(used, [0, 40, 80], "from {first}");
+        see(&mut state, &ready("next"));
+        assert_eq!(acts(&mut state), ["bind ml/next v10 to a GPU-2:42949672960"], "from {first}");
+    }
+}
+
+#[test]
+fn a_reservation_that_fails_is_said_on_the_pod_and_the_next_choice_differs() {
+    let mut state = handing(&[("a", 1), ("b", 1)]);
+    see(&mut state, &ready("p"));
+    assert_eq!(acts(&mut state), [format!("reserve {} on a for p-uid", key("p-uid"))]);
+    let failed = with(&reservation("a", "p-uid", None), "status.phase", "Failed".into());
+    let failed = with(&failed, "status.reason", "UnexpectedAdmissionError".into());
+    see(&mut state, &failed);
+    let why = "binding failed: to a: no card could be reserved: UnexpectedAdmissionError";
+    let mut done = acts(&mut state);
+    done.sort();
+    assert_eq!(
+        done,
+        [format!("settle ml/p: {why}"), format!("unreserve {} p-uid-reservation", key("p-uid"))]
+    );
+    settled(&mut state, "p", &ready("p"), Instant::now());
+    let next = acts(&mut state);
+    assert!(next[0].starts_with("reserve ") && next[0].ends_with(" on b for p-uid"), "{next:?}");
+}
+
+#[test]
+fn a_reservation_that_does_not_come_to_run_is_given_up() {
+    let mut state = handing(&[("a", 1)]);
+    see(&mut state, &ready("p"));
+    acts(&mut state);
+    let pulls = with(
+        &reservation("a", "p-uid", None),
+        "status.containerStatuses",
+        json!([{"name": "c", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]),
+    );
+    see(&mut state, &pulls);
+    state.tick(Instant::now() + 61 * SECOND);
+    let done = acts(&mut state);
+    assert!(done[0].starts_with("unreserve "), "{done:?}");
+    assert!(
+        done[1].ends_with("no card could be reserved within a minute: ImagePullBackOff"),
+        "{done:?}"
+    );
+    gone(&mut state, &pulls);
+    assert_eq!(held(&state, "a"), [40], "until it is certain that the pod is not bound");
+    settled(&mut state, "p", &ready("p"), Instant::now());
+    acts(&mut state);
+    assert_eq!(held(&state, "a"), [0]);
+}
+
+#[test]
+fn no_gpu_is_given_on_a_node_whose_shared_card_has_lost_its_reservation() {
+    let mut state = handing(&[("a", 4)]);
+    see(&mut state, &reservation("a", "g", Some("GPU-1")));
+    see(&mut state, &runs("p", "GPU-1"));
+    assert!(acts(&mut state).is_empty());
+    gone(&mut state, &reservation("a", "g", Some("GPU-1")));
+    see(&mut state, &whole("w", 1));
+    see(&mut state, &ready("q"));
+    let acts_now = acts(&mut state);
+    assert!(
+        acts_now.iter().all(|act| act.contains("not held by their reservations")),
+        "{acts_now:?}"
+    );
+    assert_eq!(held(&state, "a"), [40, 0, 0, 0], "what runs keeps running");
+    // A reservation that has another card does not help.
+    see(&mut state, &reservation("a", "g", Some("GPU-3")));
+    assert_eq!(acts(&mut state), [format!("unreserve {} g-reservation", key("g"))]);
+    see(&mut state, &reservation("a", "g", Some("GPU-1")));
+    let acts_now = acts(&mut state);
+    assert!(acts_now.iter().any(|act| act.starts_with("bind ml/w ")), "{acts_now:?}");
+    assert!(acts_now.iter().any(|act| act.starts_with("bind ml/q ")), "{acts_now:?}");
+}
+
+#[test]
+fn a_share_whose_variables_are_not_in_place_is_not_bound() {
+    let mut state = handing(&[("a", 1)]);
+    see(&mut state, &half("p"));
+    let acts = acts(&mut state);
+    assert!(acts[0].contains("NVIDIA_VISIBLE_DEVICES of container c is not as"), "{acts:?}");
+}
+
+#[test]
+fn a_share_that_opens_a_card_needs_a_second_pod_slot_and_one_that_joins_does_not() {
+    let mut state = handing(&[]);
+    let mut small = node("a", 2);
+    small.status.allocatable = serde_json::from_value(json!({
+        "cpu": "32", "memory": "64Gi", "pods": "3", "nvidia.com/gpu": "2",
+    }))
+    .unwrap();
+    state.node_changed(Change::Seen(small));
+    see(&mut state, &ready("p"));
+    assert_eq!(acts(&mut state).len(), 1);
+    // One slot is left: enough beside the first, not for a card of its own.
+    let mut large = ready("large");
+    large["metadata"]["annotations"]["gpu-fraction"] = "0.6".into();
+    see(&mut state, &large);
+    let told = acts(&mut state);
+    assert!(told[0].contains("no free pod slot"), "{told:?}");
+    see(&mut state, &ready("q"));
+    see(&mut state, &reservation("a", "p-uid", Some("GPU-1")));
+    assert_eq!(acts(&mut state).iter().filter(|act| act.starts_with("bind")).count(), 2);
+}

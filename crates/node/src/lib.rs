@@ -1,0 +1,77 @@
+//! What runs beside the cards: the program of a reservation pod, which keeps one card from
+//! everybody but the shares on it, and says which card that is.
+//!
+//! From Kubernetes 1.36 on the kubelet says it too, in the pod's status; then nobody needs what is
+//! written here, and the pod needs no right to write it.
+
+use divvy_words::cards::is_uuid;
+use divvy_words::keys;
+use http::Request;
+use kube::client::Body;
+use nvml_wrapper::Nvml;
+use serde_json::json;
+use std::time::Duration;
+
+/// Why a reservation pod does not know its card.
+#[derive(Debug, thiserror::Error)]
+pub enum CardError {
+    /// The driver's library cannot be used.
+    #[error("failed to ask the driver for the card: {0}")]
+    Driver(#[from] nvml_wrapper::error::NvmlError),
+    /// It has another number of cards than one.
+    #[error("found {0} devices, 1 was expected")]
+    Count(u32),
+}
+
+/// The UUID of the one card that this container sees: as the device plugin wrote it, else as the
+/// driver says.
+pub fn own_card(visible_devices: Option<&str>) -> Result<String, CardError> {
+    if let Some(uuid) = visible_devices.filter(|devices| is_uuid(devices)) {
+        return Ok(uuid.to_owned());
+    }
+    let nvml = Nvml::init()?;
+    match nvml.device_count()? {
+        1 => Ok(nvml.device_by_index(0)?.uuid()?),
+        count => Err(CardError::Count(count)),
+    }
+}
+
+/// How often a report is tried that failed for another reason than a refusal.
+const TRIES: u32 = 10;
+
+/// Writes the card on the pod, unless somebody forbids it.
+pub async fn report(client: &kube::Client, namespace: &str, pod: &str, card: &str) {
+    let body = json!({ "metadata": { "annotations": { keys::RESERVED_CARD: card } } }).to_string();
+    for attempt in 1..=TRIES {
+        let request = Request::patch(format!("/api/v1/namespaces/{namespace}/pods/{pod}"))
+            .header(http::header::CONTENT_TYPE, "application/merge-patch+json")
+            .body(Body::from(body.clone().into_bytes()));
+        let Ok(request) = request else { return };
+        let why = match client.send(request).await {
+            Ok(answer) if answer.status().is_success() => return,
+            Ok(answer) if answer.status().is_client_error() => {
+                let status = answer.status().as_u16();
+                tracing::info!(status, "may not say which card this is; the kubelet has to");
+                return;
+            }
+            Ok(answer) => answer.status().to_string(),
+            Err(error) => error.to_string(),
+        };
+        tracing::warn!(why, attempt, "failed to say which card this is, will try again");
+        tokio::time::sleep(Duration::from_secs(1 << attempt.min(5))).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_device_plugins_word_is_enough_and_no_other_word_is_taken_for_a_card() {
+        assert_eq!(own_card(Some("GPU-1")).unwrap(), "GPU-1");
+        for text in ["void", "all", "GPU-1,GPU-2", ""] {
+            // No driver on this machine, or one that is asked.
+            assert_ne!(own_card(Some(text)).ok().as_deref(), Some(text));
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Reservation pods: each takes one card from the device plugin and keeps it for the shares on it.
+//! Names, labels and annotations are KAI's, so that either scheduler knows the other's.
+
+use crate::cards::is_uuid;
+use crate::keys;
+use crate::manifest::{Metadata, PodStatus};
+use serde_json::{Value, json};
+
+/// How reservation pods are to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// What holds divvy itself.
+    pub image: String,
+    /// The runtime class; empty for none.
+    pub runtime_class: String,
+}
+
+/// A node to take a card of.
+#[derive(Clone, Copy, Debug)]
+pub struct Owner<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its uid.
+    pub uid: &'a str,
+}
+
+/// The namespace of reservation pods, and the value of their label `app`.
+pub const NAMESPACE: &str = keys::RESERVATION_NAMESPACES[0];
+const APP: &str = NAMESPACE;
+
+/// The name of the reservation pod for a group on a node; the same pod is never made twice.
+pub fn name(node: &str, group: &str) -> String {
+    // Whose it is, is told by its labels: the name need not be KAI's.
+    format!("gpu-reservation-{:016x}", hash(&format!("{node}/{group}")))
+}
+
+/// FNV-1a: 64 bits that stay the same on every machine and in every version.
+fn hash(text: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+/// The reservation pod for a group on a node.
+pub fn manifest(settings: &Settings, node: Owner<'_>, group: &str) -> Value {
+    let mut pod = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "namespace": NAMESPACE,
+            "name": name(node.name, group),
+            "labels": { "app": APP, keys::GPU_GROUP: group },
+            "annotations": {
+                "karpenter.sh/do-not-disrupt": "true",
+                "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+            },
+            // Goes with its node, by garbage collection.
+            "ownerReferences": [{
+                "apiVersion": "v1", "kind": "Node", "name": node.name, "uid": node.uid,
+            }],
+        },
+        "spec": {
+            // No scheduler: the kubelet decides whether it has a card left.
+            "nodeName": node.name,
+            "serviceAccountName": NAMESPACE,
+            "priorityClassName": "system-node-critical",
+            "tolerations": [{ "operator": "Exists" }],
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{
+                "name": "resource-reservation",
+                "image": settings.image,
+                "imagePullPolicy": "IfNotPresent",
+                "args": ["reserve"],
+                "env": [
+                    { "name": "POD_NAME", "valueFrom": { "fieldRef": { "fieldPath": "metadata.name" } } },
+                    { "name": "POD_NAMESPACE",
+                        "valueFrom": { "fieldRef": { "fieldPath": "metadata.namespace" } } },
+                ],
+                "resources": {
+                    "requests": { keys::GPU: "1", "cpu": "1m", "memory": "16Mi" },
+                    "limits": { keys::GPU: "1", "memory": "64Mi" },
+                },
+                "securityContext": {
+                    "allowPrivilegeEscalation": false,
+                    "capabilities": { "drop": ["ALL"] },
+                    "readOnlyRootFilesystem": true,
+                    "runAsNonRoot": true,
+                    "runAsUser": 65532,
+                },
+            }],
+        },
+    });
+    if !settings.runtime_class.is_empty() {
+        pod["spec"]["runtimeClassName"] = settings.runtime_class.as_str().into();
+    }
+    pod
+}
+
+/// The group that a reservation pod was made for; `None` of any other pod. Only those who may
+/// write to its namespace can make one.
+pub fn group(metadata: &Metadata) -> Option<&str> {
+    let is_there = keys::RESERVATION_NAMESPACES.contains(&&*metadata.namespace);
+    let app = metadata.labels.get("app");
+    let is_one = app.is_some_and(|app| keys::RESERVATION_NAMESPACES.contains(&app));
+    (is_there && is_one).then(|| metadata.labels.get(keys::GPU_GROUP))?
+}
+
+/// The groups that a pod's labels name: one plain label, or one label for each of several cards.
+pub fn groups(metadata: &Metadata) -> Vec<&str> {
+    let is_group = |key: &str| {
+        let rest = key.strip_prefix(keys::GPU_GROUP);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let labels = metadata.labels.iter().filter(|(key, _)| is_group(key));
+    labels.map(|(_, group)| group).collect()
+}
+
+/// The labels that name a pod's groups.
+pub fn labels(groups: &[Box<str>]) -> Value {
+    match groups {
+        [group] => json!({ keys::GPU_GROUP: group }),
+        _ => {
+            let label = |group: &Box<str>| (format!("{}/{group}", keys::GPU_GROUP), json!(group));
+            Value::Object(groups.iter().map(label).collect())
+        }
+    }
+}
+
+/// The card that a reservation pod has: as the kubelet says, or as the pod itself wrote. It has
+/// none before it runs.
+pub fn card<'a>(metadata: &'a Metadata, status: &'a PodStatus) -> Option<&'a str> {
+    if &*status.phase != "Running" {
+        return None;
+    }
+    let published = status.devices().next();
+    let written = || metadata.annotations.get(keys::RESERVED_CARD);
+    published.or_else(written).filter(|uuid| is_uuid(uuid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> Settings {
+        Settings { image: "example.com/divvy:1".to_owned(), runtime_class: "nvidia".to_owned() }
+    }
+
+    fn read(pod: &Value) -> (Metadata, PodStatus) {
+        let metadata = serde_json::from_value(pod["metadata"].clone()).unwrap();
+        (metadata, serde_json::from_value(pod["status"].clone()).unwrap_or_default())
+    }
+
+    #[test]
+    fn a_reservation_pod_is_known_by_namespace_and_labels_and_by_nothing_less() {
+        let node = Owner { name: "n1", uid: "u" };
+        let pod = manifest(&settings(), node, "g");
+        assert_eq!(group(&read(&pod).0), Some("g"));
+        for (field, value) in [("namespace", "default"), ("labels", "")] {
+            let mut other = pod.clone();
+            other["metadata"][field] = match value {
+                "" => json!({keys::GPU_GROUP: "g"}),
+                _ => value.into(),
+            };
+            assert_eq!(group(&read(&other).0), None, "{field}");
+        }
+    }
+
+    #[test]
+    fn one_group_on_one_node_has_one_name() {
+        assert_eq!(name("n1", "g"), name("n1", "g"));
+        assert_ne!(name("n1", "g"), name("n2", "g"));
+        assert_ne!(name("n1", "g"), name("n1", "h"));
+        assert!(name("n1", "g").len() <= 63);
+    }
+
+    #[test]
+    fn the_kubelets_word_counts_before_the_pods_own() {
+        let node = Owner { name: "n1", uid: "u" };
+        let mut pod = manifest(&settings(), node, "g");
+        pod["metadata"]["annotations"][keys::RESERVED_CARD] = "GPU-written".into();
+        pod["status"] = json!({"phase": "Pending"});
+        let (metadata, status) = read(&pod);
+        assert_eq!(card(&metadata, &status), None);
+        pod["status"]["phase"] = "Running".into();
+        let (metadata, status) = read(&pod);
+        assert_eq!(card(&metadata, &status), Some("GPU-written"));
+        pod["status"]["containerStatuses"] = json!([{
+            "name": "resource-reservation",
+            "allocatedResourcesStatus": [
+                {"name": "example.com/other", "resources": [{"resourceID": "x"}]},
+                {"name": "nvidia.com/gpu", "resources": [{"resourceID": "GPU-published", "health": "Healthy"}]},
+            ],
+        }]);
+        let (metadata, status) = read(&pod);
+        assert_eq!(card(&metadata, &status), Some("GPU-published"));
+        pod["metadata"]["annotations"][keys::RESERVED_CARD] = "all".into();
+        pod["status"]["containerStatuses"] = json!([]);
+        let (metadata, status) = read(&pod);
+        assert_eq!(card(&metadata, &status), None, "that is no card");
+    }
+}
