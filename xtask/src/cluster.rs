@@ -1,10 +1,12 @@
-//! `cargo xtask cluster up|down`: the cluster of the tests, for a person to play with.
+//! `cargo xtask cluster up [--node]|down`: the cluster of the tests, for a person to play with.
 
 use crate::{cargo, root, run};
 use anyhow::{Context, bail, ensure};
 use divvy_testbed::manifests::{GpuNode, cpu_node};
+use divvy_testbed::node::{self, Node, Options};
 use divvy_testbed::{ControlPlane, Kwok, Process, Program, Programs, cache, free_ports};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -16,17 +18,24 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Names and process ids, in the order in which they are to be stopped.
 type Running = Vec<(String, u32)>;
 
+/// The program that a real node is below.
+const NODE: &str = "unshare";
+
 fn folder() -> PathBuf {
     cache().join("cluster")
 }
 
-pub fn up() -> anyhow::Result<()> {
+pub fn up(with_node: bool) -> anyhow::Result<()> {
     let folder = folder();
-    let programs = Programs::build(&mut |line| println!("{line}"))?;
+    let mut say = |line: &str| println!("{line}");
+    let programs = Programs::build(&mut say)?;
     if read(&folder).iter().any(|(name, id)| is_running(name, *id)) {
         println!("The cluster runs already; `cargo xtask cluster down` stops it.\n");
         say_how(&folder, &programs);
         return Ok(());
+    }
+    if with_node {
+        node::prepare(&mut say)?;
     }
     println!("[1/4] building divvy");
     run(cargo(&["build", "--release", "--package", "divvy"]))?;
@@ -39,11 +48,13 @@ pub fn up() -> anyhow::Result<()> {
     let mut plane = ControlPlane::start_with_controllers(&programs, &folder)?.with_kwok(kwok)?;
     // For pods that name no scheduler, as in every cluster.
     plane.start_kube_scheduler()?;
-    println!("[3/4] making nodes");
+    println!("[3/4] making nodes{}", if with_node { ", one of them real" } else { "" });
     create(&plane, &objects())?;
+    let node = if with_node { Some(start_node(&plane)?) } else { None };
     println!("[4/4] starting divvy");
     let scheduler = start_divvy(&divvy, &folder)?;
     let mut running = vec![(scheduler.name().to_owned(), scheduler.id())];
+    running.extend(node.map(Node::detach));
     running.extend(plane.ids());
     std::fs::write(folder.join("running.json"), serde_json::to_string(&running)?)?;
     scheduler.detach();
@@ -63,6 +74,9 @@ pub fn down() -> anyhow::Result<()> {
     for (name, id) in &running {
         if is_running(name, *id) {
             kill(name, *id)?;
+            if name == NODE {
+                node::clean()?;
+            }
         }
     }
     std::fs::remove_dir_all(&folder)?;
@@ -88,6 +102,30 @@ fn objects() -> Vec<Value> {
         objects.push(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
     }
     objects
+}
+
+/// The real node, with busybox in the place of the images of the examples: none can be pulled.
+fn start_node(plane: &ControlPlane) -> anyhow::Result<Node> {
+    let node = Node::start(plane, Options::default())?;
+    let mut images = BTreeSet::new();
+    for file in std::fs::read_dir(root().join("examples"))? {
+        let text = std::fs::read_to_string(file?.path()).unwrap_or_default();
+        let names = text.lines().filter_map(|line| line.trim().strip_prefix("image: "));
+        images.extend(names.map(with_registry));
+    }
+    for image in images {
+        node.add_stand_in(&image)?;
+    }
+    Ok(node)
+}
+
+/// An image's name with the registry that is meant where none is named.
+fn with_registry(name: &str) -> String {
+    match name.split_once('/') {
+        None => format!("docker.io/library/{name}"),
+        Some((registry, _)) if registry.contains('.') => name.to_owned(),
+        Some(_) => format!("docker.io/{name}"),
+    }
 }
 
 fn create(plane: &ControlPlane, objects: &[Value]) -> anyhow::Result<()> {
@@ -136,6 +174,12 @@ fn say_how(folder: &Path, programs: &Programs) {
     println!("\nThen try:");
     println!("  kubectl apply -f examples/ && kubectl get pods -A -o wide");
     println!("  divvy top cards");
+    if read(folder).iter().any(|(name, _)| name == NODE) {
+        println!(
+            "\n{} is a real node: pods with runtimeClassName nvidia see their cards.",
+            Node::NAME
+        );
+    }
     println!("\nLogs are in {}.", folder.display());
 }
 

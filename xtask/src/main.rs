@@ -59,7 +59,11 @@ enum Bench {
 #[derive(Clone, Copy, Subcommand)]
 enum Cluster {
     /// Build what is needed, start it, and say how to reach it
-    Up,
+    Up {
+        /// Also one real node, on which pods run as containers (needs root)
+        #[arg(long)]
+        node: bool,
+    },
     /// Stop it and delete its files
     Down,
 }
@@ -83,7 +87,7 @@ fn main() -> anyhow::Result<()> {
             test.env("DIVVY_CASES", cases.to_string()).env("DIVVY_SEED", seed.to_string());
             run(test)
         }
-        Task::Cluster { what: Cluster::Up } => cluster::up(),
+        Task::Cluster { what: Cluster::Up { node } } => cluster::up(node),
         Task::Cluster { what: Cluster::Down } => cluster::down(),
         Task::Docs => docs(),
     }

@@ -1,6 +1,6 @@
 //! etcd and kube-apiserver, and what else is asked for, on free loopback ports.
 
-use crate::key::signing_key;
+use crate::key::{kubelet_client, token_signer};
 use crate::process::Process;
 use crate::programs::{Program, Programs};
 use crate::{Unavailable, io};
@@ -70,9 +70,14 @@ impl ControlPlane {
             plane.token
         );
         plane.write("tokens.csv", &tokens)?;
-        plane.write("signing.key", &signing_key(&random()?))?;
         plane.write("kubeconfig", &kubeconfig_text(&plane.url, &plane.token))?;
         plane.write("kubeconfig-node", &kubeconfig_text(&plane.url, &node_token))?;
+        for (name, identity) in
+            [("signing", token_signer()?), ("kubelet-client", kubelet_client()?)]
+        {
+            plane.write(&format!("{name}.pem"), &identity.public)?;
+            plane.write(&format!("{name}.key"), &identity.key)?;
+        }
         plane.start_etcd(etcd, peers)?;
         plane.start_api_server(etcd, api)?;
         Ok(plane)
@@ -101,6 +106,11 @@ impl ControlPlane {
     /// A kubeconfig for the kubelet of the node [`NODE`], which may do what such a kubelet may.
     pub(crate) fn node_kubeconfig(&self) -> PathBuf {
         self.folder.join("kubeconfig-node")
+    }
+
+    /// The certificate that the API server shows to kubelets.
+    pub(crate) fn kubelet_client(&self) -> PathBuf {
+        self.folder.join("kubelet-client.pem")
     }
 
     /// A kubeconfig with the same token for another way to it, such as a proxy.
@@ -160,12 +170,16 @@ impl ControlPlane {
             .arg(format!("--secure-port={port}"))
             .arg(format!("--cert-dir={}", file("certs")))
             .arg(format!("--token-auth-file={}", file("tokens.csv")))
-            .arg(format!("--service-account-key-file={}", file("signing.key")))
+            .arg(format!("--service-account-key-file={}", file("signing.pem")))
             .arg(format!("--service-account-signing-key-file={}", file("signing.key")))
             .arg("--service-account-issuer=https://kubernetes.default.svc")
             .args(["--bind-address=127.0.0.1", "--endpoint-reconciler-type=none"])
             .args(["--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=Node,RBAC"])
             .arg("--enable-admission-plugins=NodeRestriction")
+            .arg(format!("--kubelet-client-certificate={}", file("kubelet-client.pem")))
+            .arg(format!("--kubelet-client-key={}", file("kubelet-client.key")))
+            // The names of nodes are known nowhere.
+            .arg("--kubelet-preferred-address-types=InternalIP")
             .args([
                 "--allow-privileged=true",
                 "--enable-priority-and-fairness=false",

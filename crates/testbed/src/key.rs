@@ -1,45 +1,35 @@
-//! A key to sign service account tokens with, made without a cryptography library.
+//! Keys: what service account tokens are signed with, and what the API server shows to kubelets.
 
-/// A P-256 private key in PEM from 32 random bytes. The public half may be left out of the
-/// encoding (RFC 5915); Go works it out.
-pub(crate) fn signing_key(seed: &[u8]) -> String {
-    let mut scalar = [1; 32];
-    for (byte, random) in scalar.iter_mut().zip(seed) {
-        *byte = *random;
-    }
-    // Below the order of the curve, which begins with ff ff ff ff 00, and not 0.
-    scalar[0] &= 0x7f;
-    scalar[31] |= 1;
-    let mut der = vec![0x30, 0x31, 0x02, 0x01, 0x01, 0x04, 0x20];
-    der.extend(scalar);
-    der.extend([0xa0, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07]);
-    format!("-----BEGIN EC PRIVATE KEY-----\n{}\n-----END EC PRIVATE KEY-----\n", base64(&der))
+use crate::{Unavailable, io};
+use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair};
+
+/// What may be shown and the private key for it, both as PEM.
+pub(crate) struct Identity {
+    pub public: String,
+    pub key: String,
 }
 
-fn base64(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for chunk in bytes.chunks(3) {
-        let word =
-            chunk.iter().fold(0u32, |word, b| word << 8 | u32::from(*b)) << (8 * (3 - chunk.len()));
-        for i in 0..4 {
-            let six = (word >> (18 - 6 * i)) & 63;
-            text.push(if i <= chunk.len() { char::from(ALPHABET[six as usize]) } else { '=' });
-        }
-    }
-    text
+/// With it service account tokens are signed.
+pub(crate) fn token_signer() -> Result<Identity, Unavailable> {
+    let key = KeyPair::generate().map_err(wrong)?;
+    Ok(Identity { public: key.public_key_pem(), key: key.serialize_pem() })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::base64;
+/// With this certificate the API server asks kubelets for logs and the like. It vouches for itself:
+/// who trusts it trusts nobody else.
+pub(crate) fn kubelet_client() -> Result<Identity, Unavailable> {
+    let make = || -> Result<Identity, rcgen::Error> {
+        let key = KeyPair::generate()?;
+        let mut parameters = CertificateParams::new([])?;
+        parameters.distinguished_name.push(DnType::CommonName, "kube-apiserver");
+        parameters.distinguished_name.push(DnType::OrganizationName, "system:masters");
+        parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Ok(Identity { public: parameters.self_signed(&key)?.pem(), key: key.serialize_pem() })
+    };
+    make().map_err(wrong)
+}
 
-    #[test]
-    fn base64_is_that_of_the_standard() {
-        let table =
-            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")];
-        for (plain, coded) in table {
-            assert_eq!(base64(plain.as_bytes()), coded);
-        }
-    }
+fn wrong(error: rcgen::Error) -> Unavailable {
+    io("cannot make a key")(std::io::Error::other(error))
 }

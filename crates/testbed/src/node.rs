@@ -16,8 +16,8 @@ use crate::control_plane::{NODE, PATIENCE, healthy};
 use crate::{ControlPlane, Program, Programs, Unavailable, free_ports, io};
 use divvy_mock_nvml::FILE;
 pub use divvy_mock_nvml::{Card, Inventory};
+use ground::Ground;
 use inside::{Boot, Inside, output};
-use machine::Ground;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -29,6 +29,7 @@ use std::time::{Duration, Instant};
 pub const BUSYBOX: &str = "docker.io/local/busybox:1";
 
 mod config;
+mod ground;
 mod images;
 mod inside;
 mod machine;
@@ -68,7 +69,8 @@ pub struct Node {
     kubectl: PathBuf,
     kubeconfig: PathBuf,
     node_kubeconfig: PathBuf,
-    ports: [u16; 2],
+    /// Where the kubelet says that it is well.
+    health: u16,
     inventory: Inventory,
     // What runs on it before what it runs on: the order in which they are dropped.
     plugin: Option<Inside>,
@@ -85,6 +87,11 @@ pub fn prepare(say: &mut dyn FnMut(&str)) -> Result<(), Unavailable> {
     Programs::build_node(say).map(|_| ())
 }
 
+/// Waits until a node that lived on without an owner is gone and takes away what it left.
+pub fn clean() -> Result<(), Unavailable> {
+    Ground::take().map(|_| ())
+}
+
 impl Node {
     /// Its name in the cluster.
     pub const NAME: &str = NODE;
@@ -98,14 +105,16 @@ impl Node {
         let folder = plane.folder().join("node");
         let inventory = Inventory::new(options.cards);
         let ports = free_ports()?;
-        write_files(&folder, &programs, &inventory, &options.plugin_config, ports)?;
+        let client = plane.kubelet_client();
+        let kubelet = config::kubelet(&folder, &client, ports);
+        write_files(&folder, &programs, &inventory, &kubelet, &options.plugin_config)?;
         let boot = Boot::start(&folder, &ground)?;
         let mut node = Self {
             programs,
             kubectl: plane.kubectl().get_program().into(),
             kubeconfig: plane.kubeconfig(),
             node_kubeconfig: plane.node_kubeconfig(),
-            ports,
+            health: ports[1],
             inventory,
             plugin: None,
             kubelet: None,
@@ -251,20 +260,13 @@ impl Node {
         read().map_err(io(format!("cannot look into {namespace}/{pod}")))
     }
 
-    /// What the last run of a container printed.
-    pub fn logs(&self, namespace: &str, pod: &str, container: &str) -> Result<String, Unavailable> {
-        let what = || format!("cannot read the log of {namespace}/{pod}");
-        let object = self.get("pod", Some(namespace), pod).map_err(|why| io(what())(other(why)))?;
-        let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
-        let folder = self.folder.join(format!("pods/{namespace}_{pod}_{uid}/{container}"));
-        // One file a run, by its number.
-        let files = std::fs::read_dir(folder).map_err(io(what()))?;
-        let number = |path: &PathBuf| path.file_stem()?.to_str()?.parse::<u32>().ok();
-        let last = files.filter_map(|entry| Some(entry.ok()?.path())).max_by_key(number);
-        let text = std::fs::read_to_string(last.unwrap_or_default()).map_err(io(what()))?;
-        // Before each line: time, stream, and whether it is whole.
-        let line = |line: &str| line.splitn(4, ' ').nth(3).unwrap_or_default().to_owned() + "\n";
-        Ok(text.lines().map(line).collect())
+    /// Lets it live on without an owner: the program and the id of the process that, when it is
+    /// killed, takes all with it. Then [`clean`] takes away what is left on the machine.
+    pub fn detach(self) -> (String, u32) {
+        let Self { plugin, kubelet, containerd, boot, ground, .. } = self;
+        [plugin, kubelet, containerd].into_iter().flatten().for_each(Inside::detach);
+        ground.leave();
+        boot.detach()
     }
 
     fn start_containerd(&mut self) -> Result<(), Unavailable> {
@@ -291,9 +293,10 @@ impl Node {
             .arg(format!("--config={}", self.folder.join("kubelet.json").display()))
             .arg(format!("--kubeconfig={}", self.node_kubeconfig.display()))
             .arg(format!("--hostname-override={}", Self::NAME))
-            .args(["--node-ip=127.0.0.1", "--v=2"]);
+            .arg(format!("--node-ip={}", ground::ADDRESS))
+            .arg("--v=2");
         self.kubelet = Some(Inside::start(command, Program::Kubelet, &self.folder)?);
-        let [_, health] = self.ports;
+        let health = self.health;
         self.wait(Program::Kubelet, |_| healthy(health).map_err(|e| e.to_string()))?;
         self.wait(Program::Kubelet, |node| node.get("node", None, Self::NAME).map(|_| ()))
     }
@@ -410,8 +413,8 @@ fn write_files(
     folder: &Path,
     programs: &Programs,
     inventory: &Inventory,
+    kubelet: &Value,
     plugin: &Value,
-    [port, health]: [u16; 2],
 ) -> Result<(), Unavailable> {
     let nvml = folder.join("nvml");
     let network_plugins = programs.path(Program::Containerd);
@@ -422,7 +425,7 @@ fn write_files(
         ("nvidia-container-runtime/config.toml", config::nvidia_runtime(folder)),
         ("cni/10-divvy.conflist", config::network(folder).to_string()),
         ("cdi/nvidia.json", config::devices(inventory, &nvml).to_string()),
-        ("kubelet.json", config::kubelet(folder, port, health).to_string()),
+        ("kubelet.json", kubelet.to_string()),
         ("plugin.json", plugin.to_string()),
     ];
     for inner in ["nvml", "cni", "cdi", "nvidia-container-runtime"] {

@@ -17,7 +17,7 @@ struct Cluster {
     api: Api,
     // The node before the plane that it talks to.
     node: Node,
-    _plane: ControlPlane,
+    plane: ControlPlane,
     folder: PathBuf,
 }
 
@@ -34,7 +34,7 @@ impl Cluster {
         match start() {
             Ok((plane, node)) => {
                 let api = Api::connect(&plane).await.unwrap();
-                Some(Self { api, node, _plane: plane, folder })
+                Some(Self { api, node, plane, folder })
             }
             Err(
                 why @ (Unavailable::NoNode(_) | Unavailable::NoGo(_) | Unavailable::Build { .. }),
@@ -202,7 +202,8 @@ async fn faults_of_cards_and_programs_show_as_on_a_real_node() {
     cluster.bind("once", json!({VISIBLE: "1"})).await;
     let succeeded = |pod: &Value| pod["status"]["phase"] == "Succeeded";
     cluster.until(&path("once"), "done", succeeded).await;
-    let printed = cluster.node.logs("default", "once", "main").unwrap();
+    let printed = cluster.plane.kubectl().args(["logs", "once"]).output().unwrap().stdout;
+    let printed = String::from_utf8(printed).unwrap();
     assert!(printed.contains("DIVVY_CARDS=1\n"), "{printed}");
     assert!(printed.contains("NVIDIA_VISIBLE_DEVICES=void\n"), "set by the runtime: {printed}");
 

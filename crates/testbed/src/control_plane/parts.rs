@@ -1,6 +1,6 @@
 //! What can be started beside the API server: controllers, kwok, and the scheduler to compare with.
 
-use super::{ControlPlane, free_ports};
+use super::{ControlPlane, NODE, free_ports};
 use crate::Unavailable;
 use crate::process::Process;
 use crate::programs::Program;
@@ -58,7 +58,7 @@ impl ControlPlane {
         Ok(command)
     }
 
-    /// Starts kwok, which keeps all nodes ready.
+    /// Starts kwok, which keeps all nodes ready but a real one.
     pub fn with_kwok(mut self, kwok: Kwok) -> Result<Self, Unavailable> {
         // From soon to twice as long, so that the nodes of a test do not all beat at once, nor all
         // after it is over.
@@ -76,7 +76,8 @@ impl ControlPlane {
             .arg(self.kubeconfig())
             .arg("--config")
             .arg(self.folder.join("stages.yaml"))
-            .args(["--manage-all-nodes", "--node-lease-duration-seconds=0"])
+            .arg(format!("--manage-nodes-with-label-selector=kubernetes.io/hostname!={NODE}"))
+            .arg("--node-lease-duration-seconds=0")
             .arg(format!("--server-address=127.0.0.1:{port}"));
         self.add(Program::Kwok, command)?;
         self.wait_for(Program::Kwok.name(), |_| healthy(port).map_err(|e| e.to_string()))?;

@@ -1,6 +1,6 @@
 //! What the programs of the node are told in files.
 
-use super::machine::{BRIDGE, CGROUP};
+use super::ground::{ADDRESS, BRIDGE, CGROUP, SUBNET};
 use divvy_mock_nvml::{FILE, Inventory};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -69,18 +69,21 @@ pub(super) fn network(folder: &Path) -> Value {
             "type": "bridge", "bridge": BRIDGE, "isGateway": true,
             "ipam": {
                 "type": "host-local", "dataDir": folder.join("addresses"),
-                "ranges": [[{"subnet": "10.213.0.0/24"}]],
+                "ranges": [[{"subnet": SUBNET, "gateway": ADDRESS}]],
             },
         }],
     })
 }
 
-pub(super) fn kubelet(folder: &Path, port: u16, health: u16) -> Value {
+pub(super) fn kubelet(folder: &Path, client: &Path, [port, health]: [u16; 2]) -> Value {
     json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
-        "address": "127.0.0.1", "port": port, "readOnlyPort": 0,
+        "address": ADDRESS, "port": port, "readOnlyPort": 0,
         "healthzBindAddress": "127.0.0.1", "healthzPort": health,
-        "authentication": {"anonymous": {"enabled": false}, "webhook": {"enabled": true}},
+        "authentication": {
+            "anonymous": {"enabled": false}, "webhook": {"enabled": true},
+            "x509": {"clientCAFile": client},
+        },
         "authorization": {"mode": "Webhook"},
         "containerRuntimeEndpoint": format!("unix://{SOCKET}"),
         "cgroupDriver": "cgroupfs", "cgroupRoot": format!("/{CGROUP}"), "failCgroupV1": false,

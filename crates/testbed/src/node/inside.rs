@@ -1,7 +1,7 @@
 //! Processes in pid and mount namespaces of their own, so that the node's mounts, sockets and
 //! containers are nowhere else and end with it.
 
-use super::machine::{Ground, HIDDEN};
+use super::ground::{Ground, HIDDEN};
 use crate::process::{Process, signal};
 use crate::{Program, Unavailable, io};
 use std::path::{Path, PathBuf};
@@ -24,7 +24,8 @@ while :; do sleep 1000000 & wait $!; done
 /// A program in the namespaces, below one outside that waits for it (`unshare` or `nsenter`).
 #[derive(Debug)]
 pub(super) struct Inside {
-    outer: Process,
+    /// None once it lives on by itself.
+    outer: Option<Process>,
 }
 
 /// As long as a machine is up: its end is the end of all that runs in it, as by a power cut.
@@ -47,7 +48,7 @@ impl Boot {
         command.args(HIDDEN).env("FOLDER", folder);
         let lock = ground.lock.try_clone().map_err(io("cannot share the lock"))?;
         let outer = Process::start_with_input(command, "init", folder, lock.into())?;
-        let mut init = Inside { outer };
+        let mut init = Inside { outer: Some(outer) };
         let start = Instant::now();
         loop {
             if let Some(id) = init.id()
@@ -56,7 +57,7 @@ impl Boot {
                 return Ok(Self { init, id });
             }
             if init.exited().is_some() || start.elapsed() > Duration::from_secs(10) {
-                let why = std::fs::read_to_string(init.outer.log()).unwrap_or_default();
+                let why = std::fs::read_to_string(folder.join("init.log")).unwrap_or_default();
                 return Err(Unavailable::NoNode(format!("cannot make namespaces: {}", why.trim())));
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -79,23 +80,31 @@ impl Boot {
     pub fn kill(mut self) {
         self.init.kill();
     }
+
+    /// Lets it live on by itself: the program and the id of the process that, when it is killed, takes
+    /// all with it.
+    pub fn detach(self) -> (String, u32) {
+        let id = self.init.outer.as_ref().map_or(0, Process::id);
+        self.init.detach();
+        ("unshare".to_owned(), id)
+    }
 }
 
 impl Inside {
     /// Starts a command that was made by [`Boot::command`].
     pub fn start(command: Command, program: Program, logs: &Path) -> Result<Self, Unavailable> {
-        Ok(Self { outer: Process::start(command, program.name(), logs)? })
+        Ok(Self { outer: Some(Process::start(command, program.name(), logs)?) })
     }
 
     fn id(&self) -> Option<u32> {
-        let outer = self.outer.id();
+        let outer = self.outer.as_ref()?.id();
         let children = std::fs::read_to_string(format!("/proc/{outer}/task/{outer}/children"));
         children.ok()?.split_whitespace().next()?.parse().ok()
     }
 
     /// How it ended, if it did.
     pub fn exited(&mut self) -> Option<String> {
-        self.outer.exited()
+        self.outer.as_mut()?.exited()
     }
 
     /// Kills it and waits until it is gone; the outer process ends with it.
@@ -107,7 +116,12 @@ impl Inside {
                 std::thread::sleep(Duration::from_millis(5));
             }
         }
-        self.outer.kill();
+        self.outer = None;
+    }
+
+    /// Lets it live on by itself.
+    pub fn detach(mut self) {
+        self.outer.take().into_iter().for_each(Process::detach);
     }
 }
 
