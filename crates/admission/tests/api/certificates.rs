@@ -1,0 +1,57 @@
+//! Certificates: shared by replicas, and replaced when they end.
+
+use crate::cluster::{SECRET, WEBHOOKS, cluster, eventually, pod, with_share};
+use divvy_testbed::free_ports;
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+
+#[test]
+fn two_replicas_share_one_certificate_and_either_answers() {
+    let Some(mut cluster) = cluster() else { return };
+    let (tenant, api) = cluster.tenant();
+    let [port] = free_ports().unwrap();
+    let second = SocketAddr::from(([127, 0, 0, 1], port));
+    let before = cluster.runtime.block_on(cluster.admin.get(SECRET)).unwrap();
+    let replica = cluster.start_webhooks(second);
+    cluster.point_webhooks_to(second);
+    let share = with_share(pod(&tenant, "share", "divvy-scheduler"), "0.5");
+    eventually("the second one answers", || cluster.runtime.block_on(api.create(&share)).is_ok());
+    let after = cluster.runtime.block_on(cluster.admin.get(SECRET)).unwrap();
+    assert_eq!(after["data"], before["data"]);
+    cluster.point_webhooks_to(cluster.address);
+    let next = with_share(pod(&tenant, "next", "divvy-scheduler"), "0.5");
+    eventually("the first one answers", || cluster.runtime.block_on(api.create(&next)).is_ok());
+    replica.abort();
+}
+
+#[test]
+fn replicas_that_start_at_once_agree_on_one_ca() {
+    let Some(mut cluster) = cluster() else { return };
+    let (tenant, api) = cluster.tenant();
+    let before = cluster.runtime.block_on(cluster.admin.get(SECRET)).unwrap();
+    // As good as never written: both want to make one.
+    let nothing = json!({"data": null});
+    cluster.runtime.block_on(cluster.admin.patch(SECRET, &nothing)).unwrap();
+    let ports: [u16; 3] = free_ports().unwrap();
+    let replicas = ports.map(|port| cluster.start_webhooks(([127, 0, 0, 1], port).into()));
+    let bundle = |path: &str| {
+        let found = cluster.runtime.block_on(cluster.admin.get(path)).unwrap();
+        let webhooks = found["webhooks"].as_array().unwrap().clone();
+        webhooks.iter().map(|w| w["clientConfig"]["caBundle"].clone()).collect::<Vec<Value>>()
+    };
+    for port in ports {
+        cluster.point_webhooks_to(([127, 0, 0, 1], port).into());
+        let name = format!("share-{port}");
+        let share = with_share(pod(&tenant, &name, "divvy-scheduler"), "0.5");
+        eventually("it answers", || cluster.runtime.block_on(api.create(&share)).is_ok());
+    }
+    let after = cluster.runtime.block_on(cluster.admin.get(SECRET)).unwrap();
+    assert_ne!(after["data"], before["data"]);
+    for path in WEBHOOKS {
+        assert!(bundle(path).iter().all(|bundle| *bundle == after["data"]["ca.crt"]), "{path}");
+    }
+    replicas.iter().for_each(tokio::task::AbortHandle::abort);
+    cluster.point_webhooks_to(cluster.address);
+    let share = with_share(pod(&tenant, "last", "divvy-scheduler"), "0.5");
+    eventually("all have learned it", || cluster.runtime.block_on(api.create(&share)).is_ok());
+}

@@ -1,0 +1,268 @@
+//! One API server for all tests, which take turns, with all of `deploy/` and one server of
+//! webhooks that runs in this process with the rights it has in a cluster.
+
+use divvy_admission::{Certificates, Settings};
+use divvy_testbed::api::{Api, ApiError};
+use divvy_testbed::{ControlPlane, Programs, free_ports};
+use http::Method;
+use serde_json::{Value, json};
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+
+pub struct Cluster {
+    pub plane: ControlPlane,
+    pub runtime: Runtime,
+    /// The administrator.
+    pub admin: Api,
+    /// Where the webhooks are.
+    pub address: SocketAddr,
+    tenants: usize,
+}
+
+/// The cluster; nothing if there is none on this machine.
+pub fn cluster() -> Option<MutexGuard<'static, Cluster>> {
+    static CLUSTER: OnceLock<Option<Mutex<Cluster>>> = OnceLock::new();
+    let made = CLUSTER.get_or_init(|| {
+        // A set-up that failed once would fail once more for every test.
+        static TRIED: AtomicBool = AtomicBool::new(false);
+        assert!(
+            !TRIED.swap(true, Ordering::Relaxed),
+            "see the first test for why there is no cluster"
+        );
+        // Nothing drops what is in a static, so the files of the last run go now.
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("admission");
+        let _ = std::fs::remove_dir_all(&folder);
+        let programs = Programs::build(&mut |_| {});
+        match programs.and_then(|p| ControlPlane::start_with_controllers(&p, &folder)) {
+            Ok(plane) => Some(Mutex::new(Cluster::set_up(plane))),
+            Err(why) => {
+                // Not by println, which the test runner hides.
+                let _ = writeln!(std::io::stdout(), "skipped: {why}");
+                None
+            }
+        }
+    });
+    Some(made.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+pub const WEBHOOKS: [&str; 2] = [
+    "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/divvy",
+    "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/divvy",
+];
+pub const SECRET: &str = "/api/v1/namespaces/divvy-system/secrets/divvy-admission-tls";
+
+impl Cluster {
+    fn set_up(plane: ControlPlane) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let admin = runtime.block_on(Api::connect(&plane)).unwrap();
+        let [port] = free_ports().unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let cluster = Self { plane, runtime, admin, address, tenants: 0 };
+        for file in ["namespaces", "admission", "policy-hand-off", "policy-reservations"] {
+            cluster.apply(&manifest(file));
+        }
+        cluster.apply(&manifest("policy-visible-devices"));
+        // The API server refuses pods of a class that is not there.
+        cluster.admin_create(&json!({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass",
+            "metadata": {"name": "nvidia"}, "handler": "nvidia"}));
+        cluster.point_webhooks_to(address);
+        cluster.start_webhooks(address);
+        cluster.wait_until_guarded();
+        cluster
+    }
+
+    pub fn apply(&self, text: &str) {
+        let file = self.plane.folder().join("applied.yaml");
+        std::fs::write(&file, text).unwrap();
+        let output = self.plane.kubectl().args(["apply", "-f"]).arg(&file).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// There is no network to reach a Service by, so the webhooks are reached by address.
+    pub fn point_webhooks_to(&self, address: SocketAddr) {
+        let service = "service: {namespace: divvy-system, name: divvy-admission, path: ";
+        let text = manifest("webhooks");
+        let lines = text.lines().map(|line| match line.split_once(service) {
+            Some((indent, path)) => {
+                format!("{indent}url: https://{address}{}", path.trim_end_matches('}'))
+            }
+            None => line.to_owned(),
+        });
+        self.apply(&lines.collect::<Vec<_>>().join("\n"));
+    }
+
+    /// Starts a replica, as the ServiceAccount that it has in a cluster.
+    pub fn start_webhooks(&self, address: SocketAddr) -> tokio::task::AbortHandle {
+        let kubeconfig = self.kubeconfig_of("divvy-system", "divvy-admission");
+        let settings = Settings {
+            gpu_sharing: true,
+            block_visible_devices: true,
+            runtime_class: "nvidia".to_owned(),
+            scheduler_names: vec!["divvy-scheduler".to_owned(), "kai-scheduler".to_owned()],
+        };
+        let certificates = Certificates::Own {
+            namespace: "divvy-system".to_owned(),
+            secret: "divvy-admission-tls".to_owned(),
+            names: vec!["divvy-admission.divvy-system.svc".to_owned(), "127.0.0.1".to_owned()],
+            mutating: "divvy".to_owned(),
+            validating: "divvy".to_owned(),
+        };
+        let task = self.runtime.spawn(async move {
+            let kubeconfig = kube::config::Kubeconfig::read_from(kubeconfig).unwrap();
+            let options = kube::config::KubeConfigOptions::default();
+            let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+            let client = kube::Client::try_from(config).unwrap();
+            let stop = std::future::pending();
+            divvy_admission::run(client, settings, certificates, address, stop).await.unwrap();
+        });
+        task.abort_handle()
+    }
+
+    /// Policies take a moment to be known to the API server.
+    fn wait_until_guarded(&self) {
+        self.admin_create(&namespace("guarded"));
+        self.wait_for_account("guarded", "default");
+        self.admin_create(&pod("guarded", "stays", "default-scheduler"));
+        let cards = json!({"metadata": {"annotations": {"divvy.dev/cards": "0:1"}}});
+        let mut own = pod("guarded", "own", "default-scheduler");
+        own["spec"]["containers"][0]["env"] =
+            json!([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]);
+        let reservation = pod("kai-resource-reservation", "own", "default-scheduler");
+        let share = with_share(pod("guarded", "share", "divvy-scheduler"), "7");
+        let stays = "/api/v1/namespaces/guarded/pods/stays?dryRun=All";
+        for (what, is_held) in [
+            (
+                "the hand-off",
+                &(|| self.runtime.block_on(self.admin.patch(stays, &cards))) as Try<'_>,
+            ),
+            ("the devices", &|| self.runtime.block_on(self.dry_create(&own))),
+            ("the reservations", &|| self.runtime.block_on(self.dry_create(&reservation))),
+            ("the webhooks", &|| self.runtime.block_on(self.dry_create(&share))),
+        ] {
+            let texts = ["by divvy", "void or none", "hold shared cards", "smaller than 1.0"];
+            eventually(what, || texts.iter().any(|text| is_about(&is_held(), text)));
+        }
+    }
+
+    async fn dry_create(&self, object: &Value) -> Result<Value, ApiError> {
+        let namespace = object["metadata"]["namespace"].as_str().unwrap();
+        let path = format!("/api/v1/namespaces/{namespace}/pods?dryRun=All");
+        self.admin.send(Method::POST, &path, "application/json", Some(object)).await
+    }
+
+    pub fn admin_create(&self, object: &Value) -> Value {
+        self.runtime.block_on(self.admin.create(object)).unwrap()
+    }
+
+    pub fn wait_for_account(&self, namespace: &str, name: &str) {
+        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}");
+        eventually("the account is there", || self.runtime.block_on(self.admin.get(&path)).is_ok());
+    }
+
+    /// A kubeconfig with a token of a ServiceAccount.
+    pub fn kubeconfig_of(&self, namespace: &str, account: &str) -> PathBuf {
+        self.wait_for_account(namespace, account);
+        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
+        let request =
+            json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+        let token = self.runtime.block_on(self.admin.send(
+            Method::POST,
+            &path,
+            "application/json",
+            Some(&request),
+        ));
+        let token = token.unwrap()["status"]["token"].as_str().unwrap().to_owned();
+        let text = std::fs::read_to_string(self.plane.kubeconfig()).unwrap();
+        let file = self.plane.folder().join(format!("{namespace}-{account}.kubeconfig"));
+        std::fs::write(&file, text.replace(self.plane.token(), &token)).unwrap();
+        file
+    }
+
+    pub fn api_of(&self, namespace: &str, account: &str) -> Api {
+        let kubeconfig = self.kubeconfig_of(namespace, account);
+        self.runtime.block_on(Api::from_kubeconfig(&kubeconfig)).unwrap()
+    }
+
+    /// A fresh namespace with a ServiceAccount that may do what `edit` allows there, and debug.
+    pub fn tenant(&mut self) -> (String, Api) {
+        self.tenants += 1;
+        let name = format!("tenant-{}", self.tenants);
+        self.admin_create(&namespace(&name));
+        self.admin_create(&json!({"apiVersion": "v1", "kind": "ServiceAccount",
+            "metadata": {"namespace": name, "name": "tenant"}}));
+        self.admin_create(&json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+            "metadata": {"namespace": name, "name": "debug"},
+            "rules": [{"apiGroups": [""], "resources": ["pods/ephemeralcontainers"], "verbs": ["patch"]}],
+        }));
+        self.grant(&name, "Role", "debug", &name, "tenant");
+        self.grant(&name, "ClusterRole", "edit", &name, "tenant");
+        self.wait_for_account(&name, "default");
+        let api = self.api_of(&name, "tenant");
+        eventually("the tenant may list pods", || {
+            let pods = format!("/api/v1/namespaces/{name}/pods");
+            self.runtime.block_on(api.get(&pods)).is_ok()
+        });
+        (name, api)
+    }
+
+    /// Gives a ServiceAccount the rights of a role in a namespace.
+    pub fn grant(&self, place: &str, kind: &str, role: &str, namespace: &str, account: &str) {
+        self.admin_create(&json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": {"namespace": place, "name": format!("{namespace}-{account}-{role}")},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role},
+            "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": account}],
+        }));
+    }
+}
+
+fn manifest(name: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    std::fs::read_to_string(root.join("deploy").join(format!("{name}.yaml"))).unwrap()
+}
+
+/// A webhook configuration or a policy is known within a second or two, a new CA within ten.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+type Try<'a> = &'a dyn Fn() -> Result<Value, ApiError>;
+
+/// Waits for something that the API server does in its own time.
+pub fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < PATIENCE, "not in {PATIENCE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+pub fn namespace(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+}
+
+pub fn pod(namespace: &str, name: &str, scheduler: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"namespace": namespace, "name": name},
+        "spec": {"schedulerName": scheduler, "containers": [{"name": "main", "image": "x"}]},
+    })
+}
+
+pub fn with_share(mut pod: Value, fraction: &str) -> Value {
+    pod["metadata"]["annotations"]["gpu-fraction"] = json!(fraction);
+    pod
+}
+
+/// Whether it was refused with this text.
+pub fn is_about(result: &Result<Value, ApiError>, text: &str) -> bool {
+    matches!(result, Err(why) if why.to_string().contains(text))
+}
