@@ -47,7 +47,7 @@ async fn say() {
     match found {
         Ok(client) => divvy_node::report(&client, &namespace, &pod, &card).await,
         Err(why) => {
-            tracing::info!(%why, "no way to the API: the kubelet has to say which card this is")
+            tracing::info!(%why, "no way to the API: the kubelet has to say which card this is");
         }
     }
 }

@@ -27,6 +27,8 @@ pub struct Owner<'a> {
 /// The namespace of reservation pods, and the value of their label `app`.
 pub const NAMESPACE: &str = keys::RESERVATION_NAMESPACES[0];
 const APP: &str = NAMESPACE;
+/// As whom they run: they may write which card they have, and nothing else.
+const SERVICE_ACCOUNT: &str = "divvy-reserve";
 
 /// The name of the reservation pod for a group on a node; the same pod is never made twice.
 pub fn name(node: &str, group: &str) -> String {
@@ -61,7 +63,7 @@ pub fn manifest(settings: &Settings, node: Owner<'_>, group: &str) -> Value {
         "spec": {
             // No scheduler: the kubelet decides whether it has a card left.
             "nodeName": node.name,
-            "serviceAccountName": NAMESPACE,
+            "serviceAccountName": SERVICE_ACCOUNT,
             "priorityClassName": "system-node-critical",
             "tolerations": [{ "operator": "Exists" }],
             "terminationGracePeriodSeconds": 0,
@@ -116,13 +118,11 @@ pub fn groups(metadata: &Metadata) -> Vec<&str> {
 
 /// The labels that name a pod's groups.
 pub fn labels(groups: &[Box<str>]) -> Value {
-    match groups {
-        [group] => json!({ keys::GPU_GROUP: group }),
-        _ => {
-            let label = |group: &Box<str>| (format!("{}/{group}", keys::GPU_GROUP), json!(group));
-            Value::Object(groups.iter().map(label).collect())
-        }
+    if let [group] = groups {
+        return json!({ keys::GPU_GROUP: group });
     }
+    let label = |group| (format!("{}/{group}", keys::GPU_GROUP), json!(group));
+    Value::Object(groups.iter().map(label).collect())
 }
 
 /// The card that a reservation pod has: as the kubelet says, or as the pod itself wrote. It has

@@ -1,0 +1,68 @@
+//! Shares on a real kubelet with NVIDIA's device plugin and container runtime: what is compared is
+//! what the containers find in `/dev`.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod cluster;
+
+use cluster::{Cluster, half, whole};
+use serde_json::json;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shares_see_exactly_their_card_and_whole_pods_get_others() {
+    let Some(cluster) = Cluster::enter().await else { return };
+    let _divvy = cluster.start_divvy();
+    for (namespace, name) in [("default", "a"), ("team", "b"), ("team", "c")] {
+        cluster.create(&half(namespace, name)).await;
+    }
+    cluster.create(&whole("default", "w", 1)).await;
+    let a = cluster.card_of("default", "a").await;
+    let b = cluster.card_of("team", "b").await;
+    let c = cluster.card_of("team", "c").await;
+    let w = cluster.card_of("default", "w").await;
+    assert_eq!(a, b, "two halves share a card");
+    assert!(a != c && a != w && c != w, "{a} {c} {w}");
+    assert_eq!(cluster.reservations().await.len(), 2);
+    // The last share of a card is gone: so is its reservation, and the card is free.
+    cluster.delete("team", "c").await;
+    cluster.until_reservations(1).await;
+    cluster.create(&whole("default", "rest", 6)).await;
+    let rest = cluster.cards_of("default", "rest").await;
+    assert_eq!(rest.len(), 6);
+    assert!(!rest.contains(&a) && !rest.contains(&w), "{rest:?} {a} {w}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_share_that_does_not_fit_waits_with_the_numbers_and_runs_when_another_ends() {
+    let Some(cluster) = Cluster::enter().await else { return };
+    let _divvy = cluster.start_divvy();
+    cluster.create(&whole("default", "w", 7)).await;
+    assert_eq!(cluster.cards_of("default", "w").await.len(), 7);
+    for name in ["a", "b", "c"] {
+        cluster.create(&half("default", name)).await;
+    }
+    let card = cluster.card_of("default", "a").await;
+    assert_eq!(cluster.card_of("default", "b").await, card);
+    cluster.said("default", "c", "largest free share 0 < 0.5 asked").await;
+    cluster.delete("default", "a").await;
+    assert_eq!(cluster.card_of("default", "c").await, card);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_container_is_told_is_what_was_booked() {
+    let Some(cluster) = Cluster::enter().await else { return };
+    let _divvy = cluster.start_divvy();
+    let mut pod = half("default", "memory");
+    pod["metadata"]["annotations"] = json!({"gpu-memory": "2000"});
+    cluster.create(&pod).await;
+    let card = cluster.card_of("default", "memory").await;
+    let told = cluster.environment("default", "memory");
+    let uuid = cluster.uuid(&card);
+    assert_eq!(told["DIVVY_CARDS"], format!("{uuid}:{}", 2000_u64 << 20));
+    let portion: f64 = told["GPU_PORTION"].parse().unwrap();
+    assert!((portion - 2000.0 / 40_960.0).abs() < 0.001, "{portion}");
+    let pod = cluster.get("default", "memory").await;
+    assert_eq!(pod["metadata"]["annotations"]["received-resource-type"], "Fraction");
+    let group = pod["metadata"]["labels"]["runai-gpu-group"].as_str().unwrap();
+    let reservations = cluster.reservations().await;
+    assert_eq!(reservations[0]["metadata"]["labels"]["runai-gpu-group"], group);
+}
