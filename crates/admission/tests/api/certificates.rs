@@ -1,6 +1,8 @@
 //! Certificates: shared by replicas, and replaced when they end.
 
 use crate::cluster::{SECRET, WEBHOOKS, cluster, eventually, pod, with_share};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use divvy_testbed::free_ports;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
@@ -54,4 +56,33 @@ fn replicas_that_start_at_once_agree_on_one_ca() {
     cluster.point_webhooks_to(cluster.address);
     let share = with_share(pod(&tenant, "last", "divvy-scheduler"), "0.5");
     eventually("all have learned it", || cluster.runtime.block_on(api.create(&share)).is_ok());
+}
+
+#[test]
+fn a_certificate_that_has_expired_is_replaced_and_the_ca_stays() {
+    let Some(mut cluster) = cluster() else { return };
+    let (tenant, api) = cluster.tenant();
+    let read = || cluster.runtime.block_on(cluster.admin.get(SECRET)).unwrap()["data"].clone();
+    let text = |data: &Value, key: &str| {
+        String::from_utf8(BASE64_STANDARD.decode(data[key].as_str().unwrap()).unwrap()).unwrap()
+    };
+    let before = read();
+    let key = rcgen::KeyPair::generate().unwrap();
+    let mut params = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+    params.not_after = rcgen::date_time_ymd(2020, 2, 1);
+    let mut ca = rcgen::CertificateParams::default();
+    ca.distinguished_name = rcgen::DistinguishedName::new();
+    ca.distinguished_name.push(rcgen::DnType::CommonName, "divvy admission CA");
+    let ca_key = rcgen::KeyPair::from_pem(&text(&before, "ca.key")).unwrap();
+    let expired = params.signed_by(&key, &rcgen::Issuer::new(ca, ca_key)).unwrap().pem();
+    let patch = json!({"data": {
+        "tls.crt": BASE64_STANDARD.encode(&expired),
+        "tls.key": BASE64_STANDARD.encode(key.serialize_pem()),
+    }});
+    cluster.runtime.block_on(cluster.admin.patch(SECRET, &patch)).unwrap();
+    eventually("it is replaced", || text(&read(), "tls.crt") != expired);
+    assert_eq!(read()["ca.crt"], before["ca.crt"]);
+    let share = with_share(pod(&tenant, "share", "divvy-scheduler"), "0.5");
+    eventually("it is believed", || cluster.runtime.block_on(api.create(&share)).is_ok());
 }
