@@ -12,18 +12,16 @@
 //! Pods that want cards name the RuntimeClass `nvidia`. Labels are those that NVIDIA's GPU feature
 //! discovery prints.
 
-use crate::control_plane::{NODE, PATIENCE, healthy};
+use crate::control_plane::NODE;
 use crate::{ControlPlane, Program, Programs, Unavailable, free_ports, io};
-use divvy_mock_nvml::FILE;
 pub use divvy_mock_nvml::{Card, Inventory};
 use ground::Ground;
 use inside::{Boot, Inside, output};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 /// An image with busybox in it; nothing is pulled.
 pub const BUSYBOX: &str = "docker.io/local/busybox:1";
@@ -32,7 +30,11 @@ mod config;
 mod ground;
 mod images;
 mod inside;
+mod look;
 mod machine;
+mod services;
+
+pub use look::Container;
 
 /// What the node has.
 #[derive(Clone, Debug)]
@@ -49,15 +51,6 @@ impl Default for Options {
         let cards = (0..8).map(Card::a100).collect();
         Self { cards, plugin_config: json!({"version": "v1"}) }
     }
-}
-
-/// What a container's first process has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Container {
-    /// The names in `/dev` of the cards that it can reach, such as `nvidia3`.
-    pub cards: Vec<String>,
-    /// Its environment.
-    pub environment: BTreeMap<String, String>,
 }
 
 /// A running node. Dropping it ends all that runs on it and takes away what it left on the machine,
@@ -184,80 +177,53 @@ impl Node {
         self.start_kubelet()
     }
 
+    /// Kills the device plugin.
+    pub fn stop_plugin(&mut self) {
+        self.plugin = None;
+    }
+
     /// Kills the device plugin, starts it again and waits until it is registered.
     pub fn restart_plugin(&mut self) -> Result<(), Unavailable> {
-        self.plugin = None;
+        self.stop_plugin();
         self.start_plugin()
     }
 
     /// All at once is dead, as by a power cut; then the machine comes up. As on most machines, the
     /// kubelet has looked at its pods before the device plugin, which is a pod there, is up: each
-    /// pod that holds a device has failed by then.
+    /// pod that held a device has failed by then.
     pub fn reboot(&mut self) -> Result<(), Unavailable> {
+        self.reboot_without_plugin()?;
+        self.start_plugin()
+    }
+
+    /// As [`Node::reboot`], up to the moment before the plugin starts.
+    pub fn reboot_without_plugin(&mut self) -> Result<(), Unavailable> {
+        let held = self.holders().map_err(|why| io("cannot list the node's pods")(other(why)))?;
         let fresh = Boot::start(&self.folder, &self.ground)?;
         std::mem::replace(&mut self.boot, fresh).kill();
         for program in [&mut self.plugin, &mut self.kubelet, &mut self.containerd] {
             *program = None;
         }
+        ground::renew_cgroups()?;
         self.start_containerd()?;
         self.start_kubelet()?;
         self.wait(Program::Kubelet, |node| {
-            let list = node.read(&["get", "pods", "--all-namespaces", "--output=json"])?;
-            let pods = list["items"].as_array().cloned().unwrap_or_default();
-            let holds = |pod: &&Value| {
-                let is_here = pod["spec"]["nodeName"] == Self::NAME;
-                let ended = ["Failed", "Succeeded"].iter().any(|p| pod["status"]["phase"] == *p);
-                let mut containers = pod["spec"]["containers"].as_array().into_iter().flatten();
-                let asks =
-                    containers.any(|c| !c["resources"]["limits"]["nvidia.com/gpu"].is_null());
-                is_here && !ended && asks
-            };
-            let name = pods.iter().find(holds).map(|pod| pod["metadata"]["name"].to_string());
-            name.map_or(Ok(()), |name| Err(format!("the pod {name} still holds a card")))
-        })?;
-        self.start_plugin()
+            let still: Vec<String> = node.holders()?.intersection(&held).cloned().collect();
+            still.is_empty().then_some(()).ok_or_else(|| format!("these hold cards: {still:?}"))
+        })
     }
 
-    /// What a running container has, as its first process sees it.
-    pub fn look(
-        &self,
-        namespace: &str,
-        pod: &str,
-        container: &str,
-    ) -> Result<Container, Unavailable> {
-        let wrong = |why: String| io(format!("cannot look into {namespace}/{pod}"))(other(why));
-        let object = self.get("pod", Some(namespace), pod).map_err(wrong)?;
-        let lists = ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"];
-        let statuses = lists.iter().filter_map(|list| object["status"][list].as_array()).flatten();
-        let status = statuses.into_iter().find(|status| status["name"] == container);
-        let id = status.and_then(|status| status["containerID"].as_str()).unwrap_or_default();
-        let id = id.trim_start_matches("containerd://");
-        let mut ctr = self.boot.command(self.programs.path(Program::Ctr));
-        ctr.args(["--namespace", "k8s.io", "tasks", "list"]);
-        let tasks = output(ctr, "list containers")?;
-        let mut lines = tasks.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-        let process =
-            lines.find_map(|words| (words.first() == Some(&id)).then(|| words.get(1).copied()));
-        let Some(process) = process.flatten() else {
-            return Err(wrong(format!("its container {container} does not run")));
+    /// The pods of the node, by UID, that hold devices.
+    fn holders(&self) -> Result<BTreeSet<String>, String> {
+        let selector = format!("--field-selector=spec.nodeName={}", Self::NAME);
+        let list = self.read(&["get", "pods", "--all-namespaces", &selector, "--output=json"])?;
+        let holds = |pod: &&Value| {
+            let ended = ["Failed", "Succeeded"].iter().any(|p| pod["status"]["phase"] == *p);
+            let mut containers = pod["spec"]["containers"].as_array().into_iter().flatten();
+            !ended && containers.any(|c| !c["resources"]["limits"]["nvidia.com/gpu"].is_null())
         };
-        let path = |name: &str| self.boot.path(&format!("/proc/{process}/{name}"));
-        let read = || -> std::io::Result<Container> {
-            let mut cards = Vec::new();
-            for entry in std::fs::read_dir(path("root/dev"))? {
-                cards.push(entry?.file_name().to_string_lossy().into_owned());
-            }
-            cards.retain(|name| name.starts_with("nvidia"));
-            cards.sort();
-            let environment = std::fs::read(path("environ"))?;
-            let environment = String::from_utf8_lossy(&environment);
-            let pair = |text: &str| {
-                let (name, value) = text.split_once('=')?;
-                Some((name.to_owned(), value.to_owned()))
-            };
-            Ok(Container { cards, environment: environment.split('\0').filter_map(pair).collect() })
-        };
-        read().map_err(io(format!("cannot look into {namespace}/{pod}")))
+        let pods = list["items"].as_array().into_iter().flatten().filter(holds);
+        Ok(pods.map(|pod| pod["metadata"]["uid"].to_string()).collect())
     }
 
     /// Lets it live on without an owner: the program and the id of the process that, when it is
@@ -267,75 +233,6 @@ impl Node {
         [plugin, kubelet, containerd].into_iter().flatten().for_each(Inside::detach);
         ground.leave();
         boot.detach()
-    }
-
-    fn start_containerd(&mut self) -> Result<(), Unavailable> {
-        let program = self.programs.path(Program::Containerd);
-        let beside = program.parent().map(Path::to_owned).unwrap_or_default();
-        let paths = std::env::var_os("PATH").unwrap_or_default();
-        let system = [beside, "/usr/sbin".into(), "/usr/bin".into()];
-        let paths = std::env::join_paths(system.into_iter().chain(std::env::split_paths(&paths)));
-        let mut command = self.boot.command(&program);
-        command.arg("--config").arg(self.folder.join("containerd.toml"));
-        // Where its shim and runc are, and the configuration of NVIDIA's runtime.
-        command.env("PATH", paths.unwrap_or_default()).env("XDG_CONFIG_HOME", &self.folder);
-        self.containerd = Some(Inside::start(command, Program::Containerd, &self.folder)?);
-        self.wait(Program::Containerd, |node| {
-            let mut ctr = node.boot.command(node.programs.path(Program::Ctr));
-            ctr.arg("version");
-            output(ctr, "reach containerd").map(|_| ()).map_err(|e| e.to_string())
-        })
-    }
-
-    fn start_kubelet(&mut self) -> Result<(), Unavailable> {
-        let mut command = self.boot.command(self.programs.path(Program::Kubelet));
-        command
-            .arg(format!("--config={}", self.folder.join("kubelet.json").display()))
-            .arg(format!("--kubeconfig={}", self.node_kubeconfig.display()))
-            .arg(format!("--hostname-override={}", Self::NAME))
-            .arg(format!("--node-ip={}", ground::ADDRESS))
-            .arg("--v=2");
-        self.kubelet = Some(Inside::start(command, Program::Kubelet, &self.folder)?);
-        let health = self.health;
-        self.wait(Program::Kubelet, |_| healthy(health).map_err(|e| e.to_string()))?;
-        self.wait(Program::Kubelet, |node| node.get("node", None, Self::NAME).map(|_| ()))
-    }
-
-    fn start_plugin(&mut self) -> Result<(), Unavailable> {
-        let mut command = self.nvidia(Program::DevicePlugin);
-        command.args(["--device-list-strategy=envvar", "--device-discovery-strategy=nvml"]);
-        let log = self.folder.join("nvidia-device-plugin.log");
-        let read = || std::fs::read_to_string(&log).unwrap_or_default();
-        let before = read().len();
-        self.plugin = Some(Inside::start(command, Program::DevicePlugin, &self.folder)?);
-        self.wait(Program::DevicePlugin, |_| {
-            let text = read();
-            let said = text.get(before..).unwrap_or_default();
-            said.contains("Registered device plugin for 'nvidia.com/gpu'")
-                .then_some(())
-                .ok_or_else(|| "it is not registered".to_owned())
-        })
-    }
-
-    /// Sets the labels that NVIDIA's GPU feature discovery finds.
-    fn label(&self) -> Result<(), Unavailable> {
-        let file = self.folder.join("labels");
-        let mut discovery = self.nvidia(Program::FeatureDiscovery);
-        discovery.args(["--use-node-feature-api=false", "--oneshot", "--output-file"]).arg(&file);
-        output(discovery, "run GPU feature discovery")?;
-        let labels = std::fs::read_to_string(&file).map_err(io("no labels of the node"))?;
-        let mut kubectl = self.kubectl();
-        kubectl.args(["label", "--overwrite", "node", Self::NAME]).args(labels.lines());
-        output(kubectl, "label the node").map(|_| ())
-    }
-
-    /// One of NVIDIA's programs, with our library.
-    fn nvidia(&self, program: Program) -> Command {
-        let nvml = self.folder.join("nvml");
-        let mut command = self.boot.command(self.programs.path(program));
-        command.env("LD_LIBRARY_PATH", &nvml).env(FILE, nvml.join(config::CARDS));
-        command.arg("--config-file").arg(self.folder.join("plugin.json"));
-        command
     }
 
     fn kubectl(&self) -> Command {
@@ -370,34 +267,6 @@ impl Node {
         kubectl.args(arguments);
         let text = output(kubectl, "ask the API").map_err(|e| e.to_string())?;
         serde_json::from_str(&text).map_err(|e| e.to_string())
-    }
-
-    /// Tries until it is true, the program that it waits for runs and the patience lasts.
-    fn wait(
-        &mut self,
-        program: Program,
-        is_done: impl Fn(&Self) -> Result<(), String>,
-    ) -> Result<(), Unavailable> {
-        let start = Instant::now();
-        loop {
-            let Err(why) = is_done(self) else { return Ok(()) };
-            let inside = match program {
-                Program::Containerd => &mut self.containerd,
-                Program::Kubelet => &mut self.kubelet,
-                _ => &mut self.plugin,
-            };
-            let ended = inside.as_mut().and_then(Inside::exited);
-            if ended.is_none() && start.elapsed() < PATIENCE {
-                std::thread::sleep(Duration::from_millis(100));
-                continue;
-            }
-            return Err(Unavailable::NotReady {
-                program: program.name().to_owned(),
-                seconds: start.elapsed().as_secs(),
-                why: ended.map_or(why, |status| format!("it ended with {status}")),
-                log: self.folder.join(format!("{}.log", program.name())).display().to_string(),
-            });
-        }
     }
 }
 

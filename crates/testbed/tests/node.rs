@@ -9,9 +9,13 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use tokio::sync::{Mutex, MutexGuard};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 const VISIBLE: &str = "divvy.dev/visible-devices";
+
+/// A machine runs one node: the others need not even start their API servers.
+static TURN: Mutex<()> = Mutex::const_new(());
 
 struct Cluster {
     api: Api,
@@ -19,12 +23,14 @@ struct Cluster {
     node: Node,
     plane: ControlPlane,
     folder: PathBuf,
+    _turn: MutexGuard<'static, ()>,
 }
 
 impl Cluster {
     /// A cluster of one node, or a line that says why the test is skipped.
     async fn start(name: &str, options: Options) -> Option<Self> {
         let folder = std::env::temp_dir().join(format!("divvy-{name}-{}", std::process::id()));
+        let turn = TURN.lock().await;
         let start = || -> Result<_, Unavailable> {
             let programs = Programs::build(&mut |_| {})?;
             let plane = ControlPlane::start_with_controllers(&programs, &folder)?;
@@ -34,7 +40,7 @@ impl Cluster {
         match start() {
             Ok((plane, node)) => {
                 let api = Api::connect(&plane).await.unwrap();
-                Some(Self { api, node, plane, folder })
+                Some(Self { api, node, plane, folder, _turn: turn })
             }
             Err(
                 why @ (Unavailable::NoNode(_) | Unavailable::NoGo(_) | Unavailable::Build { .. }),

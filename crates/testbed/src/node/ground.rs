@@ -68,9 +68,7 @@ impl Ground {
         ground.changes = Changes { process: std::process::id(), made, tunables };
         let text = serde_json::to_string(&ground.changes).unwrap_or_default();
         ground.write(&text).map_err(io(format!("cannot write {LOCK}")))?;
-        for hierarchy in hierarchies() {
-            make_cgroup(&hierarchy)?;
-        }
+        make_cgroups()?;
         ip(&["link", "add", BRIDGE, "type", "bridge"])?;
         ip(&["address", "add", &format!("{ADDRESS}/24"), "dev", BRIDGE])?;
         ip(&["link", "set", BRIDGE, "up"])?;
@@ -152,6 +150,16 @@ pub(super) fn hierarchies() -> Vec<PathBuf> {
     all.sort();
     all.dedup();
     all
+}
+
+/// Empty cgroups, as after a reboot: the kubelet would look for a minute at those of dead containers.
+pub(super) fn renew_cgroups() -> Result<(), Unavailable> {
+    remove_cgroups();
+    make_cgroups()
+}
+
+fn make_cgroups() -> Result<(), Unavailable> {
+    hierarchies().iter().try_for_each(|hierarchy| make_cgroup(hierarchy))
 }
 
 fn make_cgroup(hierarchy: &Path) -> Result<(), Unavailable> {

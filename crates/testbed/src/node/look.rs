@@ -1,0 +1,59 @@
+//! What a container on the node really has.
+
+use super::inside::output;
+use super::{Node, other};
+use crate::{Program, Unavailable, io};
+use std::collections::BTreeMap;
+
+/// What a container's first process has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Container {
+    /// The names in `/dev` of the cards that it can reach, such as `nvidia3`.
+    pub cards: Vec<String>,
+    /// Its environment.
+    pub environment: BTreeMap<String, String>,
+}
+
+impl Node {
+    /// What a running container has, as its first process sees it.
+    pub fn look(
+        &self,
+        namespace: &str,
+        pod: &str,
+        container: &str,
+    ) -> Result<Container, Unavailable> {
+        let wrong = |why: String| io(format!("cannot look into {namespace}/{pod}"))(other(why));
+        let object = self.get("pod", Some(namespace), pod).map_err(wrong)?;
+        let lists = ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"];
+        let statuses = lists.iter().filter_map(|list| object["status"][list].as_array()).flatten();
+        let status = statuses.into_iter().find(|status| status["name"] == container);
+        let id = status.and_then(|status| status["containerID"].as_str()).unwrap_or_default();
+        let id = id.trim_start_matches("containerd://");
+        let mut ctr = self.boot.command(self.programs.path(Program::Ctr));
+        ctr.args(["--namespace", "k8s.io", "tasks", "list"]);
+        let tasks = output(ctr, "list containers")?;
+        let mut lines = tasks.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let process =
+            lines.find_map(|words| (words.first() == Some(&id)).then(|| words.get(1).copied()));
+        let Some(process) = process.flatten() else {
+            return Err(wrong(format!("its container {container} does not run")));
+        };
+        let path = |name: &str| self.boot.path(&format!("/proc/{process}/{name}"));
+        let read = || -> std::io::Result<Container> {
+            let mut cards = Vec::new();
+            for entry in std::fs::read_dir(path("root/dev"))? {
+                cards.push(entry?.file_name().to_string_lossy().into_owned());
+            }
+            cards.retain(|name| name.starts_with("nvidia"));
+            cards.sort();
+            let environment = std::fs::read(path("environ"))?;
+            let environment = String::from_utf8_lossy(&environment);
+            let pair = |text: &str| {
+                let (name, value) = text.split_once('=')?;
+                Some((name.to_owned(), value.to_owned()))
+            };
+            Ok(Container { cards, environment: environment.split('\0').filter_map(pair).collect() })
+        };
+        read().map_err(io(format!("cannot look into {namespace}/{pod}")))
+    }
+}
