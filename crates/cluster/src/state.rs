@@ -20,6 +20,7 @@ mod slots;
 mod storage;
 mod timers;
 mod told;
+mod win_back;
 
 pub(crate) use outcome::Outcome;
 pub(crate) use reservations::HandOff;
@@ -59,6 +60,10 @@ pub(crate) enum Action {
     Unreserve { key: PodKey, uid: Box<str> },
     /// Look at a pod. [`Outcome::Looked`] follows.
     Look { pod: Target },
+    /// Name a reservation pod's group anew.
+    Relabel { key: PodKey, group: Box<str> },
+    /// Record a warning about a pod.
+    Warn { pod: Target, reason: &'static str, note: String },
     /// Say on a pod that it is bound.
     Announce { pod: Target, node: Arc<str> },
     /// List the pods anew: which of them are ours has changed.
@@ -167,6 +172,9 @@ pub(crate) struct State {
     stirred: bool,
     slots: slots::Slots,
     reservations: FxHashMap<PodKey, reservations::Reservation>,
+    /// The cards of whole-GPU pods, where the kubelet tells.
+    devices: FxHashMap<PodKey, Box<[Box<str>]>>,
+    searches: FxHashMap<Box<str>, win_back::Search>,
     /// Nodes whose shared cards are to be looked at.
     unsettled: FxHashSet<Box<str>>,
     /// The uids of nodes with GPUs.
@@ -203,6 +211,8 @@ impl State {
             stirred: false,
             slots: slots::Slots::default(),
             reservations: FxHashMap::default(),
+            devices: FxHashMap::default(),
+            searches: FxHashMap::default(),
             unsettled: FxHashSet::default(),
             node_uids: FxHashMap::default(),
             timers: Timers::default(),
@@ -289,7 +299,8 @@ impl State {
             self.bound_after.extend(placed.map(|w| w.created));
             self.stop_waiting(&key);
             let record = self.bound_record(pod);
-            return self.apply(Event::Pod(Box::new(record)));
+            self.apply(Event::Pod(Box::new(record)));
+            return self.notice_devices(&key, pod);
         }
         let ours = self.is_ours(&pod.spec.scheduler_name) || self.may_be_bound(&key, pod);
         if pod.is_ending() || !ours {
@@ -348,6 +359,7 @@ impl State {
         self.waiting.remove(key);
         self.failures.remove(key);
         self.providing.remove(key);
+        self.devices.remove(key);
     }
 
     /// Keeps the cards of a pod that was taken out of the API while its containers may still run:
@@ -427,7 +439,7 @@ impl State {
         if !self.is_listed() {
             return;
         }
-        self.settle_cards();
+        self.settle_cards(now);
         self.provide(now);
         while self.writing < self.rules.writes {
             let plan = self.scheduler.pass(self.rules.writes - self.writing);

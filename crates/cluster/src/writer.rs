@@ -77,6 +77,14 @@ impl Writer {
                 let result = self.look(&pod).await;
                 Outcome::Looked { pod, text: None, tries: 0, result }
             }
+            Action::Relabel { key, group } => {
+                self.relabel(&key, &group).await;
+                return None;
+            }
+            Action::Warn { pod, reason, note } => {
+                self.say(&pod, "Warning", reason, "Settling", &note).await;
+                return None;
+            }
             Action::Announce { pod, node } => {
                 let note = format!("Successfully assigned {} to {node}", pod.key);
                 self.say(&pod, "Normal", "Scheduled", "Binding", &note).await;

@@ -49,6 +49,13 @@ impl Scheduler {
         self.shapes.forget_scores();
     }
 
+    /// Closes a card of a node to new holders, or opens it.
+    pub fn close_card(&mut self, node: &str, index: u32, closed: bool) {
+        if let Some(id) = self.world.ledger.find(node) {
+            self.world.ledger.close_card(id, index, closed);
+        }
+    }
+
     /// Says whether it is uncertain who has which card of a node: then no GPU is given there.
     pub fn set_unsettled(&mut self, node: &str, unsettled: bool) {
         if let Some(id) = self.world.ledger.find(node) {

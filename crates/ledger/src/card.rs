@@ -30,6 +30,8 @@ pub struct Card {
     pub(crate) state: CardState,
     /// Whether some pod claims more of it than there is: then it takes nobody new.
     pub(crate) disputed: bool,
+    /// Whether it takes nobody new for another reason.
+    pub(crate) closed: bool,
 }
 
 impl Card {
@@ -38,7 +40,7 @@ impl Card {
     pub(crate) const UNKNOWN_MEMORY: Bytes = Bytes(1_000_000_000_000_000);
 
     pub(crate) const fn free(capacity: Bytes) -> Self {
-        Self { capacity, state: CardState::Free, disputed: false }
+        Self { capacity, state: CardState::Free, disputed: false, closed: false }
     }
 
     /// All its memory.

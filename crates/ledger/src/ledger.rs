@@ -217,6 +217,17 @@ impl Ledger {
         }
     }
 
+    /// Closes a card to new holders, or opens it.
+    pub fn close_card(&mut self, id: NodeId, index: u32, closed: bool) {
+        let Some(node) = self.nodes.get_mut(id.index()) else { return };
+        let Some(card) = node.cards.get_mut(index as usize) else { return };
+        if card.closed != closed {
+            card.closed = closed;
+            node.recount();
+            self.journal.record(id, !closed);
+        }
+    }
+
     /// Says whether it is uncertain who has which card of a node: then no GPU is given there.
     pub fn set_unsettled(&mut self, id: NodeId, unsettled: bool) {
         let Some(node) = self.nodes.get_mut(id.index()) else { return };

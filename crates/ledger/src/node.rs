@@ -178,7 +178,7 @@ impl Node {
     fn open_cards(&self) -> impl Iterator<Item = (usize, &Card)> {
         let size = self.card_size();
         let present = self.cards.iter().enumerate().take(self.card_count() as usize);
-        present.filter(move |(_, card)| card.capacity == size && !card.disputed)
+        present.filter(move |(_, card)| card.capacity == size && !card.disputed && !card.closed)
     }
 
     /// Whether a card may take a new holder.

@@ -36,6 +36,11 @@ pub fn name(node: &str, group: &str) -> String {
     format!("gpu-reservation-{:016x}", hash(&format!("{node}/{group}")))
 }
 
+/// The group of a reservation pod that is made to look for a card that has been lost.
+pub fn search_group(node: &str, nth: usize) -> String {
+    format!("search-{:016x}-{nth}", hash(node))
+}
+
 /// FNV-1a: 64 bits that stay the same on every machine and in every version.
 fn hash(text: &str) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);

@@ -57,7 +57,7 @@ impl State {
             }
             Outcome::Provided { pod, result } => self.provided(&pod, result, now),
             Outcome::Reserved { key, result } => self.reserved(&key, result, now),
-            Outcome::Unreserved { key, uid, result } => self.unreserved(key, uid, result, now),
+            Outcome::Unreserved { key, uid, result } => self.unreserved(key, uid, &result, now),
             Outcome::Told { pod, told_on, result } => self.told(&pod, &told_on, result),
             Outcome::Looked { pod, text, tries, result } => {
                 self.looked(pod, text, tries, result, now);
@@ -213,6 +213,9 @@ impl State {
                 Timer::ReserveAgain(key) => self.reserve_again(key),
                 Timer::UnreserveAgain { key, uid } => {
                     self.actions.push(Action::Unreserve { key, uid });
+                }
+                Timer::Search(node) => {
+                    self.unsettled.insert(node);
                 }
                 Timer::Quarantine(ghost) => self.apply(Event::PodGone(ghost)),
             }

@@ -64,20 +64,21 @@ impl State {
             let uid = &binding.pod.uid;
             let group: Box<str> =
                 if nth == 0 { uid.clone() } else { format!("{uid}-{nth}").into() };
-            let name = reservation::name(&node, &group);
-            let key = PodKey::new(reservation::NAMESPACE, &name);
-            self.slots.insert(
-                &node,
-                share.index,
-                Slot { group: group.clone(), uuid: None, hold: Hold::Asked },
-            );
-            let why = "it has not been seen yet".into();
-            let made = Reservation { node: node.clone(), index: share.index, uid: "".into(), why };
-            self.reservations.insert(key.clone(), made);
-            self.enter_reservation(&key, &node, share.index, Bytes(0));
-            self.timers.add(now + PATIENCE, Timer::NotReserved(key.clone()));
-            self.ask_for(key);
+            self.ask(&node, share.index, &group, now);
         }
+    }
+
+    /// Asks for a reservation pod that is to hold this card.
+    pub(super) fn ask(&mut self, node: &Arc<str>, index: u32, group: &str, now: Instant) {
+        let key = PodKey::new(reservation::NAMESPACE, &reservation::name(node, group));
+        let slot = Slot { group: group.into(), uuid: None, hold: Hold::Asked };
+        self.slots.insert(node, index, slot);
+        let why = "it has not been seen yet".into();
+        let made = Reservation { node: node.clone(), index, uid: "".into(), why };
+        self.reservations.insert(key.clone(), made);
+        self.enter_reservation(&key, node, index, Bytes(0));
+        self.timers.add(now + PATIENCE, Timer::NotReserved(key.clone()));
+        self.ask_for(key);
     }
 
     fn ask_for(&mut self, key: PodKey) {
@@ -122,31 +123,37 @@ impl State {
         let key = pod.key();
         let node = pod.node().unwrap_or_default();
         let uuid = reservation::card(&pod.metadata, &pod.status);
-        let index = match self.reservations.get(&key) {
-            Some(known) if *known.node == *node => known.index,
-            Some(_) => return tracing::warn!(pod = %key, "a reservation is on another node"),
-            None => self.slots.find(node, uuid, group).unwrap_or_else(|| self.vacant(node)),
-        };
         if pod.status.has_ended() {
             let why = pod.status.why().unwrap_or_else(|| "it has ended".to_owned());
             self.unreserve(key.clone(), &pod.metadata.uid);
-            return self.reservation_lost(&key, node, index, &why);
+            let known = self.reservations.get(&key).map(|known| known.index);
+            return known.map_or((), |index| self.reservation_lost(&key, node, index, &why));
         }
-        let slot = self.slots.get(node, index);
-        let is_other =
-            |slot: &Slot| slot.uuid.is_some() && uuid.is_some() && slot.uuid.as_deref() != uuid;
-        if slot.is_some_and(is_other) {
-            // It got another card than the pods that run there have: no use, and no harm once gone.
-            return self.unreserve(key, &pod.metadata.uid);
+        let index = self.slot_for(&key, node, uuid, group);
+        let before = self.reservations.get(&key).map(|known| known.index);
+        if let Some(before) = before.filter(|before| *before != index) {
+            self.leave_slot(node, before);
         }
         let hold = match uuid {
             _ if pod.is_ending() => Hold::Closing,
             Some(_) => Hold::Held,
             None => Hold::Asked,
         };
-        let known = slot.and_then(|slot| slot.uuid.clone());
-        let uuid = uuid.map(Into::into).or(known);
-        self.slots.insert(node, index, Slot { group: group.into(), uuid, hold });
+        let mut slot = self.slots.get(node, index).cloned().unwrap_or_else(|| Slot {
+            group: group.into(),
+            uuid: None,
+            hold,
+        });
+        slot.hold = hold;
+        slot.uuid = uuid.map(Into::into).or(slot.uuid);
+        if slot.group.is_empty() {
+            slot.group = group.into();
+        } else if *slot.group != *group && uuid.is_some() {
+            // It was found by its card; from now on others find it by its group.
+            let group = slot.group.clone();
+            self.actions.push(Action::Relabel { key: key.clone(), group });
+        }
+        self.slots.insert(node, index, slot);
         let why = pod.status.why().map_or_else(|| "it does not run yet".into(), Arc::from);
         let seen = Reservation { node: node.into(), index, uid: pod.metadata.uid.clone(), why };
         self.reservations.insert(key.clone(), seen);
@@ -155,6 +162,14 @@ impl State {
         self.enter_reservation(&key, node, index, holds);
         self.stirred = true;
         self.unsettled.insert(node.into());
+    }
+
+    /// A slot has no reservation any more. Without a card there is nothing to lose.
+    fn leave_slot(&mut self, node: &str, index: u32) {
+        match self.slots.get_mut(node, index) {
+            Some(slot) if slot.uuid.is_some() => slot.hold = Hold::Lost,
+            _ => self.slots.remove(node, index),
+        }
     }
 
     /// A reservation pod is gone from the API.
@@ -173,9 +188,7 @@ impl State {
         for pod in waits {
             self.not_provided(&pod, &format!("no card could be reserved: {why}"), Instant::now());
         }
-        if let Some(slot) = self.slots.get_mut(node, index) {
-            slot.hold = Hold::Lost;
-        }
+        self.leave_slot(node, index);
         self.stirred = true;
         self.unsettled.insert(node.into());
     }
@@ -236,29 +249,42 @@ impl State {
 
     /// Deletes the reservations that nobody needs any more, and closes or opens nodes, where
     /// something has changed.
-    pub(super) fn settle_cards(&mut self) {
+    pub(super) fn settle_cards(&mut self, now: Instant) {
         for node in std::mem::take(&mut self.unsettled) {
-            let mut lost = false;
+            let (mut lost, mut unused) = (Vec::new(), Vec::new());
             let slots: Vec<(u32, Hold)> =
                 self.slots.of(&node).map(|(i, slot)| (i, slot.hold)).collect();
             for (index, hold) in slots {
                 match (hold, self.is_used(&node, index)) {
-                    (Hold::Lost | Hold::Closing, true) => lost = true,
+                    (Hold::Lost | Hold::Closing, true) => {
+                        if !self.is_taken(&node, index) {
+                            lost.push(index);
+                        }
+                    }
                     (Hold::Lost, false) => self.slots.remove(&node, index),
-                    (Hold::Held | Hold::Asked, false) => self.close(&node, index),
-                    (Hold::Held | Hold::Asked, true) | (Hold::Closing, false) => {}
+                    (Hold::Taken, false) => {
+                        self.slots.remove(&node, index);
+                        self.scheduler.close_card(&node, index, false);
+                    }
+                    (Hold::Held | Hold::Asked, false) => unused.push(index),
+                    (Hold::Held | Hold::Asked | Hold::Taken, true) | (Hold::Closing, false) => {}
                 }
             }
-            self.scheduler.set_unsettled(&node, lost);
+            self.scheduler.set_unsettled(&node, !lost.is_empty());
+            if lost.is_empty() {
+                // What was taken to find a lost card is returned only now: a card that is returned
+                // earlier would be given again instead of it.
+                unused.into_iter().for_each(|index| self.close(&node, index));
+                self.stop_search(&node);
+            } else {
+                self.win_back(&node, &lost, now);
+            }
         }
     }
 
     /// Whether a pod has or will have a share of a card.
     fn is_used(&self, node: &str, index: u32) -> bool {
-        let ledger = self.scheduler.ledger();
-        let found = ledger.find(node).and_then(|id| ledger.node(id));
-        let card = found.and_then(|node| node.cards().get(index as usize));
-        card.is_some_and(|card| card.shares().iter().any(|share| share.bytes > Bytes(0)))
+        !self.sharers(node, index).is_empty()
     }
 
     /// Returns a card that nobody shares any more.
@@ -350,7 +376,7 @@ impl State {
         &mut self,
         key: PodKey,
         uid: Box<str>,
-        result: Result<(), Failure>,
+        result: &Result<(), Failure>,
         now: Instant,
     ) {
         match result {

@@ -25,6 +25,8 @@ pub(super) enum Hold {
     Closing,
     /// Nobody.
     Lost,
+    /// Another pod, which was given it by mistake.
+    Taken,
 }
 
 /// All slots.

@@ -84,6 +84,8 @@ fn acts(state: &mut State) -> Vec<String> {
         Action::Look { pod } => format!("look {}", pod.key),
         Action::Announce { pod, node } => format!("announce {} on {node}", pod.key),
         Action::Reserve { key, node, group, .. } => format!("reserve {key} on {node} for {group}"),
+        Action::Relabel { key, group } => format!("relabel {key} {group}"),
+        Action::Warn { pod, note, .. } => format!("warn {}: {note}", pod.key),
         Action::Unreserve { key, uid } => format!("unreserve {key} {uid}"),
         Action::RelistPods => "relist pods".to_owned(),
         Action::Provide { pod, node, steps } => {

@@ -22,6 +22,8 @@ pub(crate) enum Timer {
     ReserveAgain(PodKey),
     /// A reservation pod that could not be deleted.
     UnreserveAgain { key: PodKey, uid: Box<str> },
+    /// Lost cards of a node may be looked for again.
+    Search(Box<str>),
     /// The cards of a vanished pod are free.
     Quarantine(PodKey),
 }

@@ -46,6 +46,16 @@ impl Writer {
         self.patiently(|| self.api.post(&path, body.clone())).await.map(|_| ())
     }
 
+    /// By its card a reservation is found without it too, so this may fail.
+    pub(super) async fn relabel(&self, key: &PodKey, group: &str) {
+        let path = format!("/api/v1/namespaces/{}/pods/{}", key.namespace(), key.name());
+        let body = json!({ "metadata": { "labels": { keys::GPU_GROUP: group } } });
+        let body = body.to_string().into_bytes();
+        if let Err(why) = self.patiently(|| self.api.patch(&path, body.clone())).await {
+            tracing::warn!(pod = %key, %why, "failed to name the group of a reservation");
+        }
+    }
+
     pub(super) async fn unreserve(&self, key: &PodKey, uid: &str) -> Result<(), Failure> {
         let path = format!("/api/v1/namespaces/{}/pods/{}", key.namespace(), key.name());
         let mut options = json!({ "gracePeriodSeconds": 0 });

@@ -183,28 +183,107 @@ fn a_reservation_that_does_not_come_to_run_is_given_up() {
     assert_eq!(held(&state, "a"), [0]);
 }
 
-#[test]
-fn no_gpu_is_given_on_a_node_whose_shared_card_has_lost_its_reservation() {
+/// A reservation pod that was made to look for a lost card of node `a`.
+fn searcher(nth: usize, uuid: Option<&str>) -> Value {
+    reservation("a", &reservation::search_group("a", nth), uuid)
+}
+
+/// Node `a` with four cards, one of which is shared and has lost its reservation.
+fn lost() -> State {
     let mut state = handing(&[("a", 4)]);
     see(&mut state, &reservation("a", "g", Some("GPU-1")));
     see(&mut state, &runs("p", "GPU-1"));
     assert!(acts(&mut state).is_empty());
     gone(&mut state, &reservation("a", "g", Some("GPU-1")));
+    state
+}
+
+#[test]
+fn no_gpu_is_given_on_a_node_whose_shared_card_has_lost_its_reservation() {
+    let mut state = lost();
     see(&mut state, &whole("w", 1));
     see(&mut state, &ready("q"));
-    let acts_now = acts(&mut state);
+    let done = acts(&mut state);
+    let told = done.iter().filter(|act| act.contains("not held by their reservations"));
+    assert_eq!(told.count(), 2, "{done:?}");
+    assert!(!done.iter().any(|act| act.starts_with("bind")), "{done:?}");
+    assert_eq!(held(&state, "a")[0], 40, "what runs keeps running");
+}
+
+#[test]
+fn a_lost_card_is_won_back_by_taking_all_that_are_free_and_returning_the_rest() {
+    let mut state = lost();
+    let asked = acts(&mut state);
+    assert_eq!(asked.len(), 4, "{asked:?}");
+    assert!(asked.iter().all(|act| act.starts_with("reserve ")), "{asked:?}");
+    for (nth, uuid) in ["GPU-3", "GPU-0", "GPU-1"].into_iter().enumerate() {
+        see(&mut state, &searcher(nth, Some(uuid)));
+        let done = acts(&mut state);
+        if uuid == "GPU-1" {
+            let found = key(&reservation::search_group("a", nth));
+            assert_eq!(done[0], format!("relabel {found} g"));
+            let returned = done.iter().filter(|act| act.starts_with("unreserve ")).count();
+            assert_eq!(returned, 2, "{done:?}");
+        } else {
+            assert!(done.is_empty(), "none is returned before the lost one is found: {done:?}");
+        }
+    }
+    // The last one is returned as soon as it is seen; then the cards are free again.
+    see(&mut state, &searcher(3, Some("GPU-2")));
+    assert_eq!(acts(&mut state).len(), 1);
+    for (nth, uuid) in [(0, "GPU-3"), (1, "GPU-0"), (3, "GPU-2")] {
+        gone(&mut state, &searcher(nth, Some(uuid)));
+    }
+    assert_eq!(held(&state, "a"), [40, 0, 0, 0]);
+    see(&mut state, &ready("q"));
+    assert_eq!(acts(&mut state), ["bind ml/q v10 to a GPU-1:42949672960"]);
+    see(&mut state, &whole("w", 3));
+    assert_eq!(acts(&mut state), ["bind ml/w v10 to a -"]);
+}
+
+#[test]
+fn a_search_that_fails_is_repeated_in_time_and_not_at_once() {
+    let mut state = lost();
+    let now = Instant::now();
+    assert_eq!(acts(&mut state).len(), 4);
+    for nth in 0..4 {
+        let failed = with(&searcher(nth, None), "status.phase", "Failed".into());
+        see(&mut state, &failed);
+        gone(&mut state, &failed);
+    }
+    let done = acts(&mut state);
+    assert!(done.iter().all(|act| act.starts_with("unreserve ")), "{done:?}");
+    let later = now + 3 * SECOND;
+    state.tick(later);
+    state.pass(later);
+    let asked = std::mem::take(&mut state.actions);
+    assert_eq!(asked.len(), 4, "{asked:?}");
+    assert!(asked.iter().all(|act| matches!(act, Action::Reserve { .. })), "{asked:?}");
+}
+
+#[test]
+fn a_shared_card_that_another_pod_was_given_is_said_on_both_and_takes_nobody_new() {
+    let mut state = lost();
+    let taker = bound(&whole("w", 1), "a", "");
+    let devices = json!([{"name": "c", "allocatedResourcesStatus": [
+        {"name": "nvidia.com/gpu", "resources": [{"resourceID": "GPU-1"}]},
+    ]}]);
+    see(&mut state, &with(&taker, "status.containerStatuses", devices));
+    let done = acts(&mut state);
+    assert_eq!(done.len(), 2, "{done:?}");
     assert!(
-        acts_now.iter().all(|act| act.contains("not held by their reservations")),
-        "{acts_now:?}"
+        done[0].starts_with("warn ml/p: card GPU-1, which this pod has a share of"),
+        "{done:?}"
     );
-    assert_eq!(held(&state, "a"), [40, 0, 0, 0], "what runs keeps running");
-    // A reservation that has another card does not help.
-    see(&mut state, &reservation("a", "g", Some("GPU-3")));
-    assert_eq!(acts(&mut state), [format!("unreserve {} g-reservation", key("g"))]);
-    see(&mut state, &reservation("a", "g", Some("GPU-1")));
-    let acts_now = acts(&mut state);
-    assert!(acts_now.iter().any(|act| act.starts_with("bind ml/w ")), "{acts_now:?}");
-    assert!(acts_now.iter().any(|act| act.starts_with("bind ml/q ")), "{acts_now:?}");
+    assert!(done[1].ends_with("is also shared by ml/p"), "{done:?}");
+    // The node is open again, but for that card.
+    see(&mut state, &ready("q"));
+    let done = acts(&mut state);
+    assert!(done.len() == 1 && done[0].starts_with("reserve "), "{done:?}");
+    // Once nobody shares it any more, it is a card like others.
+    ended(&mut state, &runs("p", "GPU-1"));
+    see(&mut state, &whole("rest", 2));
+    assert_eq!(acts(&mut state), ["bind ml/rest v10 to a -"]);
 }
 
 #[test]

@@ -1,0 +1,182 @@
+//! Shared cards that have lost their reservation, after a reboot for example: the pods on them run
+//! on, but the device plugin may give the card to somebody else. They are won back.
+//!
+//! ```text
+//!   lost ─► take all free cards of the node ─┬─► the lost one is among them: keep it, return the rest
+//!                                            └─► another pod has it: say so, close the card
+//! ```
+//!
+//! Meanwhile no GPU is given on the node.
+
+use super::reservations::Reservation;
+use super::slots::{Hold, Slot};
+use super::timers::Timer;
+use super::{Action, State, Target};
+use crate::objects::PodItem;
+use divvy_engine::PodKey;
+use divvy_ledger::CardState;
+use divvy_words::reservation;
+use std::time::{Duration, Instant};
+
+/// When the next search begins at the earliest: the device plugin may not be up yet.
+const FIRST: Duration = Duration::from_secs(2);
+const LAST: Duration = Duration::from_secs(60);
+/// No node has so many cards; names are tried up to here.
+const MOST: usize = 64;
+
+/// How the search for the lost cards of a node goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Search {
+    next: Instant,
+    wait: Duration,
+}
+
+impl State {
+    /// Takes the free cards of a node, which the lost ones are among if nobody has them.
+    pub(super) fn win_back(&mut self, node: &str, lost: &[u32], now: Instant) {
+        if !self.rules.hand_off || self.is_searching(node) {
+            return;
+        }
+        let search = self.searches.get(node).copied();
+        let search = search.unwrap_or(Search { next: now, wait: FIRST });
+        if now < search.next {
+            return;
+        }
+        tracing::warn!(
+            node,
+            cards = lost.len(),
+            "shared cards have lost their reservations: taking the free ones to win them back"
+        );
+        let next = Search { next: now + search.wait, wait: (search.wait * 2).min(LAST) };
+        self.searches.insert(node.into(), next);
+        self.timers.add(next.next, Timer::Search(node.into()));
+        let ledger = self.scheduler.ledger();
+        let found = ledger.find(node).and_then(|id| ledger.node(id));
+        // What is lost counts as shared in the ledger, and is free to the device plugin.
+        let free = found.map_or(0, |node| node.room().whole as usize) + lost.len();
+        let groups = (0..MOST).map(|nth| reservation::search_group(node, nth));
+        let is_new = |group: &String| {
+            let name = reservation::name(node, group);
+            !self.reservations.contains_key(&PodKey::new(reservation::NAMESPACE, &name))
+        };
+        let groups: Vec<String> = groups.filter(is_new).take(free).collect();
+        for group in groups {
+            let index = self.vacant(node);
+            self.ask(&node.into(), index, &group, now);
+        }
+    }
+
+    /// Whether a reservation of the node is on its way.
+    fn is_searching(&self, node: &str) -> bool {
+        self.slots.of(node).any(|(_, slot)| slot.hold == Hold::Asked)
+    }
+
+    /// The search is over.
+    pub(super) fn stop_search(&mut self, node: &str) {
+        if self.searches.remove(node).is_some() {
+            tracing::info!(node, "every shared card is held again");
+        }
+    }
+
+    /// Which cards a whole-GPU pod was given, where the kubelet tells.
+    pub(super) fn notice_devices(&mut self, key: &PodKey, pod: &PodItem) {
+        let card = |id: &str| -> Box<str> { id.split("::").next().unwrap_or(id).into() };
+        let devices: Box<[Box<str>]> = pod.status.devices().map(card).collect();
+        if devices.is_empty() {
+            return;
+        }
+        let known = self.devices.get(key).is_some_and(|known| *known == devices);
+        if !known {
+            self.devices.insert(key.clone(), devices);
+            let node = pod.node().unwrap_or_default();
+            if self.slots.of(node).next().is_some() {
+                self.unsettled.insert(node.into());
+            }
+        }
+    }
+
+    /// The pod that was given a lost card, if one was.
+    fn taker(&self, node: &str, slot: &Slot) -> Option<PodKey> {
+        let uuid = slot.uuid.as_deref()?;
+        let ledger = self.scheduler.ledger();
+        let here = |key: &PodKey| {
+            let holding = self.scheduler.holding(key);
+            let found = holding.and_then(|h| ledger.node(h.node));
+            found.is_some_and(|found| **found.name() == *node)
+        };
+        let mut all = self.devices.iter();
+        let has = |devices: &[Box<str>]| devices.iter().any(|device| **device == *uuid);
+        all.find(|(key, devices)| has(devices) && here(key)).map(|(key, _)| key.clone())
+    }
+
+    /// Says on all pods of a lost card that another pod was given it, and on that pod too; the card
+    /// takes nobody new. Whether it is so.
+    pub(super) fn is_taken(&mut self, node: &str, index: u32) -> bool {
+        let Some(slot) = self.slots.get(node, index) else { return false };
+        let Some(taker) = self.taker(node, slot) else { return false };
+        let uuid = slot.uuid.clone().unwrap_or_default();
+        let mut sharers = self.sharers(node, index);
+        sharers.sort();
+        let names: Vec<String> = sharers.iter().map(ToString::to_string).collect();
+        let names = names.join(", ");
+        tracing::error!(node, card = %uuid, pod = %taker, shares = %names, "a shared card was given to another pod");
+        for sharer in &sharers {
+            let note = format!(
+                "card {uuid}, which this pod has a share of, was also given whole to {taker} by the device plugin"
+            );
+            self.warn(sharer, note);
+        }
+        let note = format!(
+            "card {uuid}, which this pod was given by the device plugin, is also shared by {names}"
+        );
+        self.warn(&taker, note);
+        if let Some(slot) = self.slots.get_mut(node, index) {
+            slot.hold = Hold::Taken;
+        }
+        self.scheduler.close_card(node, index, true);
+        true
+    }
+
+    fn warn(&mut self, key: &PodKey, note: String) {
+        let uid = self.scheduler.uid(key).unwrap_or_default().into();
+        let pod = Target { key: key.clone(), uid };
+        self.actions.push(Action::Warn { pod, reason: "CardConflict", note });
+    }
+
+    /// The pods that have or will have a share of a card.
+    pub(super) fn sharers(&self, node: &str, index: u32) -> Vec<PodKey> {
+        let ledger = self.scheduler.ledger();
+        let found = ledger.find(node).and_then(|id| ledger.node(id));
+        let card = found.and_then(|node| node.cards().get(index as usize));
+        let Some(CardState::Shared(shares)) = card.map(|card| card.state()) else {
+            return Vec::new();
+        };
+        let keys = shares.iter().filter_map(|share| self.scheduler.pod_key(share.pod));
+        keys.filter(|key| !self.reservations.contains_key(*key)).cloned().collect()
+    }
+
+    /// The slot for a reservation pod: that of its card, else its own, else a new one.
+    pub(super) fn slot_for(
+        &self,
+        key: &PodKey,
+        node: &str,
+        uuid: Option<&str>,
+        group: &str,
+    ) -> u32 {
+        let fits = |index: &u32| {
+            let slot = self.slots.get(node, *index);
+            slot.is_none_or(|s| uuid.is_none() || s.uuid.is_none() || s.uuid.as_deref() == uuid)
+        };
+        let is_others = |index: &u32| {
+            let same = |r: &Reservation| *r.node == *node && r.index == *index;
+            self.reservations.iter().any(|(other, r)| other != key && same(r))
+        };
+        let own = self.reservations.get(key).map(|r| r.index);
+        let by_card = uuid.and_then(|uuid| self.slots.find(node, Some(uuid), ""));
+        let by_group = || self.slots.find(node, None, group).filter(|index| !is_others(index));
+        by_card
+            .or_else(|| own.filter(fits))
+            .or_else(|| by_group().filter(fits))
+            .unwrap_or_else(|| self.vacant(node))
+    }
+}
