@@ -226,7 +226,8 @@ impl Cluster {
     }
 }
 
-fn manifest(name: &str) -> String {
+/// A file of `deploy/`.
+pub fn manifest(name: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     std::fs::read_to_string(root.join("deploy").join(format!("{name}.yaml"))).unwrap()
 }

@@ -84,7 +84,12 @@ fn set(
     mutation: &mut Mutation,
 ) {
     let names: Vec<&str> = all.iter().filter_map(|entry| entry.get("name")?.as_str()).collect();
-    for name in names.into_iter().filter(|name| container.env.iter().any(|e| &*e.name == *name)) {
+    let is_theirs = |name: &str| {
+        let mut entries = container.env.iter().filter(|entry| &*entry.name == name);
+        // `void` may be from a policy of the cluster, and who wrote it wanted no card to be seen.
+        entries.any(|entry| !entry.source.is_no_device())
+    };
+    for name in names.into_iter().filter(|name| is_theirs(name)) {
         mutation.warnings.push(format!(
             "container {}: the variable {name} was replaced; divvy sets it in pods with a GPU share",
             short(&container.name)
