@@ -82,7 +82,7 @@ pub fn prepare(say: &mut dyn FnMut(&str)) -> Result<(), Unavailable> {
 
 /// Waits until a node that lived on without an owner is gone and takes away what it left.
 pub fn clean() -> Result<(), Unavailable> {
-    Ground::take().map(|_| ())
+    Ground::clean().map(|_| ())
 }
 
 impl Node {
@@ -94,7 +94,7 @@ impl Node {
     pub fn start(plane: &ControlPlane, options: Options) -> Result<Self, Unavailable> {
         machine::prepare(&mut |_| {})?;
         let programs = Programs::build_node(&mut |_| {})?;
-        let ground = Ground::take()?;
+        let ground = Ground::take(plane.url().trim_start_matches("https://"))?;
         let folder = plane.folder().join("node");
         let inventory = Inventory::new(options.cards);
         let ports = free_ports()?;

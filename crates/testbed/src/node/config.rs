@@ -61,12 +61,12 @@ spec-dirs = {specifications}
     )
 }
 
-/// A bridge of the machine's own pods; nothing outside is reached.
+/// A bridge of the node's own pods; outside of it they reach the API server only.
 pub(super) fn network(folder: &Path) -> Value {
     json!({
         "cniVersion": "1.0.0", "name": "divvy",
         "plugins": [{
-            "type": "bridge", "bridge": BRIDGE, "isGateway": true,
+            "type": "bridge", "bridge": BRIDGE, "isDefaultGateway": true,
             "ipam": {
                 "type": "host-local", "dataDir": folder.join("addresses"),
                 "ranges": [[{"subnet": SUBNET, "gateway": ADDRESS}]],

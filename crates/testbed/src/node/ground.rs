@@ -1,6 +1,7 @@
 //! What the node changes on the machine outside of its namespaces, and how that is undone.
 
 use super::inside::output;
+use super::machine::find;
 use crate::{Unavailable, io};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -15,6 +16,8 @@ pub(super) const CGROUP: &str = "divvy-testbed";
 pub(super) const BRIDGE: &str = "divvy0";
 pub(super) const ADDRESS: &str = "10.213.0.1";
 pub(super) const SUBNET: &str = "10.213.0.0/24";
+/// The service `kubernetes`: the first address of those that the API server has for services.
+const SERVICE: &str = "10.96.0.1";
 const LOCK: &str = "/run/divvy-node.lock";
 /// Where kubelets, network plugins and logs live, whatever one tells them: folders of ours are
 /// mounted there, in the node's namespaces only.
@@ -43,6 +46,9 @@ struct Changes {
     made: Vec<String>,
     /// Settings of the kernel and what they were.
     tunables: Vec<(PathBuf, String)>,
+    /// Rules of iptables, as they were added.
+    #[serde(default)]
+    rules: Vec<Vec<String>>,
 }
 
 /// The machine is one node's. Dropping it undoes what was changed.
@@ -53,11 +59,20 @@ pub(super) struct Ground {
 }
 
 impl Ground {
-    pub fn take() -> Result<Self, Unavailable> {
+    /// The machine as it was before any node, and nobody else's.
+    pub fn clean() -> Result<Self, Unavailable> {
         let lock = lock()?;
         let mut ground = Self { changes: Changes::default(), lock };
         ground.changes = serde_json::from_str(&ground.read()).unwrap_or_default();
         ground.undo();
+        ground.changes = Changes::default();
+        Ok(ground)
+    }
+
+    /// The machine with cgroups and a network for the node. Its pods reach the API server, which
+    /// listens on this loopback address, as the service `kubernetes`.
+    pub fn take(api: &str) -> Result<Self, Unavailable> {
+        let mut ground = Self::clean()?;
         let made = HIDDEN.into_iter().filter(|at| std::fs::create_dir(at).is_ok());
         let made = made.map(str::to_owned).collect();
         let read = |name: &str| {
@@ -65,13 +80,21 @@ impl Ground {
             Some((path.clone(), std::fs::read_to_string(path).ok()?))
         };
         let tunables = TUNABLES.into_iter().filter_map(read).collect();
-        ground.changes = Changes { process: std::process::id(), made, tunables };
+        let rule = format!(
+            "PREROUTING --in-interface {BRIDGE} --protocol tcp --destination {SERVICE} --dport 443 \
+             --jump DNAT --to-destination {api}"
+        );
+        let rules = vec![rule.split_whitespace().map(str::to_owned).collect()];
+        ground.changes = Changes { process: std::process::id(), made, tunables, rules };
         let text = serde_json::to_string(&ground.changes).unwrap_or_default();
         ground.write(&text).map_err(io(format!("cannot write {LOCK}")))?;
         make_cgroups()?;
         ip(&["link", "add", BRIDGE, "type", "bridge"])?;
         ip(&["address", "add", &format!("{ADDRESS}/24"), "dev", BRIDGE])?;
         ip(&["link", "set", BRIDGE, "up"])?;
+        let local = format!("/proc/sys/net/ipv4/conf/{BRIDGE}/route_localnet");
+        std::fs::write(&local, "1").map_err(io(format!("cannot write {local}")))?;
+        ground.changes.rules.iter().try_for_each(|rule| nat("--append", rule))?;
         Ok(ground)
     }
 
@@ -95,6 +118,9 @@ impl Ground {
     fn undo(&mut self) {
         // Fails if there is none.
         let _ = ip(&["link", "delete", BRIDGE]);
+        for rule in &self.changes.rules {
+            let _ = nat("--delete", rule);
+        }
         remove_cgroups();
         for folder in &self.changes.made {
             let _ = std::fs::remove_dir(folder);
@@ -115,7 +141,19 @@ impl Drop for Ground {
 fn ip(arguments: &[&str]) -> Result<(), Unavailable> {
     let mut ip = Command::new("ip");
     ip.args(arguments);
-    output(ip, &format!("run ip {}", arguments.join(" "))).map(|_| ())
+    network(ip)
+}
+
+fn nat(change: &str, rule: &[String]) -> Result<(), Unavailable> {
+    let mut iptables = Command::new(find("iptables").unwrap_or_default());
+    iptables.args(["--wait", "--table", "nat", change]).args(rule);
+    network(iptables)
+}
+
+/// Sets up a part of the network, which not every machine lets even root do.
+fn network(command: Command) -> Result<(), Unavailable> {
+    let what = format!("set up its network with {command:?}");
+    output(command, &what).map(|_| ()).map_err(|e| Unavailable::NoNode(e.to_string()))
 }
 
 /// One node at a time: they would share cgroups and the network.

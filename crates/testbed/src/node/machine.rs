@@ -10,7 +10,8 @@ use std::process::Command;
 /// Tools that every Linux machine has, and the C compiler for NVIDIA's programs.
 const TOOLS: [&str; 8] = ["unshare", "nsenter", "mount", "ip", "tar", "sha256sum", "ldd", "cc"];
 /// Programs and the Debian packages that have them.
-const PACKAGES: [(&str, &str); 2] = [("runc", "runc"), ("busybox", "busybox-static")];
+const PACKAGES: [(&str, &str); 3] =
+    [("runc", "runc"), ("busybox", "busybox-static"), ("iptables", "iptables")];
 
 /// Whether a node can run here; installs what Debian has a package for.
 pub(super) fn prepare(say: &mut dyn FnMut(&str)) -> Result<(), Unavailable> {
