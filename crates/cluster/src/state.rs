@@ -177,6 +177,8 @@ pub(crate) struct State {
     searches: FxHashMap<Box<str>, win_back::Search>,
     /// Nodes whose shared cards are to be looked at.
     unsettled: FxHashSet<Box<str>>,
+    /// Nodes whose reservations may not be needed any more.
+    idle: FxHashSet<Box<str>>,
     /// The uids of nodes with GPUs.
     node_uids: FxHashMap<Box<str>, Box<str>>,
     timers: Timers,
@@ -214,6 +216,7 @@ impl State {
             devices: FxHashMap::default(),
             searches: FxHashMap::default(),
             unsettled: FxHashSet::default(),
+            idle: FxHashSet::default(),
             node_uids: FxHashMap::default(),
             timers: Timers::default(),
             kai: FxHashSet::default(),
@@ -455,6 +458,8 @@ impl State {
                 }
             }
         }
+        // Only now: a reservation that nobody used may have found its share.
+        self.return_cards();
     }
 
     /// How many pods wait for which reason.

@@ -19,17 +19,20 @@ pub(crate) fn choose(node: &Node, request: Request, share: Bytes, by: Strategy) 
         Request::Share { cards, .. } => {
             let size = node.card_size();
             let joinable = node.shared_cards().filter(|(_, free)| *free >= share);
-            let used = joinable.map(|(i, free)| (size.minus(free), i));
+            // Of cards that are as empty, one that is shared already: that opens no other.
+            let used = joinable.map(|(i, free)| (size.minus(free), false, i));
             let free = free().take(node.openable() as usize);
-            let mut candidates: SmallVec<[(Bytes, usize); 16]> =
-                used.chain(free.map(|i| (Bytes(0), i))).collect();
+            let mut candidates: SmallVec<[(Bytes, bool, usize); 16]> =
+                used.chain(free.map(|i| (Bytes(0), true, i))).collect();
             match by {
-                Strategy::Binpack => candidates.sort_by_key(|(used, i)| (Reverse(*used), *i)),
+                Strategy::Binpack => {
+                    candidates.sort_by_key(|(used, free, i)| (Reverse(*used), *free, *i))
+                }
                 Strategy::Spread => candidates.sort(),
             }
             candidates.truncate(cards as usize);
-            candidates.sort_by_key(|(_, i)| *i);
-            candidates.iter().map(|(_, i)| grant(*i, share)).collect()
+            candidates.sort_by_key(|(_, _, i)| *i);
+            candidates.iter().map(|(_, _, i)| grant(*i, share)).collect()
         }
     }
 }

@@ -57,15 +57,23 @@ impl State {
     /// Makes sure that each card of a share is held, or will be.
     pub(super) fn reserve(&mut self, binding: &Binding, now: Instant) {
         let node = binding.placement.node.clone();
-        for (nth, share) in binding.placement.cards.iter().enumerate() {
-            if self.slots.get(&node, share.index).is_some() {
-                continue;
+        for share in &binding.placement.cards {
+            if self.slots.get(&node, share.index).is_none() {
+                let group = self.new_group(&node, &binding.pod.uid);
+                self.ask(&node, share.index, &group, now);
             }
-            let uid = &binding.pod.uid;
-            let group: Box<str> =
-                if nth == 0 { uid.clone() } else { format!("{uid}-{nth}").into() };
-            self.ask(&node, share.index, &group, now);
         }
+    }
+
+    /// A group for a card that this pod opens. The same after a restart, unless the reservation
+    /// pod of that name is on its way out.
+    fn new_group(&self, node: &str, uid: &str) -> String {
+        let is_new = |group: &String| {
+            let name = reservation::name(node, group);
+            !self.reservations.contains_key(&PodKey::new(reservation::NAMESPACE, &name))
+        };
+        let more = (1..u32::MAX).map(|nth| format!("{uid}-{nth}"));
+        std::iter::once(uid.to_owned()).chain(more).find(is_new).unwrap_or_default()
     }
 
     /// Asks for a reservation pod that is to hold this card.
@@ -247,14 +255,11 @@ impl State {
         self.actions.push(Action::Unreserve { key, uid: uid.into() });
     }
 
-    /// Deletes the reservations that nobody needs any more, and closes or opens nodes, where
-    /// something has changed.
+    /// Closes or opens nodes, where something has changed.
     pub(super) fn settle_cards(&mut self, now: Instant) {
         for node in std::mem::take(&mut self.unsettled) {
-            let (mut lost, mut unused) = (Vec::new(), Vec::new());
-            let slots: Vec<(u32, Hold)> =
-                self.slots.of(&node).map(|(i, slot)| (i, slot.hold)).collect();
-            for (index, hold) in slots {
+            let mut lost = Vec::new();
+            for (index, hold) in self.holds(&node) {
                 match (hold, self.is_used(&node, index)) {
                     (Hold::Lost | Hold::Closing, true) => {
                         if !self.is_taken(&node, index) {
@@ -266,20 +271,35 @@ impl State {
                         self.slots.remove(&node, index);
                         self.scheduler.close_card(&node, index, false);
                     }
-                    (Hold::Held | Hold::Asked, false) => unused.push(index),
-                    (Hold::Held | Hold::Asked | Hold::Taken, true) | (Hold::Closing, false) => {}
+                    (Hold::Held | Hold::Asked, _)
+                    | (Hold::Taken, true)
+                    | (Hold::Closing, false) => {}
                 }
             }
             self.scheduler.set_unsettled(&node, !lost.is_empty());
             if lost.is_empty() {
-                // What was taken to find a lost card is returned only now: a card that is returned
-                // earlier would be given again instead of it.
-                unused.into_iter().for_each(|index| self.close(&node, index));
                 self.stop_search(&node);
+                self.idle.insert(node);
             } else {
                 self.win_back(&node, &lost, now);
             }
         }
+    }
+
+    /// Returns the cards that nobody shares any more. Those that were taken to find a lost one are
+    /// returned once it is found: earlier, they would be given again instead of it.
+    pub(super) fn return_cards(&mut self) {
+        for node in std::mem::take(&mut self.idle) {
+            for (index, hold) in self.holds(&node) {
+                if matches!(hold, Hold::Held | Hold::Asked) && !self.is_used(&node, index) {
+                    self.close(&node, index);
+                }
+            }
+        }
+    }
+
+    fn holds(&self, node: &str) -> Vec<(u32, Hold)> {
+        self.slots.of(node).map(|(index, slot)| (index, slot.hold)).collect()
     }
 
     /// Whether a pod has or will have a share of a card.
@@ -324,7 +344,14 @@ impl State {
     /// Enters a reservation pod with so many bytes of its card.
     fn enter_reservation(&mut self, key: &PodKey, node: &str, index: u32, bytes: Bytes) {
         let request = Request::Share { portion: Portion::Memory(bytes), cards: 1 };
-        let cards = BoundCards::Recorded(vec![CardShare { index, bytes }]);
+        let ledger = self.scheduler.ledger();
+        let found = ledger.find(node).and_then(|id| ledger.node(id));
+        // While lost cards are looked for, there are more reservations than indexes for them.
+        let cards = if found.is_some_and(|node| index < node.card_count()) {
+            BoundCards::Recorded(vec![CardShare { index, bytes }])
+        } else {
+            BoundCards::Nothing
+        };
         let record = PodRecord {
             key: key.clone(),
             uid: "".into(),

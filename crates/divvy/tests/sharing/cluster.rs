@@ -74,6 +74,42 @@ impl Cluster {
         parts
     }
 
+    pub fn node(&mut self) -> &mut Node {
+        let Found::Cluster(parts) = &mut *self.found else { panic!("no cluster") };
+        &mut parts.node
+    }
+
+    /// Looks into every running pod: no whole-GPU pod has a shared card, each share has one, and
+    /// it is the one that its binding named.
+    pub async fn check(&self) {
+        let mut of_card: BTreeMap<String, Vec<(String, bool)>> = BTreeMap::new();
+        for namespace in ["default", "team"] {
+            for pod in self.pods(namespace).await {
+                let name = pod["metadata"]["name"].as_str().unwrap();
+                if pod["status"]["containerStatuses"][0]["ready"] != true {
+                    continue;
+                }
+                // It may have ended since.
+                let Ok(found) = self.parts().node.look(namespace, name, "main") else { continue };
+                let annotations = &pod["metadata"]["annotations"];
+                let is_whole = annotations["gpu-fraction"].is_null();
+                if !is_whole {
+                    let named = annotations["divvy.dev/visible-devices"].as_str().unwrap();
+                    let cards: Vec<String> = found.cards.iter().map(|c| self.uuid(c)).collect();
+                    assert_eq!(cards.join(","), named, "{namespace}/{name}");
+                }
+                for card in found.cards {
+                    of_card.entry(card).or_default().push((name.to_owned(), is_whole));
+                }
+            }
+        }
+        for (card, pods) in of_card {
+            let wholes = pods.iter().filter(|(_, is_whole)| *is_whole).count();
+            assert!(wholes == 0 || pods.len() == 1, "{card} has {pods:?}");
+            assert!(pods.len() <= 2, "{card} has {pods:?}");
+        }
+    }
+
     /// Starts a scheduler that hands cards over; it ends when it is dropped.
     pub fn start_divvy(&self) -> Process {
         let plane = &self.parts().plane;

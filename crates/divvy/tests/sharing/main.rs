@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod cluster;
+mod faults;
 
 use cluster::{Cluster, half, whole};
 use serde_json::json;

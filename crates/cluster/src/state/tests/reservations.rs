@@ -98,18 +98,46 @@ fn the_card_of_the_last_share_is_given_to_nobody_until_its_reservation_is_gone()
     see(&mut state, &runs("p", "GPU-1"));
     assert!(acts(&mut state).is_empty());
     ended(&mut state, &runs("p", "GPU-1"));
+    assert_eq!(acts(&mut state), [format!("unreserve {} g-reservation", key("g"))]);
     see(&mut state, &ready("next"));
-    let asked = acts(&mut state);
-    assert_eq!(asked[0], format!("unreserve {} g-reservation", key("g")));
-    assert!(!asked.iter().any(|act| act.starts_with("bind")), "{asked:?}");
+    let told = acts(&mut state);
+    assert!(told.len() == 1 && told[0].starts_with("tell "), "{told:?}");
     gone(&mut state, &reservation("a", "g", Some("GPU-1")));
     assert_eq!(acts(&mut state), [format!("reserve {} on a for next-uid", key("next-uid"))]);
+}
+
+#[test]
+fn a_share_that_comes_as_the_last_one_goes_takes_over_its_reservation() {
+    let mut state = handing(&[("a", 1)]);
+    see(&mut state, &reservation("a", "g", Some("GPU-1")));
+    see(&mut state, &runs("p", "GPU-1"));
+    ended(&mut state, &runs("p", "GPU-1"));
+    see(&mut state, &ready("next"));
+    assert_eq!(acts(&mut state), ["bind ml/next v10 to a GPU-1:42949672960"]);
+}
+
+#[test]
+fn what_was_reserved_before_a_restart_serves_the_shares_that_wait_after_it() {
+    let mut state = handing(&[("a", 4)]);
+    see(&mut state, &reservation("a", "g", Some("GPU-1")));
+    see(&mut state, &reservation("a", "h", None));
+    for name in ["p", "q", "r"] {
+        see(&mut state, &ready(name));
+    }
+    let done = acts(&mut state);
+    assert!(
+        done.len() == 2 && done.iter().all(|act| act.ends_with(" GPU-1:42949672960")),
+        "{done:?}"
+    );
+    see(&mut state, &reservation("a", "h", Some("GPU-2")));
+    assert_eq!(acts(&mut state), ["bind ml/r v10 to a GPU-2:42949672960"]);
 }
 
 #[test]
 fn a_whole_card_is_not_given_where_a_reservation_still_holds_one() {
     let mut state = handing(&[("a", 1)]);
     see(&mut state, &reservation("a", "g", Some("GPU-1")));
+    assert_eq!(acts(&mut state), [format!("unreserve {} g-reservation", key("g"))]);
     see(&mut state, &whole("w", 1));
     assert!(!acts(&mut state).iter().any(|act| act.starts_with("bind")));
     gone(&mut state, &reservation("a", "g", Some("GPU-1")));
@@ -282,6 +310,7 @@ fn a_shared_card_that_another_pod_was_given_is_said_on_both_and_takes_nobody_new
     assert!(done.len() == 1 && done[0].starts_with("reserve "), "{done:?}");
     // Once nobody shares it any more, it is a card like others.
     ended(&mut state, &runs("p", "GPU-1"));
+    assert!(acts(&mut state).is_empty());
     see(&mut state, &whole("rest", 2));
     assert_eq!(acts(&mut state), ["bind ml/rest v10 to a -"]);
 }

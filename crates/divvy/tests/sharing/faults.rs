@@ -1,0 +1,102 @@
+//! What goes wrong on a node while shares run on it.
+
+use crate::cluster::{Cluster, half, whole};
+use std::time::Duration;
+
+/// Three halves on two cards, in two namespaces; their cards.
+async fn three_halves(cluster: &Cluster) -> [String; 3] {
+    let pods = [("default", "a"), ("team", "b"), ("default", "c")];
+    for (namespace, name) in pods {
+        cluster.create(&half(namespace, name)).await;
+    }
+    let mut cards = Vec::new();
+    for (namespace, name) in pods {
+        cards.push(cluster.card_of(namespace, name).await);
+    }
+    cards.try_into().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shares_keep_their_cards_over_a_reboot_and_whole_pods_that_arrive_meanwhile_get_others() {
+    let Some(mut cluster) = Cluster::enter().await else { return };
+    let _divvy = cluster.start_divvy();
+    let before = three_halves(&cluster).await;
+    cluster.create(&whole("default", "w", 1)).await;
+    cluster.card_of("default", "w").await;
+    cluster.node().reboot().unwrap();
+    for name in ["x", "y"] {
+        cluster.create(&whole("default", name, 2)).await;
+    }
+    for name in ["x", "y"] {
+        let cards = cluster.cards_of("default", name).await;
+        assert!(cards.len() == 2 && !cards.iter().any(|card| before.contains(card)), "{cards:?}");
+    }
+    let mut after = Vec::new();
+    for (namespace, name) in [("default", "a"), ("team", "b"), ("default", "c")] {
+        after.push(cluster.card_of(namespace, name).await);
+    }
+    assert_eq!(after, before);
+    cluster.until_reservations(2).await;
+    cluster.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reservation_that_somebody_deletes_is_won_back() {
+    let Some(cluster) = Cluster::enter().await else { return };
+    let _divvy = cluster.start_divvy();
+    let before = three_halves(&cluster).await;
+    for pod in cluster.reservations().await {
+        let name = pod["metadata"]["name"].as_str().unwrap();
+        cluster
+            .api
+            .delete(&format!("/api/v1/namespaces/kai-resource-reservation/pods/{name}"))
+            .await
+            .unwrap();
+    }
+    cluster.create(&whole("default", "rest", 6)).await;
+    let rest = cluster.cards_of("default", "rest").await;
+    assert!(!rest.iter().any(|card| before.contains(card)), "{rest:?} {before:?}");
+    cluster.until_reservations(2).await;
+    cluster.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scheduler_killed_between_any_two_steps_goes_on_where_it_was() {
+    let Some(cluster) = Cluster::enter().await else { return };
+    for round in 0..6_u64 {
+        let names: Vec<String> = (0..3).map(|i| format!("p-{round}-{i}")).collect();
+        let divvy = cluster.start_divvy();
+        for name in &names {
+            cluster.create(&half("team", name)).await;
+        }
+        // Before, while and after the reservation starts and the pods are bound.
+        tokio::time::sleep(Duration::from_millis(150 * round)).await;
+        drop(divvy);
+        let divvy = cluster.start_divvy();
+        for name in &names {
+            cluster.card_of("team", name).await;
+        }
+        cluster.check().await;
+        for name in &names {
+            cluster.delete("team", name).await;
+        }
+        cluster.until_reservations(0).await;
+        drop(divvy);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_of_kubelet_or_device_plugin_changes_nothing_for_shares() {
+    let Some(mut cluster) = Cluster::enter().await else { return };
+    let _divvy = cluster.start_divvy();
+    let before = three_halves(&cluster).await;
+    cluster.node().restart_kubelet().unwrap();
+    cluster.node().restart_plugin().unwrap();
+    cluster.create(&half("team", "d")).await;
+    let alone = before.iter().find(|card| before.iter().filter(|c| c == card).count() == 1);
+    assert_eq!(Some(&cluster.card_of("team", "d").await), alone, "the half that was free");
+    cluster.create(&whole("default", "rest", 6)).await;
+    let rest = cluster.cards_of("default", "rest").await;
+    assert!(!rest.iter().any(|card| before.contains(card)), "{rest:?} {before:?}");
+    cluster.check().await;
+}
