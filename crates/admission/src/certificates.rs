@@ -65,7 +65,9 @@ pub(crate) enum Failure {
 }
 
 impl Certificates {
-    /// Looks after the certificate for ever. `unready` is told what is missing.
+    /// Looks after the certificate for ever. `unready` is told what is missing until all was in
+    /// order once: a server that cannot look after its certificate for a while still answers, and
+    /// must not be taken for dead together with the API server.
     pub(crate) async fn keep(
         &self,
         client: &Client,
@@ -73,18 +75,17 @@ impl Certificates {
         metrics: &Metrics,
         unready: &watch::Sender<Option<String>>,
     ) {
+        let mut told = None;
         loop {
-            let outcome = self.refresh(client, current).await;
-            metrics.certificate_check(outcome.is_ok());
-            let why = outcome.err().map(|why| why.to_string());
-            unready.send_if_modified(|before| {
-                let is_new = *before != why;
-                if is_new && let Some(why) = &why {
-                    tracing::warn!("the certificate is not in order: {why}");
-                }
-                *before = why;
-                is_new
-            });
+            let failure = self.refresh(client, current).await.err().map(|why| why.to_string());
+            metrics.certificate_check(failure.is_none());
+            if let Some(why) = failure.as_ref().filter(|_| failure != told) {
+                tracing::warn!("the certificate is not in order: {why}");
+            }
+            if unready.borrow().is_some() {
+                unready.send_replace(failure.clone());
+            }
+            told = failure;
             tokio::time::sleep(PERIOD).await;
         }
     }
