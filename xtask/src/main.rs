@@ -54,6 +54,8 @@ enum Bench {
     Simulate,
     /// `divvy scheduler` on a real API server, beside its bare writes and beside kube-scheduler
     E2e,
+    /// `divvy admission` under reviews that come at a steady rate
+    Admission,
 }
 
 #[derive(Clone, Copy, Subcommand)]

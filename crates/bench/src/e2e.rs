@@ -9,7 +9,7 @@
 //!
 //! Runs alternate, medians count, and ratios are printed: machines are noisy.
 
-mod cost;
+pub mod cost;
 mod idle;
 mod latency;
 mod memory;

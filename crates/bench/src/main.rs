@@ -1,5 +1,6 @@
 //! Benchmarks: each prints ratios against a reference in the same run, because machines are noisy.
 
+mod admission;
 mod e2e;
 mod engine;
 mod related;
@@ -17,6 +18,8 @@ enum Command {
     Simulate(simulate::Options),
     /// The scheduler on a real API server, beside its bare writes and beside kube-scheduler.
     E2e(e2e::Options),
+    /// Reviews by `divvy admission` over TLS, beside a page that decides nothing.
+    Admission(admission::Options),
     /// The bare writes, as `e2e` starts them.
     #[command(hide = true)]
     Raw(e2e::raw::Options),
@@ -27,6 +30,7 @@ fn main() -> anyhow::Result<()> {
         Command::Engine(options) => engine::run(&options),
         Command::Simulate(options) => simulate::run(&options),
         Command::E2e(options) => e2e::run(&options),
+        Command::Admission(options) => admission::run(&options),
         Command::Raw(options) => e2e::raw::run(&options),
     }
 }
