@@ -276,6 +276,9 @@ impl State {
                     | (Hold::Closing, false) => {}
                 }
             }
+            if lost.is_empty() {
+                self.number(&node);
+            }
             self.scheduler.set_unsettled(&node, !lost.is_empty());
             if lost.is_empty() {
                 self.stop_search(&node);
@@ -283,6 +286,30 @@ impl State {
             } else {
                 self.win_back(&node, &lost, now);
             }
+        }
+    }
+
+    /// Gives reservations that are beyond the cards of their node an index each: once no card is
+    /// lost, there is one for every reservation, and each counts until it is gone.
+    fn number(&mut self, node: &str) {
+        let ledger = self.scheduler.ledger();
+        let found = ledger.find(node).and_then(|id| ledger.node(id));
+        let count = found.map_or(0, Node::card_count);
+        let beyond: Vec<PodKey> = self
+            .reservations
+            .iter()
+            .filter(|(_, made)| *made.node == *node && made.index >= count)
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in beyond {
+            let index = self.vacant(node);
+            let Some(made) = self.reservations.get_mut(&key) else { continue };
+            let before = std::mem::replace(&mut made.index, index);
+            if let Some(slot) = self.slots.get(node, before).cloned() {
+                self.slots.remove(node, before);
+                self.slots.insert(node, index, slot);
+            }
+            self.enter_reservation(&key, node, index, Bytes(0));
         }
     }
 
