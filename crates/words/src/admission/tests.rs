@@ -1,3 +1,5 @@
+mod properties;
+
 use super::*;
 use crate::manifest::{Metadata, PodManifest};
 use crate::{hand_off_ready, keys};
