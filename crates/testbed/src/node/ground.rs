@@ -46,9 +46,6 @@ struct Changes {
     made: Vec<String>,
     /// Settings of the kernel and what they were.
     tunables: Vec<(PathBuf, String)>,
-    /// Rules of iptables, as they were added.
-    #[serde(default)]
-    rules: Vec<Vec<String>>,
 }
 
 /// The machine is one node's. Dropping it undoes what was changed.
@@ -80,12 +77,7 @@ impl Ground {
             Some((path.clone(), std::fs::read_to_string(path).ok()?))
         };
         let tunables = TUNABLES.into_iter().filter_map(read).collect();
-        let rule = format!(
-            "PREROUTING --in-interface {BRIDGE} --protocol tcp --destination {SERVICE} --dport 443 \
-             --jump DNAT --to-destination {api}"
-        );
-        let rules = vec![rule.split_whitespace().map(str::to_owned).collect()];
-        ground.changes = Changes { process: std::process::id(), made, tunables, rules };
+        ground.changes = Changes { process: std::process::id(), made, tunables };
         let text = serde_json::to_string(&ground.changes).unwrap_or_default();
         ground.write(&text).map_err(io(format!("cannot write {LOCK}")))?;
         make_cgroups()?;
@@ -94,7 +86,10 @@ impl Ground {
         ip(&["link", "set", BRIDGE, "up"])?;
         let local = format!("/proc/sys/net/ipv4/conf/{BRIDGE}/route_localnet");
         std::fs::write(&local, "1").map_err(io(format!("cannot write {local}")))?;
-        ground.changes.rules.iter().try_for_each(|rule| nat("--append", rule))?;
+        nat(&format!(
+            "--append PREROUTING --in-interface {BRIDGE} --protocol tcp --destination {SERVICE} \
+             --dport 443 --jump DNAT --to-destination {api}"
+        ))?;
         Ok(ground)
     }
 
@@ -118,8 +113,10 @@ impl Ground {
     fn undo(&mut self) {
         // Fails if there is none.
         let _ = ip(&["link", "delete", BRIDGE]);
-        for rule in &self.changes.rules {
-            let _ = nat("--delete", rule);
+        for rule in nat("--list-rules PREROUTING").unwrap_or_default().lines() {
+            if rule.contains(BRIDGE) {
+                let _ = nat(&rule.replacen("-A", "--delete", 1));
+            }
         }
         remove_cgroups();
         for folder in &self.changes.made {
@@ -138,22 +135,23 @@ impl Drop for Ground {
     }
 }
 
-fn ip(arguments: &[&str]) -> Result<(), Unavailable> {
+fn ip(arguments: &[&str]) -> Result<String, Unavailable> {
     let mut ip = Command::new("ip");
     ip.args(arguments);
     network(ip)
 }
 
-fn nat(change: &str, rule: &[String]) -> Result<(), Unavailable> {
+/// A line of iptables, in the table of addresses to translate.
+fn nat(line: &str) -> Result<String, Unavailable> {
     let mut iptables = Command::new(find("iptables").unwrap_or_default());
-    iptables.args(["--wait", "--table", "nat", change]).args(rule);
+    iptables.args(["--wait", "--table", "nat"]).args(line.split_whitespace());
     network(iptables)
 }
 
-/// Sets up a part of the network, which not every machine lets even root do.
-fn network(command: Command) -> Result<(), Unavailable> {
+/// Sees to a part of the network, which not every machine lets even root do.
+fn network(command: Command) -> Result<String, Unavailable> {
     let what = format!("set up its network with {command:?}");
-    output(command, &what).map(|_| ()).map_err(|e| Unavailable::NoNode(e.to_string()))
+    output(command, &what).map_err(|e| Unavailable::NoNode(e.to_string()))
 }
 
 /// One node at a time: they would share cgroups and the network.

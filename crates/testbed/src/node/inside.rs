@@ -2,6 +2,7 @@
 //! containers are nowhere else and end with it.
 
 use super::ground::{Ground, HIDDEN};
+use crate::control_plane::PATIENCE;
 use crate::process::{Process, signal};
 use crate::{Program, Unavailable, io};
 use std::path::{Path, PathBuf};
@@ -56,7 +57,7 @@ impl Boot {
             {
                 return Ok(Self { init, id });
             }
-            if init.exited().is_some() || start.elapsed() > Duration::from_secs(10) {
+            if init.exited().is_some() || start.elapsed() > PATIENCE {
                 let why = std::fs::read_to_string(folder.join("init.log")).unwrap_or_default();
                 return Err(Unavailable::NoNode(format!("cannot make namespaces: {}", why.trim())));
             }
