@@ -1,6 +1,9 @@
 //! `divvy admission` in a process of its own, under reviews that come at a steady rate whether it
 //! keeps up or not. What is late because all connections were busy counts as late.
 
+mod creates;
+mod pace;
+
 use crate::e2e::cost::{cpu_ms, peak_mb, quantile};
 use anyhow::ensure;
 use clap::Args;
@@ -10,13 +13,13 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
+use pace::{Pace, ms};
 use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -35,6 +38,10 @@ pub struct Options {
     /// The size of a review in bytes
     #[arg(long, default_value_t = 8192)]
     bytes: usize,
+    /// Pods a second that are created on a real API server, with and without the webhooks; 0 for
+    /// none
+    #[arg(long, default_value_t = 200)]
+    creates: u32,
     /// The binary [default: the one beside this]
     #[arg(long)]
     divvy: Option<PathBuf>,
@@ -44,7 +51,13 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     let folder = std::env::temp_dir().join(format!("divvy-admission-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
     let runtime = tokio::runtime::Runtime::new()?;
-    let measured = runtime.block_on(measure(options, &folder));
+    let measured = runtime.block_on(async {
+        measure(options, &folder).await?;
+        if options.creates > 0 {
+            creates::measure(options, &folder).await?;
+        }
+        Ok(())
+    });
     std::fs::remove_dir_all(&folder)?;
     measured
 }
@@ -66,16 +79,12 @@ async fn measure(options: &Options, folder: &Path) -> anyhow::Result<()> {
         ("mutate", Some(review(*bytes, false))),
         ("validate", Some(review(*bytes, true))),
     ] {
-        let load =
-            Arc::new(Load { page, body, rate: *rate, count: rate * seconds, next: 0.into() });
-        let (before, start) = (cpu_ms(server.process.id())?, Instant::now());
-        let late = server.bear(&load, *connections).await?;
-        let took = start.elapsed().as_secs_f64();
-        let cpu = (cpu_ms(server.process.id())? - before) / f64::from(load.count);
+        let before = cpu_ms(server.process.id())?;
+        let (late, done) = server.bear(options, page, body).await?;
+        let cpu = (cpu_ms(server.process.id())? - before) / f64::from(rate * seconds);
         let part = |part| quantile(&late, part);
         println!(
-            "{page:<10} {:>8.0} {:>8.2} {:>8.2} {:>8.2} {cpu:>10.3}",
-            f64::from(load.count) / took,
+            "{page:<10} {done:>8.0} {:>8.2} {:>8.2} {:>8.2} {cpu:>10.3}",
             part(0.5),
             part(0.99),
             part(1.0)
@@ -89,6 +98,11 @@ async fn measure(options: &Options, folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn divvy(options: &Options) -> anyhow::Result<PathBuf> {
+    let beside = std::env::current_exe()?.with_file_name("divvy");
+    Ok(options.divvy.clone().unwrap_or(beside))
+}
+
 struct Server {
     process: Process,
     address: SocketAddr,
@@ -97,8 +111,6 @@ struct Server {
 
 impl Server {
     fn start(options: &Options, folder: &Path) -> anyhow::Result<Self> {
-        let beside = std::env::current_exe()?.with_file_name("divvy");
-        let divvy = options.divvy.clone().unwrap_or(beside);
         let [port] = free_ports()?;
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()])?;
@@ -113,7 +125,7 @@ impl Server {
             "users": [{"name": "none", "user": {}}],
             "contexts": [{"name": "none", "context": {"cluster": "none", "user": "none"}}],
         });
-        let mut command = Command::new(divvy);
+        let mut command = Command::new(divvy(options)?);
         command.args(["admission", "--gpu-sharing", "--log-level=warn", "--listen"]);
         command.arg(address.to_string());
         command.arg("--kubeconfig").arg(file("kubeconfig", &nobody.to_string())?);
@@ -142,22 +154,28 @@ impl Server {
         Ok(sender)
     }
 
-    /// How late each answer was, in milliseconds.
-    async fn bear(&self, load: &Arc<Load>, connections: usize) -> anyhow::Result<Vec<f64>> {
+    /// How late each answer was, in milliseconds, and how many there were a second.
+    async fn bear(
+        &self,
+        options: &Options,
+        page: &'static str,
+        body: Option<Bytes>,
+    ) -> anyhow::Result<(Vec<f64>, f64)> {
         let mut senders = Vec::new();
-        for _ in 0..connections {
+        for _ in 0..options.connections {
             senders.push(self.connect().await?);
         }
-        let start = Instant::now();
-        let tasks: Vec<_> = senders
-            .into_iter()
-            .map(|sender| tokio::spawn(Arc::clone(load).send(sender, start)))
-            .collect();
-        let mut late = Vec::new();
-        for task in tasks {
-            late.extend(task.await??);
+        let pace = Pace::start(options.rate, options.rate * options.seconds);
+        let load = Arc::new(Load { page, body, pace });
+        let mut tasks = tokio::task::JoinSet::new();
+        for sender in senders {
+            tasks.spawn(Arc::clone(&load).send(sender));
         }
-        Ok(late)
+        let mut late = Vec::new();
+        while let Some(done) = tasks.join_next().await {
+            late.extend(done??);
+        }
+        Ok((late, load.pace.done_per_second()))
     }
 }
 
@@ -175,9 +193,7 @@ fn client(ca: &CertificateDer<'static>) -> anyhow::Result<TlsConnector> {
 struct Load {
     page: &'static str,
     body: Option<Bytes>,
-    rate: u32,
-    count: u32,
-    next: AtomicU32,
+    pace: Pace,
 }
 
 impl Load {
@@ -185,19 +201,9 @@ impl Load {
     async fn send(
         self: Arc<Self>,
         mut sender: SendRequest<Full<Bytes>>,
-        start: Instant,
     ) -> anyhow::Result<Vec<f64>> {
         let mut late = Vec::new();
-        loop {
-            let at = self.next.fetch_add(1, Ordering::Relaxed);
-            if at >= self.count {
-                return Ok(late);
-            }
-            let due = start + Duration::from_secs_f64(f64::from(at) / f64::from(self.rate));
-            // A connection that was idle is woken a little late, which is not the server's doing.
-            let is_idle = Instant::now() < due;
-            tokio::time::sleep_until(due.into()).await;
-            let begin = if is_idle { Instant::now() } else { due };
+        while let Some((at, begin)) = self.pace.due().await {
             let method = if self.body.is_some() { "POST" } else { "GET" };
             let request = Request::builder()
                 .method(method)
@@ -207,13 +213,14 @@ impl Load {
             let response = sender.send_request(request).await?;
             ensure!(response.status().is_success(), "/{}: {}", self.page, response.status());
             let text = response.into_body().collect().await?.to_bytes();
-            late.push(begin.elapsed().as_secs_f64() * 1000.0);
+            late.push(ms(begin));
             if at == 0 && self.body.is_some() {
                 let answer: Value = serde_json::from_slice(&text)?;
                 let is_allowed = answer["response"]["allowed"].as_bool();
                 ensure!(is_allowed == Some(true), "the pod was refused: {answer}");
             }
         }
+        Ok(late)
     }
 }
 
