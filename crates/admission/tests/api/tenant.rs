@@ -212,6 +212,38 @@ fn nobody_but_divvy_can_grant_a_card_to_a_pod() {
     });
 }
 
+/// Policies have a budget: what exceeds it is refused, and must not be the kubelet's report.
+#[test]
+fn a_pod_of_very_many_parts_opens_nothing_and_blocks_nothing() {
+    let Some(mut cluster) = cluster() else { return };
+    let (tenant, api) = cluster.tenant();
+    let many: serde_json::Map<_, _> = (0..24_000).map(|i| (format!("a{i}"), json!("x"))).collect();
+    let variables = |last: Value| {
+        let plain = (0..10_000).map(|i| json!({"name": format!("A{i}"), "value": "x"}));
+        plain.chain([last]).collect::<Vec<_>>()
+    };
+    let devices = |value: &str| json!({"name": "NVIDIA_VISIBLE_DEVICES", "value": value});
+    let path = format!("/api/v1/namespaces/{tenant}/pods/large");
+    let running = json!({"status": {"phase": "Running"}});
+    cluster.runtime.block_on(async {
+        let mut large = with_share(pod(&tenant, "large", "divvy-scheduler"), "0.5");
+        large["spec"]["containers"][0]["env"] = json!(variables(devices("all")));
+        let stored = api.create(&large).await.unwrap();
+        let named = stored["spec"]["containers"][0]["env"].as_array().unwrap().iter();
+        let named: Vec<_> = named.filter(|e| e["name"] == "NVIDIA_VISIBLE_DEVICES").collect();
+        assert_eq!(named.len(), 1);
+        assert_eq!(named[0].get("value"), None);
+        let _ = api.patch(&path, &json!({"metadata": {"annotations": many}})).await;
+        cluster.admin.patch(&format!("{path}/status"), &running).await.unwrap();
+        let grant = json!({"metadata": {"annotations": {"divvy.dev/visible-devices": "all"}}});
+        assert!(api.patch(&path, &grant).await.is_err());
+        let mut own = pod(&tenant, "own", "default-scheduler");
+        own["spec"]["containers"][0]["env"] = json!(variables(devices("all")));
+        own["metadata"]["annotations"] = json!(many);
+        assert!(api.create(&own).await.is_err());
+    });
+}
+
 #[test]
 fn debugging_a_share_pod_gives_no_card() {
     let Some(mut cluster) = cluster() else { return };
