@@ -26,7 +26,7 @@ pub(crate) fn choose(node: &Node, request: Request, share: Bytes, by: Strategy) 
                 used.chain(free.map(|i| (Bytes(0), true, i))).collect();
             match by {
                 Strategy::Binpack => {
-                    candidates.sort_by_key(|(used, free, i)| (Reverse(*used), *free, *i))
+                    candidates.sort_by_key(|(used, free, i)| (Reverse(*used), *free, *i));
                 }
                 Strategy::Spread => candidates.sort(),
             }

@@ -119,6 +119,23 @@ impl ControlPlane {
         Ok(self.folder.join(name))
     }
 
+    /// A kubeconfig for a ServiceAccount.
+    pub fn kubeconfig_as(&self, namespace: &str, account: &str) -> Result<PathBuf, Unavailable> {
+        let failed = |why: String| {
+            io(format!("no token for {namespace}/{account}"))(std::io::Error::other(why))
+        };
+        let output =
+            self.kubectl().args(["create", "token", account, "--namespace", namespace]).output();
+        let output = output.map_err(|e| failed(e.to_string()))?;
+        if !output.status.success() {
+            return Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
+        }
+        let token = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        let name = format!("kubeconfig-{namespace}-{account}");
+        self.write(&name, &kubeconfig_text(&self.url, &token))?;
+        Ok(self.folder.join(name))
+    }
+
     /// The process id of one of its programs.
     pub fn id(&self, program: Program) -> Option<u32> {
         self.processes.iter().find(|p| p.name() == program.name()).map(Process::id)

@@ -1,30 +1,26 @@
 //! One cluster with a real node, emptied for one test at a time.
 
-use divvy_testbed::api::Api;
+use divvy_testbed::api::{Api, JSON};
 use divvy_testbed::node::{BUSYBOX, Card, Node, Options};
-use divvy_testbed::{ControlPlane, Process, Programs, Unavailable};
+use divvy_testbed::{ControlPlane, Process, Programs, Unavailable, free_ports};
+use http::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, MutexGuard};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 const IMAGE: &str = "docker.io/local/divvy:1";
 const RESERVATIONS: &str = "kai-resource-reservation";
 
-/// The variables that admission puts into a share's container.
-const VARIABLES: [(&str, &str); 4] = [
-    ("NVIDIA_VISIBLE_DEVICES", "divvy.dev/visible-devices"),
-    ("GPU_PORTION", "divvy.dev/portion"),
-    ("RUNAI_NUM_OF_GPUS", "divvy.dev/portion"),
-    ("DIVVY_CARDS", "divvy.dev/cards"),
-];
-
 struct Parts {
-    // The node before the plane that it talks to.
+    // Clients before servers: the order in which they are dropped.
+    admission: Option<Process>,
+    address: SocketAddr,
     node: Node,
     plane: ControlPlane,
 }
@@ -64,7 +60,8 @@ impl Cluster {
         }
         let Found::Cluster(parts) = &*found else { return None };
         let api = Api::connect(&parts.plane).await.unwrap();
-        let cluster = Self { api, found };
+        let mut cluster = Self { api, found };
+        cluster.start_admission().await;
         cluster.empty().await;
         Some(cluster)
     }
@@ -114,27 +111,55 @@ impl Cluster {
     pub fn start_divvy(&self) -> Process {
         let plane = &self.parts().plane;
         let mut command = Command::new(env!("CARGO_BIN_EXE_divvy"));
-        command.arg("scheduler").arg("--kubeconfig").arg(plane.kubeconfig());
+        let kubeconfig = plane.kubeconfig_as("divvy-system", "divvy-scheduler").unwrap();
+        command.arg("scheduler").arg("--kubeconfig").arg(kubeconfig);
         command.args(["--leader-elect=false", "--listen=127.0.0.1:0", "--gpu-sharing"]);
         command.args(["--reservation-image", IMAGE, "--quarantine=1"]);
         Process::start(command, "divvy", plane.folder()).unwrap()
     }
 
+    /// Starts the webhooks, unless they run, and waits until pods go through them.
+    pub async fn start_admission(&mut self) {
+        let Found::Cluster(parts) = &mut *self.found else { panic!("no cluster") };
+        if parts.admission.is_none() {
+            let kubeconfig = parts.plane.kubeconfig_as("divvy-system", "divvy-admission").unwrap();
+            let mut command = Command::new(env!("CARGO_BIN_EXE_divvy"));
+            command.arg("admission").arg("--kubeconfig").arg(kubeconfig);
+            command.args(["--gpu-sharing", "--tls-names=127.0.0.1"]);
+            command.arg("--listen").arg(parts.address.to_string());
+            let process = Process::start(command, "admission", parts.plane.folder()).unwrap();
+            parts.admission = Some(process);
+        }
+        self.until("pods go through the webhooks", async || {
+            let path = "/api/v1/namespaces/default/pods?dryRun=All";
+            let made =
+                self.api.send(Method::POST, path, JSON, Some(&half("default", "probe"))).await;
+            made.is_ok_and(|pod| !pod["spec"]["containers"][0]["env"].is_null())
+        })
+        .await;
+    }
+
+    /// Ends the webhooks.
+    pub fn stop_admission(&mut self) {
+        let Found::Cluster(parts) = &mut *self.found else { panic!("no cluster") };
+        parts.admission = None;
+    }
+
+    /// Applies a file of the repository, as a user does.
+    pub fn apply(&self, file: &str) {
+        apply(&self.parts().plane, &manifest(file)).unwrap();
+    }
+
     async fn empty(&self) {
-        for object in [
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": RESERVATIONS}}),
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}),
-            json!({"apiVersion": "v1", "kind": "ServiceAccount",
-                "metadata": {"namespace": RESERVATIONS, "name": "divvy-reserve"}}),
-        ] {
-            // There after the first time.
-            let _ = self.api.create(&object).await;
-        }
+        let team = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}});
+        // There after the first time.
+        let _ = self.api.create(&team).await;
+        let mut left = Vec::new();
         for namespace in ["default", "team", RESERVATIONS] {
-            for pod in self.pods(namespace).await {
-                self.delete(namespace, pod["metadata"]["name"].as_str().unwrap()).await;
-            }
+            let name = |pod: &Value| pod["metadata"]["name"].as_str().unwrap().to_owned();
+            left.extend(self.pods(namespace).await.iter().map(|pod| (namespace, name(pod))));
         }
+        self.delete_all(&left).await;
         // Pods of a new namespace need its ServiceAccount.
         let path = "/api/v1/namespaces/team/serviceaccounts/default";
         self.until("the ServiceAccount is there", async || self.api.get(path).await.is_ok()).await;
@@ -172,10 +197,22 @@ impl Cluster {
         self.until(&what, async || self.reservations().await.len() == count).await;
     }
 
+    /// Deletes pods, and waits until they are gone.
+    pub async fn delete_all(&self, pods: &[(&str, String)]) {
+        for (namespace, pod) in pods {
+            let soon = json!({"gracePeriodSeconds": 1});
+            let _ = self.api.send(Method::DELETE, &path(namespace, pod), JSON, Some(&soon)).await;
+        }
+        for (namespace, pod) in pods {
+            self.delete(namespace, pod).await;
+        }
+    }
+
     /// Deletes a pod as a user does, and waits until it is gone.
     pub async fn delete(&self, namespace: &str, pod: &str) {
         let path = path(namespace, pod);
-        let _ = self.api.send(http::Method::DELETE, &path, "application/json", None).await;
+        let soon = json!({"gracePeriodSeconds": 1});
+        let _ = self.api.send(Method::DELETE, &path, JSON, Some(&soon)).await;
         self.until(&format!("{pod} is gone"), async || self.api.get(&path).await.is_err()).await;
     }
 
@@ -195,7 +232,13 @@ impl Cluster {
 
     /// The one card in the pod's container, once it runs.
     pub async fn card_of(&self, namespace: &str, pod: &str) -> String {
-        let cards = self.cards_of(namespace, pod).await;
+        self.only_card(namespace, pod, "main").await
+    }
+
+    /// The one card in this container of a pod, once it runs.
+    pub async fn only_card(&self, namespace: &str, pod: &str, container: &str) -> String {
+        self.until_running(namespace, pod).await;
+        let cards = self.parts().node.look(namespace, pod, container).unwrap().cards;
         let [card] = cards.as_slice() else { panic!("{namespace}/{pod} has {cards:?}") };
         card.clone()
     }
@@ -235,14 +278,52 @@ fn start() -> Result<Parts, Unavailable> {
         Options { cards: (0..8).map(Card::a100).collect(), ..Options::default() },
     )?;
     node.add_program(IMAGE, Path::new(env!("CARGO_BIN_EXE_divvy")), &[])?;
-    Ok(Parts { node, plane })
+    node.add_stand_in("docker.io/nvidia/cuda:12.4.1-base-ubuntu22.04")?;
+    let [port] = free_ports()?;
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    for file in [
+        "namespaces",
+        "policy-hand-off",
+        "policy-reservations",
+        "policy-visible-devices",
+        "scheduler",
+        "admission",
+    ] {
+        apply(&plane, &manifest(&format!("deploy/{file}.yaml")))?;
+    }
+    // There is no network to reach a Service by, so the webhooks are reached by address.
+    let service = "service: {namespace: divvy-system, name: divvy-admission, path: ";
+    let text = manifest("deploy/webhooks.yaml");
+    let lines = text.lines().map(|line| match line.split_once(service) {
+        Some((indent, path)) => {
+            format!("{indent}url: https://{address}{}", path.trim_end_matches('}'))
+        }
+        None => line.to_owned(),
+    });
+    apply(&plane, &lines.collect::<Vec<_>>().join("\n"))?;
+    Ok(Parts { admission: None, address, node, plane })
+}
+
+fn manifest(file: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    std::fs::read_to_string(root.join(file)).unwrap()
+}
+
+fn apply(plane: &ControlPlane, text: &str) -> Result<(), Unavailable> {
+    let mut kubectl = plane.kubectl();
+    kubectl.args(["apply", "-f", "-"]).stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut child = kubectl.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success(), "{text}");
+    Ok(())
 }
 
 fn path(namespace: &str, pod: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/pods/{pod}")
 }
 
-fn pod(namespace: &str, name: &str) -> Value {
+/// A pod that asks no GPU.
+pub fn plain(namespace: &str, name: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"namespace": namespace, "name": name},
@@ -254,21 +335,16 @@ fn pod(namespace: &str, name: &str) -> Value {
     })
 }
 
-/// A pod of half a card, as admission leaves it.
+/// A pod of half a card.
 pub fn half(namespace: &str, name: &str) -> Value {
-    let variable = |(variable, annotation): (&str, &str)| {
-        let path = format!("metadata.annotations['{annotation}']");
-        json!({"name": variable, "valueFrom": {"fieldRef": {"fieldPath": path}}})
-    };
-    let mut pod = pod(namespace, name);
+    let mut pod = plain(namespace, name);
     pod["metadata"]["annotations"] = json!({"gpu-fraction": "0.5"});
-    pod["spec"]["containers"][0]["env"] = VARIABLES.map(variable).into();
     pod
 }
 
 /// A pod of whole cards.
 pub fn whole(namespace: &str, name: &str, count: u32) -> Value {
-    let mut pod = pod(namespace, name);
+    let mut pod = plain(namespace, name);
     let gpus = json!({"nvidia.com/gpu": count.to_string()});
     pod["spec"]["containers"][0]["resources"] = json!({"limits": gpus});
     pod

@@ -1,6 +1,7 @@
 //! What goes wrong on a node while shares run on it.
 
 use crate::cluster::{Cluster, half, whole};
+use serde_json::json;
 use std::time::Duration;
 
 /// Three halves on two cards, in two namespaces; their cards.
@@ -63,23 +64,21 @@ async fn a_reservation_that_somebody_deletes_is_won_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_scheduler_killed_between_any_two_steps_goes_on_where_it_was() {
     let Some(cluster) = Cluster::enter().await else { return };
-    for round in 0..6_u64 {
-        let names: Vec<String> = (0..3).map(|i| format!("p-{round}-{i}")).collect();
+    for round in 0..5_u64 {
+        let pods: Vec<_> = (0..3).map(|i| ("team", format!("p-{round}-{i}"))).collect();
         let divvy = cluster.start_divvy();
-        for name in &names {
-            cluster.create(&half("team", name)).await;
+        for (namespace, name) in &pods {
+            cluster.create(&half(namespace, name)).await;
         }
         // Before, while and after the reservation starts and the pods are bound.
         tokio::time::sleep(Duration::from_millis(150 * round)).await;
         drop(divvy);
         let divvy = cluster.start_divvy();
-        for name in &names {
-            cluster.card_of("team", name).await;
+        for (namespace, name) in &pods {
+            cluster.card_of(namespace, name).await;
         }
         cluster.check().await;
-        for name in &names {
-            cluster.delete("team", name).await;
-        }
+        cluster.delete_all(&pods).await;
         cluster.until_reservations(0).await;
         drop(divvy);
     }
@@ -99,4 +98,25 @@ async fn a_restart_of_kubelet_or_device_plugin_changes_nothing_for_shares() {
     let rest = cluster.cards_of("default", "rest").await;
     assert!(!rest.iter().any(|card| before.contains(card)), "{rest:?} {before:?}");
     cluster.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_webhooks_no_share_is_made_and_what_runs_keeps_its_card() {
+    let Some(mut cluster) = Cluster::enter().await else { return };
+    let _divvy = cluster.start_divvy();
+    cluster.create(&half("default", "a")).await;
+    let card = cluster.card_of("default", "a").await;
+    cluster.stop_admission();
+    let refused = cluster.api.create(&half("default", "b")).await.unwrap_err().to_string();
+    assert!(refused.contains("mutate.divvy.dev"), "{refused}");
+    // Nobody gives a pod a card by hand meanwhile.
+    let cards = json!({"metadata": {"annotations": {"divvy.dev/visible-devices": "all"}}});
+    let path = "/api/v1/namespaces/default/pods/a";
+    let refused = cluster.api.patch(path, &cards).await.unwrap_err().to_string();
+    assert!(refused.contains("come with the binding by divvy"), "{refused}");
+    cluster.create(&whole("default", "w", 1)).await;
+    assert_ne!(cluster.card_of("default", "w").await, card);
+    cluster.start_admission().await;
+    cluster.create(&half("default", "b")).await;
+    assert_eq!(cluster.card_of("default", "b").await, card);
 }

@@ -2,6 +2,7 @@
 //! what the containers find in `/dev`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod churn;
 mod cluster;
 mod faults;
 
@@ -66,4 +67,20 @@ async fn what_a_container_is_told_is_what_was_booked() {
     let group = pod["metadata"]["labels"]["runai-gpu-group"].as_str().unwrap();
     let reservations = cluster.reservations().await;
     assert_eq!(reservations[0]["metadata"]["labels"]["runai-gpu-group"], group);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_examples_run_with_their_card_and_a_third_pod_that_does_not_fit_waits() {
+    let Some(cluster) = Cluster::enter().await else { return };
+    let _divvy = cluster.start_divvy();
+    cluster.create(&whole("default", "w", 7)).await;
+    cluster.cards_of("default", "w").await;
+    cluster.apply("examples/gpu-sharing.yaml");
+    cluster.apply("examples/gpu-memory.yaml");
+    let card = cluster.only_card("default", "gpu-sharing", "gpu-workload").await;
+    assert_eq!(cluster.only_card("default", "gpu-memory", "gpu-workload").await, card);
+    cluster.create(&half("team", "third")).await;
+    cluster.said("team", "third", "largest free share 0.451 < 0.5 asked").await;
+    cluster.delete("default", "gpu-memory").await;
+    assert_eq!(cluster.card_of("team", "third").await, card);
 }
