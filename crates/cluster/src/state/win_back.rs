@@ -14,7 +14,7 @@ use super::timers::Timer;
 use super::{Action, State, Target};
 use crate::objects::PodItem;
 use divvy_engine::PodKey;
-use divvy_ledger::CardState;
+use divvy_ledger::{Card, CardState};
 use divvy_words::reservation;
 use std::time::{Duration, Instant};
 
@@ -148,7 +148,7 @@ impl State {
         let ledger = self.scheduler.ledger();
         let found = ledger.find(node).and_then(|id| ledger.node(id));
         let card = found.and_then(|node| node.cards().get(index as usize));
-        let Some(CardState::Shared(shares)) = card.map(|card| card.state()) else {
+        let Some(CardState::Shared(shares)) = card.map(Card::state) else {
             return Vec::new();
         };
         let keys = shares.iter().filter_map(|share| self.scheduler.pod_key(share.pod));
