@@ -20,6 +20,12 @@ pub(super) struct Pod<'a> {
 
 impl<'a> Pod<'a> {
     pub(super) fn read(raw: &'a Value) -> Result<Self, String> {
+        for name in ["initContainers", "containers", EPHEMERAL] {
+            if let Some(at) = list(raw, name).iter().position(|c| !c.is_object()) {
+                let field = Place { list: name, at }.field();
+                return Err(format!("{field}: an object is expected"));
+            }
+        }
         Ok(Self { raw, metadata: part(raw, "metadata")?, spec: part(raw, "spec")? })
     }
 
@@ -41,13 +47,17 @@ impl<'a> Pod<'a> {
     }
 
     /// Containers for debugging that `old` does not have; the others cannot be changed any more.
-    pub(super) fn new_ephemeral(&self, old: &Value) -> Vec<(Place, Container)> {
+    pub(super) fn new_ephemeral(&self, old: &Value) -> Result<Vec<(Place, Container)>, String> {
         let name = |container: &Value| container.get("name").cloned();
         let known: Vec<_> = list(old, EPHEMERAL).iter().map(name).collect();
         let all = list(self.raw, EPHEMERAL).iter().enumerate();
-        let new = all.filter(|(_, container)| !known.contains(&name(container)));
-        let read = |container| Container::deserialize(container).unwrap_or_default();
-        new.map(|(at, container)| (Place { list: EPHEMERAL, at }, read(container))).collect()
+        all.filter(|(_, container)| !known.contains(&name(container)))
+            .map(|(at, container)| {
+                let place = Place { list: EPHEMERAL, at };
+                let read = Container::deserialize(container);
+                read.map(|read| (place, read)).map_err(|why| format!("{}: {why}", place.field()))
+            })
+            .collect()
     }
 
     /// Its runtime class; empty for that of the node.

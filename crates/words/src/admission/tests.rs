@@ -463,6 +463,10 @@ fn containers_for_debugging_get_no_card() {
     assert_eq!(validate(&change(&old, &silent), &settings()), Err(refused.to_owned()));
     let asking = with(&old, "debug", json!([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]));
     assert_eq!(validate(&change(&old, &asking), &settings()), Err(refused.to_owned()));
+    let wrong = with(&old, "debug", json!([false]));
+    assert_eq!(mutate(&change(&old, &wrong), &settings()), Mutation::default());
+    let why = validate(&change(&old, &wrong), &settings()).unwrap_err();
+    assert!(why.starts_with("spec.ephemeralContainers[0]: invalid type"), "{why}");
     // One that was there before cannot be changed, and is not touched.
     let second = with(&asking, "debug-2", json!([]));
     let patch = mutate(&change(&asking, &second), &settings()).patch;
@@ -477,6 +481,7 @@ fn a_body_that_is_no_pod_is_refused_with_the_field() {
         (json!({"spec": []}), "spec: an object is expected"),
         (json!({"metadata": 5}), "metadata: an object is expected"),
         (json!({"spec": {"containers": {}}}), "spec: invalid type: map, expected a list"),
+        (json!({"spec": {"containers": [null]}}), "spec.containers[0]: an object is expected"),
     ] {
         assert_eq!(validate(&created(&pod), &settings()), Err(expected.to_owned()));
         assert_eq!(mutate(&created(&pod), &settings()), Mutation::default());

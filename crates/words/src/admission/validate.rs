@@ -136,7 +136,7 @@ fn unchanged(pod: &Pod<'_>, old: &Value) -> Result<(), String> {
 /// Whoever may debug a pod does not get its card, nor others.
 fn ephemeral(pod: &Pod<'_>, old: &Value, settings: &Settings) -> Result<(), String> {
     let is_share = is_share(&pod.metadata);
-    for (place, container) in pod.new_ephemeral(old) {
+    for (place, container) in pod.new_ephemeral(old)? {
         if is_share && !has_no_device(&container) {
             return Err(format!(
                 "{}.env: container {} is for debugging and gets no GPU: {} must be void",

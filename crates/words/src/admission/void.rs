@@ -37,7 +37,7 @@ pub fn void(change: &Change<'_>, settings: &Settings) -> Mutation {
 /// The same for new containers for debugging; what they say themselves is left to
 /// [`super::validate`].
 pub(super) fn void_new_ephemeral(pod: &Pod<'_>, old: &Value, mutation: &mut Mutation) {
-    for (place, container) in pod.new_ephemeral(old) {
+    for (place, container) in pod.new_ephemeral(old).unwrap_or_default() {
         if visible_devices(&container).next().is_none() {
             mutation.patch.push(place.set_variables(pod.raw, vec![void_variable()]));
         }
