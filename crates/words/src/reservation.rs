@@ -27,6 +27,9 @@ pub struct Owner<'a> {
 /// The namespace of reservation pods, and the value of their label `app`.
 pub const NAMESPACE: &str = keys::RESERVATION_NAMESPACES[0];
 const APP: &str = NAMESPACE;
+/// Tells ours from KAI's, of whose shares nothing is booked.
+const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+const DIVVY: &str = "divvy";
 /// As whom they run: they may write which card they have, and nothing else.
 const SERVICE_ACCOUNT: &str = "divvy-reserve";
 
@@ -55,7 +58,7 @@ pub fn manifest(settings: &Settings, node: Owner<'_>, group: &str) -> Value {
         "metadata": {
             "namespace": NAMESPACE,
             "name": name(node.name, group),
-            "labels": { "app": APP, keys::GPU_GROUP: group },
+            "labels": { "app": APP, MANAGED_BY: DIVVY, keys::GPU_GROUP: group },
             "annotations": {
                 "karpenter.sh/do-not-disrupt": "true",
                 "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
@@ -102,13 +105,12 @@ pub fn manifest(settings: &Settings, node: Owner<'_>, group: &str) -> Value {
     pod
 }
 
-/// The group that a reservation pod was made for; `None` of any other pod. Only those who may
-/// write to its namespace can make one.
+/// The group that a reservation pod of divvy's was made for; `None` of any other pod. Only those
+/// who may write to its namespace can make one.
 pub fn group(metadata: &Metadata) -> Option<&str> {
-    let is_there = keys::RESERVATION_NAMESPACES.contains(&&*metadata.namespace);
-    let app = metadata.labels.get("app");
-    let is_one = app.is_some_and(|app| keys::RESERVATION_NAMESPACES.contains(&app));
-    (is_there && is_one).then(|| metadata.labels.get(keys::GPU_GROUP))?
+    let is_there = &*metadata.namespace == NAMESPACE && metadata.labels.get("app") == Some(APP);
+    let is_ours = metadata.labels.get(MANAGED_BY) == Some(DIVVY);
+    (is_there && is_ours).then(|| metadata.labels.get(keys::GPU_GROUP))?
 }
 
 /// The groups that a pod's labels name: one plain label, or one label for each of several cards.
@@ -159,13 +161,14 @@ mod tests {
         let node = Owner { name: "n1", uid: "u" };
         let pod = manifest(&settings(), node, "g");
         assert_eq!(group(&read(&pod).0), Some("g"));
-        for (field, value) in [("namespace", "default"), ("labels", "")] {
+        for (field, value) in [
+            ("namespace", json!("default")),
+            ("labels", json!({keys::GPU_GROUP: "g"})),
+            ("labels", json!({"app": NAMESPACE, keys::GPU_GROUP: "g"})),
+        ] {
             let mut other = pod.clone();
-            other["metadata"][field] = match value {
-                "" => json!({keys::GPU_GROUP: "g"}),
-                _ => value.into(),
-            };
-            assert_eq!(group(&read(&other).0), None, "{field}");
+            other["metadata"][field] = value;
+            assert_eq!(group(&read(&other).0), None, "{other}");
         }
     }
 

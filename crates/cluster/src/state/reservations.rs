@@ -142,8 +142,12 @@ impl State {
         if let Some(before) = before.filter(|before| *before != index) {
             self.leave_slot(node, before);
         }
+        let is_same = self.reservations.get(&key).is_some_and(|r| r.uid == pod.metadata.uid);
+        let was = self.slots.get(node, index).map(|slot| slot.hold);
         let hold = match uuid {
             _ if pod.is_ending() => Hold::Closing,
+            // What is told now was written before it was deleted.
+            _ if is_same && was == Some(Hold::Closing) => Hold::Closing,
             Some(_) => Hold::Held,
             None => Hold::Asked,
         };

@@ -29,7 +29,9 @@ fn reservation(node: &str, group: &str, uuid: Option<&str>) -> Value {
     json!({
         "metadata": {
             "namespace": NAMESPACE, "name": name, "uid": format!("{group}-reservation"),
-            "labels": {"app": NAMESPACE, "runai-gpu-group": group},
+            "labels": {
+                "app": NAMESPACE, "runai-gpu-group": group, "app.kubernetes.io/managed-by": "divvy",
+            },
         },
         "spec": {"nodeName": node, "containers": [{"name": "c"}]},
         "status": {
@@ -99,6 +101,8 @@ fn the_card_of_the_last_share_is_given_to_nobody_until_its_reservation_is_gone()
     assert!(acts(&mut state).is_empty());
     ended(&mut state, &runs("p", "GPU-1"));
     assert_eq!(acts(&mut state), [format!("unreserve {} g-reservation", key("g"))]);
+    // News of it that are older than its deletion change nothing.
+    see(&mut state, &reservation("a", "g", Some("GPU-1")));
     see(&mut state, &ready("next"));
     let told = acts(&mut state);
     assert!(told.len() == 1 && told[0].starts_with("tell "), "{told:?}");
@@ -313,6 +317,18 @@ fn a_shared_card_that_another_pod_was_given_is_said_on_both_and_takes_nobody_new
     assert!(acts(&mut state).is_empty());
     see(&mut state, &whole("rest", 2));
     assert_eq!(acts(&mut state), ["bind ml/rest v10 to a -"]);
+}
+
+#[test]
+fn a_reservation_of_kai_keeps_its_whole_card_and_is_left_alone() {
+    let mut state = handing(&[("a", 1)]);
+    let labels = json!({"app": NAMESPACE, "runai-gpu-group": "g"});
+    let mut theirs = with(&reservation("a", "g", Some("GPU-1")), "metadata.labels", labels);
+    theirs["spec"]["containers"][0]["resources"] = json!({"limits": {"nvidia.com/gpu": "1"}});
+    see(&mut state, &theirs);
+    see(&mut state, &ready("p"));
+    let done = acts(&mut state);
+    assert!(done.len() == 1 && done[0].starts_with("tell ml/p: "), "{done:?}");
 }
 
 #[test]
