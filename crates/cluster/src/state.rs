@@ -179,7 +179,7 @@ pub(crate) struct State {
     unsettled: FxHashSet<Box<str>>,
     /// Nodes whose reservations may not be needed any more.
     idle: FxHashSet<Box<str>>,
-    /// The uids of nodes with GPUs.
+    /// The uids of nodes.
     node_uids: FxHashMap<Box<str>, Box<str>>,
     timers: Timers,
     /// Pods that are KAI's own scheduler.
@@ -271,8 +271,10 @@ impl State {
             Change::Listed => {
                 for key in self.pods.gone() {
                     // Nobody saw how it went.
-                    self.quarantine(&key, None, now);
-                    self.forget(&key);
+                    if !self.reservations.contains_key(&key) {
+                        self.quarantine(&key, None, now);
+                    }
+                    self.forget(&key, now);
                 }
                 self.missing.remove("pods");
             }
@@ -283,7 +285,7 @@ impl State {
         let key = pod.key();
         self.pods.see(key.clone());
         if let Some(group) = reservation::group(&pod.metadata).filter(|_| pod.node().is_some()) {
-            return self.reservation_seen(pod, group);
+            return self.reservation_seen(pod, group, now);
         }
         self.notice_kai(&key, divvy_words::is_kai_scheduler(&pod.metadata, &pod.status));
         if self.scheduler.uid(&key).is_some_and(|known| *known != *pod.metadata.uid) {
@@ -295,6 +297,7 @@ impl State {
                 self.quarantine(&key, Some(pod), now);
             }
             self.stop_waiting(&key);
+            self.forget_devices(&key);
             return self.apply(Event::PodGone(key));
         }
         if pod.node().is_some() {
@@ -347,14 +350,15 @@ impl State {
         {
             self.quarantine(&key, Some(pod), now);
         }
-        self.forget(&key);
+        self.forget(&key, now);
     }
 
-    fn forget(&mut self, key: &PodKey) {
+    fn forget(&mut self, key: &PodKey, now: Instant) {
         self.pods.forget(key);
         self.notice_kai(key, false);
         self.stop_waiting(key);
-        self.reservation_gone(key);
+        self.reservation_gone(key, now);
+        self.forget_devices(key);
         self.apply(Event::PodGone(key.clone()));
     }
 
@@ -362,7 +366,6 @@ impl State {
         self.waiting.remove(key);
         self.failures.remove(key);
         self.providing.remove(key);
-        self.devices.remove(key);
     }
 
     /// Keeps the cards of a pod that was taken out of the API while its containers may still run:

@@ -9,7 +9,7 @@ use crate::census::{Census, Identity, Presence};
 use crate::config::Config;
 use crate::event::{Event, Problem};
 use crate::pods::{Pod, Pods, State, Stuck};
-use crate::record::{BoundCards, NodeRecord, PodKey, PodRecord, PodSpec};
+use crate::record::{Bound, BoundCards, NodeRecord, PodKey, PodRecord, PodSpec};
 use crate::rules::NodeFacts;
 use crate::shapes::{ShapeId, Shapes, Turn};
 use crate::world::World;
@@ -47,6 +47,17 @@ impl Scheduler {
     pub fn configure(&mut self, config: Config) {
         self.world.config = config;
         self.shapes.forget_scores();
+    }
+
+    /// Bound pods whose record names a card that could not be entered for them.
+    pub fn claimants(&self, node: &str, index: u32) -> impl Iterator<Item = &PodKey> {
+        let claims = move |record: &PodRecord| match &record.bound {
+            Some(Bound { node: other, cards: BoundCards::Recorded(cards), .. }) => {
+                *other == *node && cards.iter().any(|card| card.index == index)
+            }
+            _ => false,
+        };
+        self.unsettled.iter().filter(move |(_, (record, _))| claims(record)).map(|(key, _)| key)
     }
 
     /// Closes a card of a node to new holders, or opens it.

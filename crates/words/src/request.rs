@@ -11,8 +11,10 @@ use divvy_ledger::{Bytes, Fraction, FractionError, Portion, Request};
 const MAX_CARDS: u64 = 64;
 /// What the API server allows for all annotations of an object, keys and values.
 const MAX_ANNOTATIONS: usize = 256 * 1024;
-/// `4294967295:18446744073709551615,`
-const CARD_RECORD: usize = 32;
+/// What the binding brings for each card: `GPU-<36 characters>:18446744073709551615,` and its CDI name.
+const CARD_RECORD: usize = 140;
+/// The rest of what it brings: keys, the portion, the type.
+const HAND_OFF_RECORD: usize = 160;
 
 /// The request of a pod whose containers ask for `whole` GPUs in sum.
 pub(crate) fn request(
@@ -194,7 +196,7 @@ fn check_room(metadata: &Metadata, cards: u32, problems: &mut Problems) {
     if metadata.annotations.get(keys::CARDS).is_some() {
         return;
     }
-    let record = keys::CARDS.len() + cards as usize * CARD_RECORD;
+    let record = HAND_OFF_RECORD + cards as usize * CARD_RECORD;
     let (given, most) = (metadata.annotations.bytes(), MAX_ANNOTATIONS.saturating_sub(record));
     if given > most {
         problems.note(|| {

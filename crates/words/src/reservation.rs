@@ -27,6 +27,7 @@ pub struct Owner<'a> {
 /// The namespace of reservation pods, and the value of their label `app`.
 pub const NAMESPACE: &str = keys::RESERVATION_NAMESPACES[0];
 const APP: &str = NAMESPACE;
+const PRIORITY_CLASS: &str = "divvy-reservation";
 /// Tells ours from KAI's, of whose shares nothing is booked.
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 const DIVVY: &str = "divvy";
@@ -72,7 +73,9 @@ pub fn manifest(settings: &Settings, node: Owner<'_>, group: &str) -> Value {
             // No scheduler: the kubelet decides whether it has a card left.
             "nodeName": node.name,
             "serviceAccountName": SERVICE_ACCOUNT,
-            "priorityClassName": "system-node-critical",
+            // High, but not critical: for a critical pod the kubelet ends others when CPU, memory
+            // or pod slots are short.
+            "priorityClassName": PRIORITY_CLASS,
             "tolerations": [{ "operator": "Exists" }],
             "terminationGracePeriodSeconds": 0,
             "containers": [{

@@ -4,7 +4,6 @@ use super::State;
 use crate::objects::{NamespaceItem, NodeItem};
 use crate::watch::Change;
 use divvy_engine::Event;
-use divvy_ledger::Gpus;
 use divvy_words::{Content, Object};
 
 impl State {
@@ -39,10 +38,8 @@ impl State {
                 for warning in warnings {
                     tracing::debug!("{warning}");
                 }
-                if record.gpus != Gpus::None {
-                    self.node_uids.insert(object.metadata.name.clone(), object.metadata.uid);
-                    self.unsettled.insert(object.metadata.name);
-                }
+                self.node_uids.insert(object.metadata.name.clone(), object.metadata.uid);
+                self.unsettled.insert(object.metadata.name);
                 self.apply(Event::Node(Box::new(record)));
             }
             Err(why) => {

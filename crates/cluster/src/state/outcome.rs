@@ -143,10 +143,10 @@ impl State {
         // Only the look that made a binding void can tell that it was not done.
         let certain = waiting.stage == Stage::Changed || failed && text.is_some();
         match result {
-            Ok(None) => self.forget(&pod.key),
+            Ok(None) => self.forget(&pod.key, now),
             Ok(Some(item)) if item.metadata.uid != pod.uid => {
                 // Another pod of that name: this one is gone, and the watch will tell of that one.
-                self.forget(&pod.key);
+                self.forget(&pod.key, now);
             }
             Ok(Some(item)) => {
                 if certain {
@@ -209,11 +209,9 @@ impl State {
                         self.not_provided(&pod, "its claims were not bound in time", now);
                     }
                 }
-                Timer::NotReserved(key) => self.reservation_is_late(&key),
+                Timer::NotReserved(key) => self.reservation_is_late(&key, now),
                 Timer::ReserveAgain(key) => self.reserve_again(key),
-                Timer::UnreserveAgain { key, uid } => {
-                    self.actions.push(Action::Unreserve { key, uid });
-                }
+                Timer::UnreserveAgain { key, uid } => self.unreserve_again(key, uid),
                 Timer::Search(node) => {
                     self.unsettled.insert(node);
                 }

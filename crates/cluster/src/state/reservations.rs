@@ -43,6 +43,8 @@ pub(super) struct Reservation {
     uid: Box<str>,
     /// Why it does not run yet, as far as it says.
     why: Arc<str>,
+    /// Since when it is waited for.
+    since: Instant,
 }
 
 /// How long a reservation pod may take to run.
@@ -82,9 +84,9 @@ impl State {
         let slot = Slot { group: group.into(), uuid: None, hold: Hold::Asked };
         self.slots.insert(node, index, slot);
         let why = "it has not been seen yet".into();
-        let made = Reservation { node: node.clone(), index, uid: "".into(), why };
+        let made = Reservation { node: node.clone(), index, uid: "".into(), why, since: now };
         self.reservations.insert(key.clone(), made);
-        self.enter_reservation(&key, node, index, Bytes(0));
+        self.enter_reservation(&key, node, index);
         self.timers.add(now + PATIENCE, Timer::NotReserved(key.clone()));
         self.ask_for(key);
     }
@@ -126,23 +128,32 @@ impl State {
         })
     }
 
-    /// Takes in a reservation pod of a node, ours or KAI's.
-    pub(super) fn reservation_seen(&mut self, pod: &PodItem, group: &str) {
+    /// Takes in a reservation pod of a node.
+    pub(super) fn reservation_seen(&mut self, pod: &PodItem, group: &str, now: Instant) {
         let key = pod.key();
         let node = pod.node().unwrap_or_default();
-        let uuid = reservation::card(&pod.metadata, &pod.status);
+        let known = self.reservations.get(&key).filter(|known| known.uid == pod.metadata.uid);
+        let (is_same, since) = (known.is_some(), known.map_or(now, |known| known.since));
+        // Once it is known which card it has, that does not change while it runs.
+        let before = known.and_then(|known| self.slots.get(node, known.index)?.uuid.clone());
+        let before = before.filter(|_| &*pod.status.phase == "Running");
+        let uuid = reservation::card(&pod.metadata, &pod.status).or(before.as_deref());
         if pod.status.has_ended() {
             let why = pod.status.why().unwrap_or_else(|| "it has ended".to_owned());
             self.unreserve(key.clone(), &pod.metadata.uid);
             let known = self.reservations.get(&key).map(|known| known.index);
-            return known.map_or((), |index| self.reservation_lost(&key, node, index, &why));
+            return known.map_or((), |index| self.reservation_lost(&key, node, index, &why, now));
         }
         let index = self.slot_for(&key, node, uuid, group);
         let before = self.reservations.get(&key).map(|known| known.index);
         if let Some(before) = before.filter(|before| *before != index) {
             self.leave_slot(node, before);
+            // Shares that waited for it need another one.
+            if let Some(pod) = self.waiting_for(node, before).first() {
+                let group = self.new_group(node, &pod.uid);
+                self.ask(&node.into(), before, &group, now);
+            }
         }
-        let is_same = self.reservations.get(&key).is_some_and(|r| r.uid == pod.metadata.uid);
         let was = self.slots.get(node, index).map(|slot| slot.hold);
         let hold = match uuid {
             _ if pod.is_ending() => Hold::Closing,
@@ -165,13 +176,18 @@ impl State {
             let group = slot.group.clone();
             self.actions.push(Action::Relabel { key: key.clone(), group });
         }
+        if was == Some(Hold::Taken) {
+            self.scheduler.close_card(node, index, false);
+        }
+        if hold == Hold::Asked && !is_same {
+            self.timers.add(since + PATIENCE, Timer::NotReserved(key.clone()));
+        }
         self.slots.insert(node, index, slot);
         let why = pod.status.why().map_or_else(|| "it does not run yet".into(), Arc::from);
-        let seen = Reservation { node: node.into(), index, uid: pod.metadata.uid.clone(), why };
+        let uid = pod.metadata.uid.clone();
+        let seen = Reservation { node: node.into(), index, uid, why, since };
         self.reservations.insert(key.clone(), seen);
-        let closes = hold == Hold::Closing && !self.is_used(node, index);
-        let holds = if closes { self.card_size(node) } else { Bytes(0) };
-        self.enter_reservation(&key, node, index, holds);
+        self.enter_reservation(&key, node, index);
         self.stirred = true;
         self.unsettled.insert(node.into());
     }
@@ -185,20 +201,20 @@ impl State {
     }
 
     /// A reservation pod is gone from the API.
-    pub(super) fn reservation_gone(&mut self, key: &PodKey) {
+    pub(super) fn reservation_gone(&mut self, key: &PodKey, now: Instant) {
         if let Some(Reservation { node, index, .. }) = self.reservations.get(key).cloned() {
-            self.reservation_lost(key, &node, index, "it was deleted");
+            self.reservation_lost(key, &node, index, "it was deleted", now);
         }
     }
 
     /// A card is not held any more: shares that wait for it fail, and those that have it lose the
     /// certainty that nobody else gets it.
-    fn reservation_lost(&mut self, key: &PodKey, node: &str, index: u32, why: &str) {
+    fn reservation_lost(&mut self, key: &PodKey, node: &str, index: u32, why: &str, now: Instant) {
         self.reservations.remove(key);
         self.apply(Event::PodGone(key.clone()));
         let waits: Vec<Target> = self.waiting_for(node, index);
         for pod in waits {
-            self.not_provided(&pod, &format!("no card could be reserved: {why}"), Instant::now());
+            self.not_provided(&pod, &format!("no card could be reserved: {why}"), now);
         }
         self.leave_slot(node, index);
         self.stirred = true;
@@ -226,7 +242,7 @@ impl State {
             // One that exists already is the one that we asked for, by its name.
             Ok(()) | Err(Failure::Conflict(_)) => {}
             Err(failure @ (Failure::Refused { .. } | Failure::NotFound(_))) => {
-                self.reservation_lost(key, &node, index, &failure.to_string());
+                self.reservation_lost(key, &node, index, &failure.to_string(), now);
             }
             Err(_) => self.timers.add(now + AGAIN, Timer::ReserveAgain(key.clone())),
         }
@@ -240,18 +256,29 @@ impl State {
     }
 
     /// Gives up on a reservation pod that does not come to run.
-    pub(super) fn reservation_is_late(&mut self, key: &PodKey) {
-        let Some(Reservation { node, index, uid, why }) = self.reservations.get(key).cloned()
-        else {
+    pub(super) fn reservation_is_late(&mut self, key: &PodKey, now: Instant) {
+        let Some(late) = self.reservations.get(key).filter(|r| now >= r.since + PATIENCE) else {
             return;
         };
-        if self.slots.get(&node, index).is_none_or(|slot| slot.hold != Hold::Asked) {
-            return;
+        let Reservation { node, index, uid, why, .. } = late.clone();
+        match self.slots.get_mut(&node, index) {
+            // From here on nobody gets it, also if it comes to run at last.
+            Some(slot) if slot.hold == Hold::Asked => slot.hold = Hold::Closing,
+            _ => return,
         }
         self.unreserve(key.clone(), &uid);
         for pod in self.waiting_for(&node, index) {
             let why = format!("no card could be reserved within a minute: {why}");
-            self.not_provided(&pod, &why, Instant::now());
+            self.not_provided(&pod, &why, now);
+        }
+    }
+
+    /// Deletes a reservation pod that could not be deleted before, if that is still wanted.
+    pub(super) fn unreserve_again(&mut self, key: PodKey, uid: Box<str>) {
+        let known = self.reservations.get(&key).filter(|known| known.uid == uid);
+        let slot = known.and_then(|known| self.slots.get(&known.node, known.index));
+        if slot.is_none_or(|slot| slot.hold == Hold::Closing) {
+            self.actions.push(Action::Unreserve { key, uid });
         }
     }
 
@@ -266,7 +293,15 @@ impl State {
             for (index, hold) in self.holds(&node) {
                 match (hold, self.is_used(&node, index)) {
                     (Hold::Lost | Hold::Closing, true) => {
-                        if !self.is_taken(&node, index) {
+                        // Without a card there is nothing to lose.
+                        let slot = self.slots.get(&node, index);
+                        let has_card = slot.is_some_and(|slot| slot.uuid.is_some());
+                        if has_card && !self.is_taken(&node, index) {
+                            lost.push(index);
+                        }
+                    }
+                    (Hold::Taken, true) => {
+                        if self.is_given_back(&node, index) {
                             lost.push(index);
                         }
                     }
@@ -275,9 +310,7 @@ impl State {
                         self.slots.remove(&node, index);
                         self.scheduler.close_card(&node, index, false);
                     }
-                    (Hold::Held | Hold::Asked, _)
-                    | (Hold::Taken, true)
-                    | (Hold::Closing, false) => {}
+                    (Hold::Held | Hold::Asked, _) | (Hold::Closing, false) => {}
                 }
             }
             if lost.is_empty() {
@@ -293,27 +326,32 @@ impl State {
         }
     }
 
-    /// Gives reservations that are beyond the cards of their node an index each: once no card is
-    /// lost, there is one for every reservation, and each counts until it is gone.
+    /// Gives each reservation its card in the ledger, once no card is lost: then there is one for
+    /// every reservation, and each counts until it is gone.
     fn number(&mut self, node: &str) {
-        let ledger = self.scheduler.ledger();
-        let found = ledger.find(node).and_then(|id| ledger.node(id));
-        let count = found.map_or(0, Node::card_count);
-        let beyond: Vec<PodKey> = self
-            .reservations
-            .iter()
-            .filter(|(_, made)| *made.node == *node && made.index >= count)
-            .map(|(key, _)| key.clone())
-            .collect();
-        for key in beyond {
-            let index = self.vacant(node);
-            let Some(made) = self.reservations.get_mut(&key) else { continue };
-            let before = std::mem::replace(&mut made.index, index);
-            if let Some(slot) = self.slots.get(node, before).cloned() {
-                self.slots.remove(node, before);
-                self.slots.insert(node, index, slot);
+        let count = self.ledger_node(node).map_or(0, Node::card_count);
+        if count == 0 {
+            // Not known for the moment: the device plugin starts, or the node's labels are gone.
+            return;
+        }
+        let here = self.reservations.iter().filter(|(_, made)| *made.node == *node);
+        let here: Vec<(PodKey, u32)> = here.map(|(key, made)| (key.clone(), made.index)).collect();
+        for (key, before) in here {
+            let mut index = before;
+            if before >= count && !self.is_used(node, before) {
+                index = self.vacant(node);
+                if let Some(slot) = self.slots.get(node, before).cloned() {
+                    self.slots.remove(node, before);
+                    self.slots.insert(node, index, slot);
+                }
+                if let Some(made) = self.reservations.get_mut(&key) {
+                    made.index = index;
+                }
             }
-            self.enter_reservation(&key, node, index, Bytes(0));
+            let has_card = self.scheduler.holding(&key).is_some_and(|h| !h.cards.is_empty());
+            if !has_card || index != before {
+                self.enter_reservation(&key, node, index);
+            }
         }
     }
 
@@ -335,7 +373,9 @@ impl State {
 
     /// Whether a pod has or will have a share of a card.
     fn is_used(&self, node: &str, index: u32) -> bool {
-        !self.sharers(node, index).is_empty()
+        let mut unentered = self.scheduler.claimants(node, index);
+        unentered.any(|key| !self.reservations.contains_key(key))
+            || !self.sharers(node, index).is_empty()
     }
 
     /// Returns a card that nobody shares any more.
@@ -350,21 +390,19 @@ impl State {
         if let Some(slot) = self.slots.get_mut(node, index) {
             slot.hold = Hold::Closing;
         }
-        self.enter_reservation(&key, node, index, self.card_size(node));
+        self.enter_reservation(&key, node, index);
         self.unreserve(key, &uid);
     }
 
-    fn card_size(&self, node: &str) -> Bytes {
+    pub(super) fn ledger_node(&self, name: &str) -> Option<&Node> {
         let ledger = self.scheduler.ledger();
-        let node = ledger.find(node).and_then(|id| ledger.node(id));
-        node.map_or(Bytes(0), Node::card_size)
+        ledger.node(ledger.find(name)?)
     }
 
     /// The index for a card that nobody has named yet: a free one, if there is.
     pub(super) fn vacant(&self, node: &str) -> u32 {
-        let ledger = self.scheduler.ledger();
-        let found = ledger.find(node).and_then(|id| ledger.node(id));
-        let free: Vec<u32> = found
+        let free: Vec<u32> = self
+            .ledger_node(node)
             .into_iter()
             .flat_map(Node::free_cards)
             .filter_map(|index| u32::try_from(index).ok())
@@ -372,13 +410,17 @@ impl State {
         self.slots.vacant(node, free.into_iter())
     }
 
-    /// Enters a reservation pod with so many bytes of its card.
-    fn enter_reservation(&mut self, key: &PodKey, node: &str, index: u32, bytes: Bytes) {
+    /// Enters a reservation pod: with nothing of its card, or all of it if it is being deleted.
+    fn enter_reservation(&mut self, key: &PodKey, node: &str, index: u32) {
+        let slot = self.slots.get(node, index);
+        let closes = slot.is_some_and(|slot| slot.hold == Hold::Closing);
+        let bytes = match self.ledger_node(node) {
+            Some(found) if closes && !self.is_used(node, index) => found.card_size(),
+            _ => Bytes(0),
+        };
         let request = Request::Share { portion: Portion::Memory(bytes), cards: 1 };
-        let ledger = self.scheduler.ledger();
-        let found = ledger.find(node).and_then(|id| ledger.node(id));
         // While lost cards are looked for, there are more reservations than indexes for them.
-        let cards = if found.is_some_and(|node| index < node.card_count()) {
+        let cards = if self.ledger_node(node).is_some_and(|node| index < node.card_count()) {
             BoundCards::Recorded(vec![CardShare { index, bytes }])
         } else {
             BoundCards::Nothing
@@ -438,10 +480,15 @@ impl State {
         now: Instant,
     ) {
         match result {
-            // The watch will tell.
+            // One that was never seen is gone for good. Of others the watch will tell.
+            Ok(()) if uid.is_empty() => self.reservation_gone(&key, now),
             Ok(()) => {}
             // Another one of that name, or none: this one is gone.
-            Err(Failure::NotFound(_) | Failure::Conflict(_)) => self.reservation_gone(&key),
+            Err(Failure::NotFound(_) | Failure::Conflict(_)) => {
+                if self.reservations.get(&key).is_some_and(|known| known.uid == uid) {
+                    self.reservation_gone(&key, now);
+                }
+            }
             Err(_) => self.timers.add(now + AGAIN, Timer::UnreserveAgain { key, uid }),
         }
     }

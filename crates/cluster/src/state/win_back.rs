@@ -34,7 +34,8 @@ pub(super) struct Search {
 impl State {
     /// Takes the free cards of a node, which the lost ones are among if nobody has them.
     pub(super) fn win_back(&mut self, node: &str, lost: &[u32], now: Instant) {
-        if !self.rules.hand_off || self.is_searching(node) {
+        let is_there = self.node_uids.contains_key(node);
+        if !self.rules.hand_off || !is_there || self.is_searching(node) {
             return;
         }
         let search = self.searches.get(node).copied();
@@ -50,10 +51,9 @@ impl State {
         let next = Search { next: now + search.wait, wait: (search.wait * 2).min(LAST) };
         self.searches.insert(node.into(), next);
         self.timers.add(next.next, Timer::Search(node.into()));
-        let ledger = self.scheduler.ledger();
-        let found = ledger.find(node).and_then(|id| ledger.node(id));
+        let room = self.ledger_node(node).map(|node| *node.room()).unwrap_or_default();
         // What is lost counts as shared in the ledger, and is free to the device plugin.
-        let free = found.map_or(0, |node| node.room().whole as usize) + lost.len();
+        let free = (room.whole as usize + lost.len()).min(room.pods as usize);
         let groups = (0..MOST).map(|nth| reservation::search_group(node, nth));
         let is_new = |group: &String| {
             let name = reservation::name(node, group);
@@ -82,17 +82,37 @@ impl State {
     pub(super) fn notice_devices(&mut self, key: &PodKey, pod: &PodItem) {
         let card = |id: &str| -> Box<str> { id.split("::").next().unwrap_or(id).into() };
         let devices: Box<[Box<str>]> = pod.status.devices().map(card).collect();
-        if devices.is_empty() {
+        let is_known = self.devices.get(key).is_some_and(|known| *known == devices);
+        if devices.is_empty() || is_known {
             return;
         }
-        let known = self.devices.get(key).is_some_and(|known| *known == devices);
-        if !known {
-            self.devices.insert(key.clone(), devices);
-            let node = pod.node().unwrap_or_default();
-            if self.slots.of(node).next().is_some() {
-                self.unsettled.insert(node.into());
-            }
+        self.devices.insert(key.clone(), devices);
+        let node = pod.node().unwrap_or_default();
+        if self.slots.of(node).next().is_some() {
+            self.unsettled.insert(node.into());
         }
+    }
+
+    /// The cards of a pod that goes are nobody's.
+    pub(super) fn forget_devices(&mut self, key: &PodKey) {
+        if self.devices.remove(key).is_some() {
+            let holding = self.scheduler.holding(key);
+            let node = holding.and_then(|h| self.scheduler.ledger().node(h.node));
+            self.unsettled.extend(node.map(|node| Box::from(&**node.name())));
+        }
+    }
+
+    /// Whether a card that another pod was given is not that pod's any more: then it is merely lost.
+    pub(super) fn is_given_back(&mut self, node: &str, index: u32) -> bool {
+        let Some(slot) = self.slots.get(node, index) else { return false };
+        if self.taker(node, slot).is_some() {
+            return false;
+        }
+        if let Some(slot) = self.slots.get_mut(node, index) {
+            slot.hold = Hold::Lost;
+        }
+        self.scheduler.close_card(node, index, false);
+        true
     }
 
     /// The pod that was given a lost card, if one was.
@@ -145,9 +165,7 @@ impl State {
 
     /// The pods that have or will have a share of a card.
     pub(super) fn sharers(&self, node: &str, index: u32) -> Vec<PodKey> {
-        let ledger = self.scheduler.ledger();
-        let found = ledger.find(node).and_then(|id| ledger.node(id));
-        let card = found.and_then(|node| node.cards().get(index as usize));
+        let card = self.ledger_node(node).and_then(|node| node.cards().get(index as usize));
         let Some(CardState::Shared(shares)) = card.map(Card::state) else {
             return Vec::new();
         };

@@ -287,10 +287,10 @@ fn a_share_whose_record_would_not_fit_beside_the_annotations_is_refused() {
         let annotations = format!(r#"gpu-fraction: "0.5", note: "{}""#, "x".repeat(bytes));
         parsed(&annotations, ONE).1
     };
-    let most = (256 << 10) - "gpu-fraction0.5notedivvy.dev/cards".len() - 32;
+    let most = (256 << 10) - "gpu-fraction0.5note".len() - 160 - 140;
     assert_eq!(noted(most), None);
     let why = noted(most + 1).unwrap();
-    assert!(why.starts_with("metadata.annotations: 262098 bytes leave no room for"), "{why}");
-    let plain = format!(r#"note: "{}""#, "x".repeat(most + 40));
+    assert!(why.starts_with("metadata.annotations: 261845 bytes leave no room for"), "{why}");
+    let plain = format!(r#"note: "{}""#, "x".repeat(most + 200));
     assert_eq!(parsed(&plain, ONE), (Request::None, None));
 }

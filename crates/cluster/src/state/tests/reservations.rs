@@ -360,3 +360,101 @@ fn a_share_that_opens_a_card_needs_a_second_pod_slot_and_one_that_joins_does_not
     see(&mut state, &reservation("a", "p-uid", Some("GPU-1")));
     assert_eq!(acts(&mut state).iter().filter(|act| act.starts_with("bind")).count(), 2);
 }
+
+/// Node `a` while its device plugin is not up and its labels are gone.
+fn bare() -> NodeItem {
+    let mut bare = node("a", 0);
+    bare.metadata.labels = serde_json::from_value(json!({})).unwrap();
+    bare
+}
+
+#[test]
+fn a_node_that_shows_no_cards_for_a_while_keeps_its_reservations() {
+    let told = [reservation("a", "g", Some("GPU-1")), runs("p", "GPU-1")];
+    // While it runs, and at a restart in just that moment.
+    for mut state in [handing(&[("a", 2)]), handing(&[])] {
+        let is_restart = state.ledger_node("a").is_none();
+        if is_restart {
+            state.node_changed(Change::Seen(bare()));
+        }
+        told.iter().for_each(|pod| see(&mut state, pod));
+        assert_eq!(acts(&mut state), [""; 0], "restart: {is_restart}");
+        state.node_changed(Change::Seen(bare()));
+        told.iter().for_each(|pod| see(&mut state, pod));
+        assert_eq!(acts(&mut state), [""; 0], "restart: {is_restart}");
+        state.node_changed(Change::Seen(node("a", 2)));
+        see(&mut state, &whole("w", 2));
+        let told = acts(&mut state);
+        assert!(told.len() == 1 && told[0].contains("free cards 1 < 2"), "{told:?}");
+    }
+}
+
+#[test]
+fn a_card_that_its_taker_gives_back_is_looked_for_again() {
+    let mut state = lost();
+    let devices = json!([{"name": "c", "allocatedResourcesStatus": [
+        {"name": "nvidia.com/gpu", "resources": [{"resourceID": "GPU-1"}]},
+    ]}]);
+    let taker = with(&bound(&whole("w", 1), "a", ""), "status.containerStatuses", devices);
+    see(&mut state, &taker);
+    assert_eq!(acts(&mut state).len(), 2);
+    ended(&mut state, &taker);
+    let asked = acts(&mut state);
+    assert!(asked.len() == 4 && asked.iter().all(|act| act.starts_with("reserve ")), "{asked:?}");
+}
+
+#[test]
+fn the_late_answer_about_a_reservation_does_not_touch_the_next_one_of_its_name() {
+    let mut state = handing(&[("a", 1)]);
+    see(&mut state, &reservation("a", "g", Some("GPU-1")));
+    see(&mut state, &runs("p", "GPU-1"));
+    let name = reservation::name("a", "g");
+    let (key, uid) = (PodKey::new(NAMESPACE, &name), "an-older-one".into());
+    let result = Err(Failure::Conflict("another uid".to_owned()));
+    state.outcome(Outcome::Unreserved { key, uid, result }, Instant::now());
+    assert!(acts(&mut state).is_empty());
+    see(&mut state, &ready("q"));
+    assert_eq!(acts(&mut state), ["bind ml/q v10 to a GPU-1:42949672960"]);
+}
+
+#[test]
+fn a_search_that_hung_when_the_leader_changed_is_given_up_in_time() {
+    let mut state = handing(&[("a", 2)]);
+    see(&mut state, &runs("p", "GPU-1"));
+    see(&mut state, &searcher(0, None));
+    assert!(acts(&mut state).is_empty(), "one is on its way");
+    let later = Instant::now() + 61 * SECOND;
+    state.tick(later);
+    state.pass(later);
+    let is_deletion = |act: &Action| matches!(act, Action::Unreserve { .. });
+    assert!(state.actions.iter().any(is_deletion), "{:?}", state.actions);
+}
+
+#[test]
+fn a_reservation_that_a_new_list_does_not_tell_leaves_no_ghost() {
+    let mut state = handing(&[("a", 1)]);
+    let now = Instant::now();
+    see(&mut state, &reservation("a", "g", Some("GPU-1")));
+    state.pod_changed(Change::Relisting, now);
+    state.pod_changed(Change::Listed, now);
+    see(&mut state, &whole("w", 1));
+    assert_eq!(acts(&mut state), ["bind ml/w v10 to a -"]);
+}
+
+#[test]
+fn a_reservation_that_was_deleted_before_anybody_saw_it_frees_its_card() {
+    let mut state = handing(&[("a", 1)]);
+    let now = Instant::now();
+    see(&mut state, &ready("p"));
+    acts(&mut state);
+    state.tick(now + 61 * SECOND);
+    let done = acts(&mut state);
+    assert!(done[0].starts_with("unreserve "), "{done:?}");
+    let name = reservation::name("a", "p-uid");
+    let (key, uid) = (PodKey::new(NAMESPACE, &name), "".into());
+    state.outcome(Outcome::Unreserved { key, uid, result: Ok(()) }, now);
+    settled(&mut state, "p", &ready("p"), now);
+    gone(&mut state, &ready("p"));
+    see(&mut state, &whole("w", 1));
+    assert!(acts(&mut state).contains(&"bind ml/w v10 to a -".to_owned()));
+}
