@@ -12,18 +12,21 @@
 
 mod failures;
 mod groups;
+mod hand_off;
 mod listing;
 mod nodes;
 mod outcome;
+mod records;
 mod reservations;
+mod settle;
 mod slots;
 mod storage;
 mod timers;
 mod told;
 mod win_back;
 
+pub(crate) use hand_off::HandOff;
 pub(crate) use outcome::Outcome;
-pub(crate) use reservations::HandOff;
 
 use crate::objects::PodItem;
 use crate::watch::Change;
@@ -31,7 +34,7 @@ use divvy_engine::{Bound, BoundCards, Config, Event, PlanEffect, PodKey, PodReco
 use divvy_engine::{ClaimKey, Placement, Scheduler, VolumeStep};
 use divvy_ledger::{Holding, Request};
 use divvy_words::manifest::StorageKind;
-use divvy_words::{Groups, Priorities, cards, keys, reservation};
+use divvy_words::{Groups, keys, reservation};
 use failures::Failures;
 use listing::Listing;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -130,10 +133,6 @@ enum Stage {
     /// Its binding failed and may yet be done: [`Action::Settle`] is to make it void.
     Failed,
 }
-
-/// What a bound pod is taken to hold that cannot be read: more than any node has, so that no free
-/// card of its node is given to another.
-const EVERY_CARD: Request = Request::Whole(1024);
 
 /// No pod is waited for longer that vanished without ending, whatever it asks.
 const LONGEST_GRACE: Duration = Duration::from_secs(24 * 3600);
@@ -311,12 +310,12 @@ impl State {
         let ours = self.is_ours(&pod.spec.scheduler_name) || self.may_be_bound(&key, pod);
         if pod.is_ending() || !ours {
             self.stop_waiting(&key);
-            return self.apply(match nominated_record(pod) {
+            return self.apply(match records::nominated(pod) {
                 Some(record) => Event::Pod(Box::new(record)),
                 None => Event::PodGone(key),
             });
         }
-        let mut record = record(pod);
+        let mut record = records::waiting(pod);
         if let Some(failures) = self.failures.get(&key).filter(|f| *f.uid == *pod.metadata.uid) {
             record.paused = failures.paused(now);
             Arc::make_mut(&mut record.spec.rules).avoid = failures.avoid(now);
@@ -493,66 +492,6 @@ impl State {
     fn write_binding(&mut self, binding: Binding) {
         self.writing += 1;
         self.actions.push(Action::Bind(Box::new(binding)));
-    }
-}
-
-/// A pod of another scheduler, which makes room for it on a node: that room is not ours to give.
-fn nominated_record(pod: &PodItem) -> Option<PodRecord> {
-    let node = &*pod.status.nominated_node_name;
-    if node.is_empty() || pod.is_ending() {
-        return None;
-    }
-    let mut record = record(pod);
-    let cards = match record.spec.request {
-        Request::Whole(_) => BoundCards::Choose,
-        Request::None | Request::Share { .. } => BoundCards::Nothing,
-    };
-    record.invalid = None;
-    record.bound = Some(Bound { nominated: true, ..Bound::new(node, cards) });
-    Some(record)
-}
-
-/// The record of a pod that is not bound.
-fn record(pod: &PodItem) -> PodRecord {
-    let mut record =
-        divvy_words::pod(&pod.metadata, &pod.spec, Some(&pod.status), None, &Priorities::default());
-    record.uid = pod.metadata.uid.clone();
-    let nominated = Some(&pod.status.nominated_node_name).filter(|node| !node.is_empty());
-    record.nominated = nominated.cloned();
-    if let Some(why) = &pod.unreadable {
-        record.invalid = Some(why.clone());
-    }
-    record
-}
-
-impl State {
-    /// The record of a pod that is bound. A share holds the cards that its annotation names, and none
-    /// if divvy did not write one; a whole-GPU pod holds cards that the device plugin chose.
-    fn bound_record(&mut self, pod: &PodItem) -> PodRecord {
-        let mut record = record(pod);
-        if pod.unreadable.is_some() {
-            record.spec.request = EVERY_CARD;
-        }
-        let node = Arc::make_mut(&mut record.spec.rules).node_name.take().unwrap_or_default();
-        let recorded = pod.metadata.annotations.get(keys::CARDS).map(cards::parse);
-        let cards = match (record.spec.request, recorded) {
-            (Request::None, _) => BoundCards::Nothing,
-            (Request::Whole(_), _) => BoundCards::Choose,
-            (Request::Share { cards, .. }, Some(Ok(held))) if held.len() == cards as usize => {
-                let groups = reservation::groups(&pod.metadata);
-                BoundCards::Recorded(self.named_cards(&node, &groups, &held))
-            }
-            (Request::Share { .. }, Some(_)) => {
-                tracing::warn!(pod = %record.key, "{} does not say what the pod asks: it is counted without a card", keys::CARDS);
-                BoundCards::Nothing
-            }
-            (Request::Share { .. }, None) => BoundCards::Nothing,
-        };
-        // What is wrong with its request does not matter any more, and where it might run neither.
-        record.invalid = None;
-        let terminating = pod.is_ending();
-        record.bound = Some(Bound { node: node.into(), cards, nominated: false, terminating });
-        record
     }
 }
 

@@ -5,6 +5,7 @@ mod lenient;
 mod map;
 mod object;
 mod relations;
+mod status;
 mod storage;
 
 pub(crate) use environment::annotation_path;
@@ -13,6 +14,10 @@ pub use map::{ResourceList, ResourceName, Text, Texts};
 pub use object::{Content, Kind, Object};
 pub use relations::{
     LabelSelector, PodAffinity, PodAffinityTerm, SpreadConstraint, WeightedPodAffinityTerm,
+};
+pub use status::{
+    ActualResources, Condition, ContainerState, ContainerStatus, Device, DeviceStatus, PodStatus,
+    Waiting,
 };
 pub use storage::{
     AttachmentSource, CsiSource, DiskSource, DriverLimit, NodeDriver, ObjectReference, StorageKind,
@@ -407,167 +412,6 @@ pub struct NodeStatus {
     pub capacity: Option<ResourceList>,
     /// What it has for pods.
     pub allocatable: Option<ResourceList>,
-}
-
-/// `status` of a pod.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, rename_all = "camelCase", expecting = "an object")]
-pub struct PodStatus {
-    /// How far it is.
-    #[serde(deserialize_with = "text")]
-    pub phase: Box<str>,
-    /// Why it is in that phase, if there is more to say.
-    #[serde(deserialize_with = "text")]
-    pub reason: Box<str>,
-    /// The same in words.
-    #[serde(deserialize_with = "text")]
-    pub message: Box<str>,
-    /// The node that somebody makes room on for it.
-    #[serde(deserialize_with = "text")]
-    pub nominated_node_name: Box<str>,
-    /// When a kubelet first saw it, in RFC 3339.
-    #[serde(deserialize_with = "text")]
-    pub start_time: Box<str>,
-    /// Its conditions.
-    #[serde(deserialize_with = "list")]
-    pub conditions: Vec<Condition>,
-    /// How its containers are.
-    #[serde(deserialize_with = "list")]
-    pub container_statuses: Vec<ContainerStatus>,
-    /// How its init containers are.
-    #[serde(deserialize_with = "list")]
-    pub init_container_statuses: Vec<ContainerStatus>,
-    /// What the node promised the pod as a whole.
-    pub allocated_resources: Option<ResourceList>,
-    /// What the pod as a whole has.
-    #[serde(deserialize_with = "optional")]
-    pub resources: Option<ActualResources>,
-}
-
-impl PodStatus {
-    /// How a container or init container is.
-    pub fn of_container(&self, name: &str) -> Option<&ContainerStatus> {
-        let mut all = self.container_statuses.iter().chain(&self.init_container_statuses);
-        all.find(|status| &*status.name == name)
-    }
-
-    /// Why it has failed, or why a container does not start, if it says so.
-    pub fn why(&self) -> Option<String> {
-        let waits = self
-            .container_statuses
-            .iter()
-            .find_map(|status| status.state.as_ref()?.waiting.as_ref());
-        let own = Some((&self.reason, &self.message)).filter(|(reason, _)| !reason.is_empty());
-        let (reason, message) = own.or_else(|| waits.map(|w| (&w.reason, &w.message)))?;
-        Some(if message.is_empty() { reason.to_string() } else { format!("{reason}: {message}") })
-    }
-
-    /// The cards that its containers were given by the device plugin, where the kubelet tells.
-    pub fn devices(&self) -> impl Iterator<Item = &str> {
-        let containers = self.container_statuses.iter().chain(&self.init_container_statuses);
-        let given = containers.flat_map(|status| &status.allocated_resources_status);
-        let cards = given.filter(|given| &*given.name == crate::keys::GPU);
-        cards.flat_map(|given| &given.resources).map(|device| &*device.id)
-    }
-
-    /// Whether the node has said that it can never give what the pod asks after a change.
-    pub fn is_resize_infeasible(&self) -> bool {
-        let pending = self.conditions.iter().find(|c| &*c.kind == "PodResizePending");
-        pending.is_some_and(|c| &*c.reason == "Infeasible")
-    }
-
-    /// Whether the pod has ended, and holds nothing any more.
-    pub fn has_ended(&self) -> bool {
-        matches!(&*self.phase, "Succeeded" | "Failed")
-    }
-}
-
-/// One of `status.containerStatuses`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, rename_all = "camelCase", expecting = "an object")]
-pub struct ContainerStatus {
-    /// Which container.
-    #[serde(deserialize_with = "text")]
-    pub name: Box<str>,
-    /// What the node promised it.
-    pub allocated_resources: Option<ResourceList>,
-    /// What it has.
-    #[serde(deserialize_with = "optional")]
-    pub resources: Option<ActualResources>,
-    /// How it is.
-    #[serde(deserialize_with = "optional")]
-    pub state: Option<ContainerState>,
-    /// The devices that it was given, as newer kubelets tell.
-    #[serde(deserialize_with = "list")]
-    pub allocated_resources_status: Vec<DeviceStatus>,
-}
-
-/// `state` of a container, of which only what it waits for matters.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, expecting = "an object")]
-pub struct ContainerState {
-    /// What it waits for.
-    #[serde(deserialize_with = "optional")]
-    pub waiting: Option<Waiting>,
-}
-
-/// What a container waits for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, expecting = "an object")]
-pub struct Waiting {
-    /// In a word.
-    #[serde(deserialize_with = "text")]
-    pub reason: Box<str>,
-    /// In words.
-    #[serde(deserialize_with = "text")]
-    pub message: Box<str>,
-}
-
-/// One of `allocatedResourcesStatus`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, expecting = "an object")]
-pub struct DeviceStatus {
-    /// The resource.
-    #[serde(deserialize_with = "text")]
-    pub name: Box<str>,
-    /// Its devices.
-    #[serde(deserialize_with = "list")]
-    pub resources: Vec<Device>,
-}
-
-/// One device of a resource.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, expecting = "an object")]
-pub struct Device {
-    /// What its plugin calls it.
-    #[serde(rename = "resourceID", deserialize_with = "text")]
-    pub id: Box<str>,
-}
-
-/// `resources` of a status, of which only the requests matter.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, expecting = "an object")]
-pub struct ActualResources {
-    /// What it was given.
-    pub requests: Option<ResourceList>,
-}
-
-/// One of `status.conditions`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, rename_all = "camelCase", expecting = "an object")]
-pub struct Condition {
-    /// Which.
-    #[serde(rename = "type", deserialize_with = "text")]
-    pub kind: Box<str>,
-    /// `True`, `False` or `Unknown`.
-    #[serde(deserialize_with = "text")]
-    pub status: Box<str>,
-    /// Why, in one word.
-    #[serde(deserialize_with = "text")]
-    pub reason: Box<str>,
-    /// Why, in a sentence.
-    #[serde(deserialize_with = "text")]
-    pub message: Box<str>,
 }
 
 /// `spec` of what makes pods: Deployment, StatefulSet, ReplicaSet, Job, DaemonSet.

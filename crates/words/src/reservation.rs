@@ -4,7 +4,13 @@
 use crate::cards::is_uuid;
 use crate::keys;
 use crate::manifest::{Metadata, PodStatus};
+use divvy_ledger::{Bytes, MilliCpu};
 use serde_json::{Value, json};
+
+/// What a reservation pod asks besides its card.
+pub const CPU: MilliCpu = MilliCpu(1);
+/// The same of memory.
+pub const MEMORY: Bytes = Bytes(16 << 20);
 
 /// How reservation pods are to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,7 +95,9 @@ pub fn manifest(settings: &Settings, node: Owner<'_>, group: &str) -> Value {
                         "valueFrom": { "fieldRef": { "fieldPath": "metadata.namespace" } } },
                 ],
                 "resources": {
-                    "requests": { keys::GPU: "1", "cpu": "1m", "memory": "16Mi" },
+                    "requests": {
+                        keys::GPU: "1", "cpu": format!("{}m", CPU.0), "memory": MEMORY.0.to_string(),
+                    },
                     "limits": { keys::GPU: "1", "memory": "64Mi" },
                 },
                 "securityContext": {

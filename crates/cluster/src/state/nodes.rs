@@ -38,8 +38,8 @@ impl State {
                 for warning in warnings {
                     tracing::debug!("{warning}");
                 }
-                self.node_uids.insert(object.metadata.name.clone(), object.metadata.uid);
-                self.unsettled.insert(object.metadata.name);
+                self.look_at(&object.metadata.name);
+                self.node_uids.insert(object.metadata.name, object.metadata.uid);
                 self.apply(Event::Node(Box::new(record)));
             }
             Err(why) => {

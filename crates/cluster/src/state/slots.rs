@@ -66,14 +66,16 @@ impl Slots {
         self.nodes.get(node).into_iter().flatten().map(|(index, slot)| (*index, slot))
     }
 
-    /// The slot of this card, or of this group.
-    pub(super) fn find(&self, node: &str, uuid: Option<&str>, group: &str) -> Option<u32> {
-        let by_card = |slot: &Slot| uuid.is_some() && slot.uuid.as_deref() == uuid;
-        let by_group = |slot: &Slot| !group.is_empty() && *slot.group == *group;
-        let find = |is_it: &dyn Fn(&Slot) -> bool| {
-            self.of(node).find(|(_, slot)| is_it(slot)).map(|(index, _)| index)
-        };
-        find(&by_card).or_else(|| find(&by_group))
+    /// The slot of this card.
+    pub(super) fn by_card(&self, node: &str, uuid: &str) -> Option<u32> {
+        let mut all = self.of(node);
+        all.find(|(_, slot)| slot.uuid.as_deref() == Some(uuid)).map(|(index, _)| index)
+    }
+
+    /// The slot of this group.
+    pub(super) fn by_group(&self, node: &str, group: &str) -> Option<u32> {
+        let mut all = self.of(node).filter(|_| !group.is_empty());
+        all.find(|(_, slot)| *slot.group == *group).map(|(index, _)| index)
     }
 
     /// The first of these indexes that is no slot yet, else the first beyond them.

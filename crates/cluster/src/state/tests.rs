@@ -12,6 +12,7 @@ use crate::api::Failure;
 use crate::objects::NodeItem;
 use crate::watch::Item;
 use divvy_ledger::Bytes;
+use divvy_words::cards;
 use serde_json::{Value, json};
 
 const SECOND: Duration = Duration::from_secs(1);

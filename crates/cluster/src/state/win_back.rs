@@ -14,7 +14,6 @@ use super::timers::Timer;
 use super::{Action, State, Target};
 use crate::objects::PodItem;
 use divvy_engine::PodKey;
-use divvy_ledger::{Card, CardState};
 use divvy_words::reservation;
 use std::time::{Duration, Instant};
 
@@ -55,11 +54,8 @@ impl State {
         // What is lost counts as shared in the ledger, and is free to the device plugin.
         let free = (room.whole as usize + lost.len()).min(room.pods as usize);
         let groups = (0..MOST).map(|nth| reservation::search_group(node, nth));
-        let is_new = |group: &String| {
-            let name = reservation::name(node, group);
-            !self.reservations.contains_key(&PodKey::new(reservation::NAMESPACE, &name))
-        };
-        let groups: Vec<String> = groups.filter(is_new).take(free).collect();
+        let groups = groups.filter(|group| self.is_new(node, group));
+        let groups: Vec<String> = groups.take(free).collect();
         for group in groups {
             let index = self.vacant(node);
             self.ask(&node.into(), index, &group, now);
@@ -87,10 +83,7 @@ impl State {
             return;
         }
         self.devices.insert(key.clone(), devices);
-        let node = pod.node().unwrap_or_default();
-        if self.slots.of(node).next().is_some() {
-            self.unsettled.insert(node.into());
-        }
+        self.look_at(pod.node().unwrap_or_default());
     }
 
     /// The cards of a pod that goes are nobody's.
@@ -98,7 +91,9 @@ impl State {
         if self.devices.remove(key).is_some() {
             let holding = self.scheduler.holding(key);
             let node = holding.and_then(|h| self.scheduler.ledger().node(h.node));
-            self.unsettled.extend(node.map(|node| Box::from(&**node.name())));
+            if let Some(name) = node.map(|node| node.name().clone()) {
+                self.look_at(&name);
+            }
         }
     }
 
@@ -163,16 +158,6 @@ impl State {
         self.actions.push(Action::Warn { pod, reason: "CardConflict", note });
     }
 
-    /// The pods that have or will have a share of a card.
-    pub(super) fn sharers(&self, node: &str, index: u32) -> Vec<PodKey> {
-        let card = self.ledger_node(node).and_then(|node| node.cards().get(index as usize));
-        let Some(CardState::Shared(shares)) = card.map(Card::state) else {
-            return Vec::new();
-        };
-        let keys = shares.iter().filter_map(|share| self.scheduler.pod_key(share.pod));
-        keys.filter(|key| !self.reservations.contains_key(*key)).cloned().collect()
-    }
-
     /// The slot for a reservation pod: that of its card, else its own, else a new one.
     pub(super) fn slot_for(
         &self,
@@ -190,8 +175,8 @@ impl State {
             self.reservations.iter().any(|(other, r)| other != key && same(r))
         };
         let own = self.reservations.get(key).map(|r| r.index);
-        let by_card = uuid.and_then(|uuid| self.slots.find(node, Some(uuid), ""));
-        let by_group = || self.slots.find(node, None, group).filter(|index| !is_others(index));
+        let by_card = uuid.and_then(|uuid| self.slots.by_card(node, uuid));
+        let by_group = || self.slots.by_group(node, group).filter(|index| !is_others(index));
         by_card
             .or_else(|| own.filter(fits))
             .or_else(|| by_group().filter(fits))

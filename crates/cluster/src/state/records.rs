@@ -1,0 +1,72 @@
+//! What the engine is told of a pod, by how far the pod is.
+
+use super::State;
+use crate::objects::PodItem;
+use divvy_engine::{Bound, BoundCards, PodRecord};
+use divvy_ledger::Request;
+use divvy_words::{Priorities, cards, keys, reservation};
+use std::sync::Arc;
+
+/// What a bound pod is taken to hold that cannot be read: more than any node has, so that no free
+/// card of its node is given to another.
+const EVERY_CARD: Request = Request::Whole(1024);
+
+/// A pod of another scheduler, which makes room for it on a node: that room is not ours to give.
+pub(super) fn nominated(pod: &PodItem) -> Option<PodRecord> {
+    let node = &*pod.status.nominated_node_name;
+    if node.is_empty() || pod.is_ending() {
+        return None;
+    }
+    let mut record = waiting(pod);
+    let cards = match record.spec.request {
+        Request::Whole(_) => BoundCards::Choose,
+        Request::None | Request::Share { .. } => BoundCards::Nothing,
+    };
+    record.invalid = None;
+    record.bound = Some(Bound { nominated: true, ..Bound::new(node, cards) });
+    Some(record)
+}
+
+/// The record of a pod that is not bound.
+pub(super) fn waiting(pod: &PodItem) -> PodRecord {
+    let mut record =
+        divvy_words::pod(&pod.metadata, &pod.spec, Some(&pod.status), None, &Priorities::default());
+    record.uid = pod.metadata.uid.clone();
+    let nominated = Some(&pod.status.nominated_node_name).filter(|node| !node.is_empty());
+    record.nominated = nominated.cloned();
+    if let Some(why) = &pod.unreadable {
+        record.invalid = Some(why.clone());
+    }
+    record
+}
+
+impl State {
+    /// The record of a pod that is bound. A share holds the cards that its annotation names, and none
+    /// if divvy did not write one; a whole-GPU pod holds cards that the device plugin chose.
+    pub(super) fn bound_record(&mut self, pod: &PodItem) -> PodRecord {
+        let mut record = waiting(pod);
+        if pod.unreadable.is_some() {
+            record.spec.request = EVERY_CARD;
+        }
+        let node = Arc::make_mut(&mut record.spec.rules).node_name.take().unwrap_or_default();
+        let recorded = pod.metadata.annotations.get(keys::CARDS).map(cards::parse);
+        let cards = match (record.spec.request, recorded) {
+            (Request::None, _) => BoundCards::Nothing,
+            (Request::Whole(_), _) => BoundCards::Choose,
+            (Request::Share { cards, .. }, Some(Ok(held))) if held.len() == cards as usize => {
+                let groups = reservation::groups(&pod.metadata);
+                BoundCards::Recorded(self.named_cards(&node, &groups, &held))
+            }
+            (Request::Share { .. }, Some(_)) => {
+                tracing::warn!(pod = %record.key, "{} does not say what the pod asks: it is counted without a card", keys::CARDS);
+                BoundCards::Nothing
+            }
+            (Request::Share { .. }, None) => BoundCards::Nothing,
+        };
+        // What is wrong with its request does not matter any more, and where it might run neither.
+        record.invalid = None;
+        let terminating = pod.is_ending();
+        record.bound = Some(Bound { node: node.into(), cards, nominated: false, terminating });
+        record
+    }
+}
