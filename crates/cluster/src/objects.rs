@@ -8,7 +8,7 @@ use divvy_words::manifest::{
 use serde::Deserialize;
 
 /// A pod.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct PodItem {
     pub(crate) metadata: Metadata,
@@ -123,6 +123,60 @@ pub(crate) struct StorageItem(pub(crate) StorageManifest);
 impl Item for StorageItem {
     fn version(&self) -> &str {
         &self.0.metadata.resource_version
+    }
+
+    fn unreadable(_: &str, _: &str) -> Option<Self> {
+        None
+    }
+}
+
+/// What KAI decided for a pod.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct BindRequestItem {
+    pub(crate) metadata: Metadata,
+    spec: BindRequestSpec,
+    status: BindRequestStatus,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct BindRequestSpec {
+    pod_name: Option<Box<str>>,
+    selected_node: Option<Box<str>>,
+    #[serde(rename = "selectedGPUGroups")]
+    groups: Option<Vec<Box<str>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct BindRequestStatus {
+    phase: Option<Box<str>>,
+}
+
+impl BindRequestItem {
+    /// Whether it says which cards a pod was bound to.
+    pub(crate) fn is_done(&self) -> bool {
+        let has_groups = self.spec.groups.as_ref().is_some_and(|groups| !groups.is_empty());
+        has_groups && self.status.phase.as_deref() == Some("Succeeded")
+    }
+
+    /// The groups of this pod, if they were decided, and done.
+    pub(crate) fn groups_of(&self, pod: &PodItem) -> Option<Vec<&str>> {
+        let Self { metadata, spec, .. } = self;
+        let mut owners = metadata.owner_references.iter().filter(|owner| &*owner.kind == "Pod");
+        let is_its = spec.pod_name.as_ref() == Some(&pod.metadata.name)
+            && owners.all(|owner| owner.uid == pod.metadata.uid)
+            && spec.selected_node.as_deref() == pod.node()
+            && self.is_done();
+        let groups = spec.groups.as_ref().filter(|_| is_its)?;
+        Some(groups.iter().map(|group| &**group).collect())
+    }
+}
+
+impl Item for BindRequestItem {
+    fn version(&self) -> &str {
+        &self.metadata.resource_version
     }
 
     fn unreadable(_: &str, _: &str) -> Option<Self> {

@@ -172,7 +172,7 @@ impl Loop {
             names: settings.scheduler_names.clone(),
             writes: settings.writes,
             quarantine: settings.quarantine,
-            hand_off: settings.hand_off.is_some(),
+            hand_off: settings.hand_off.as_ref().map(|h| h.reservation.resources),
         };
         let config = settings.overrides.over(*placing.borrow());
         let pace = Pace { page: 500, silence: settings.watch_silence };
@@ -290,6 +290,9 @@ impl Loop {
             }
             Heard::Storage { kind, watch, changes } => {
                 changes.into_iter().for_each(|c| state.storage_changed(kind, watch, c));
+            }
+            Heard::BindRequests { watch, changes } => {
+                changes.into_iter().for_each(|c| state.bind_request_changed(watch, c));
             }
             Heard::Groups { api_group, watch, changes } => {
                 changes.into_iter().for_each(|c| state.group_changed(api_group, watch, c));

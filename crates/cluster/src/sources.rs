@@ -5,7 +5,7 @@
 
 use crate::api::Api;
 use crate::metrics::Metrics;
-use crate::objects::{GroupItem, NamespaceItem, NodeItem, PodItem, StorageItem};
+use crate::objects::{BindRequestItem, GroupItem, NamespaceItem, NodeItem, PodItem, StorageItem};
 use crate::watch::{Change, Item, Pace, Source, watch};
 use divvy_words::keys;
 use divvy_words::manifest::StorageKind;
@@ -48,11 +48,19 @@ const GROUPS: [(&str, Source); 3] = [
     ),
 ];
 
+/// What KAI decided, which tells of the cards of pods that it bound.
+const BIND_REQUESTS: Source =
+    optional("bindrequests.scheduling.run.ai", "/apis/scheduling.run.ai/v1alpha2/bindrequests");
+
 /// The names of all watches.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     let storage = STORAGE.iter().map(|(_, source)| source);
     let groups = GROUPS.iter().map(|(_, source)| source);
-    [&PODS, &NODES, &NAMESPACES].into_iter().chain(storage).chain(groups).map(|s| s.name)
+    [&PODS, &NODES, &NAMESPACES, &BIND_REQUESTS]
+        .into_iter()
+        .chain(storage)
+        .chain(groups)
+        .map(|s| s.name)
 }
 
 /// Batches that wait for the loop, per watch: few, so that a list is not held twice.
@@ -79,6 +87,10 @@ pub(crate) enum Heard {
         api_group: &'static str,
         watch: &'static str,
         changes: Vec<Change<GroupItem>>,
+    },
+    BindRequests {
+        watch: &'static str,
+        changes: Vec<Change<BindRequestItem>>,
     },
     /// This watch has ended, which none does by itself.
     Ended(&'static str),
@@ -107,6 +119,8 @@ impl Watches {
             let heard = move |changes| Heard::Groups { api_group, watch, changes };
             self.forward(source, &tell, heard);
         }
+        let watch = BIND_REQUESTS.name;
+        self.forward(BIND_REQUESTS, &tell, move |changes| Heard::BindRequests { watch, changes });
         hear
     }
 

@@ -10,6 +10,7 @@
 //!                           └────────────────────────────────────────────────┘
 //! ```
 
+mod adopt;
 mod failures;
 mod groups;
 mod hand_off;
@@ -32,7 +33,8 @@ use crate::objects::PodItem;
 use crate::watch::Change;
 use divvy_engine::{Bound, BoundCards, Config, Event, PlanEffect, PodKey, PodRecord, PodSpec};
 use divvy_engine::{ClaimKey, Placement, Scheduler, VolumeStep};
-use divvy_ledger::{Holding, Request};
+use divvy_ledger::{Holding, Opening, Request};
+use divvy_words::cards::NamedShare;
 use divvy_words::manifest::StorageKind;
 use divvy_words::{Groups, keys, reservation};
 use failures::Failures;
@@ -65,6 +67,8 @@ pub(crate) enum Action {
     Look { pod: Target },
     /// Name a reservation pod's group anew.
     Relabel { key: PodKey, group: Box<str> },
+    /// Write on a share that KAI bound which cards it has.
+    Record { pod: Target, cards: Vec<NamedShare> },
     /// Record a warning about a pod.
     Warn { pod: Target, reason: &'static str, note: String },
     /// Say on a pod that it is bound.
@@ -147,8 +151,8 @@ pub(crate) struct Rules {
     /// How long the cards of a pod that vanished without ending stay closed, after its grace
     /// period.
     pub(crate) quarantine: Duration,
-    /// Whether shares are handed to their containers, on cards that reservation pods hold.
-    pub(crate) hand_off: bool,
+    /// What a reservation pod asks; `None` if shares are not handed to their containers.
+    pub(crate) hand_off: Option<Opening>,
 }
 
 /// The state of the cluster, and of what we are doing in it.
@@ -171,6 +175,7 @@ pub(crate) struct State {
     stirred: bool,
     slots: slots::Slots,
     reservations: FxHashMap<PodKey, reservations::Reservation>,
+    adoption: adopt::Adoption,
     /// The cards of whole-GPU pods, where the kubelet tells.
     devices: FxHashMap<PodKey, Box<[Box<str>]>>,
     searches: FxHashMap<Box<str>, win_back::Search>,
@@ -196,8 +201,10 @@ impl State {
         rules: Rules,
         watches: impl Iterator<Item = &'static str>,
     ) -> Self {
+        let mut scheduler = Scheduler::new(config);
+        scheduler.set_opening(rules.hand_off.unwrap_or_default());
         Self {
-            scheduler: Scheduler::new(config),
+            scheduler,
             rules,
             pods: Listing::default(),
             nodes: Listing::default(),
@@ -212,6 +219,7 @@ impl State {
             stirred: false,
             slots: slots::Slots::default(),
             reservations: FxHashMap::default(),
+            adoption: adopt::Adoption::default(),
             devices: FxHashMap::default(),
             searches: FxHashMap::default(),
             unsettled: FxHashSet::default(),
@@ -276,17 +284,25 @@ impl State {
                     self.forget(&key, now);
                 }
                 self.missing.remove("pods");
+                self.adoption.stir();
             }
         }
     }
 
     fn pod_seen(&mut self, pod: &PodItem, now: Instant) {
+        self.pods.see(pod.key());
+        self.take_in(pod, now);
+    }
+
+    /// Takes in what is known of a pod.
+    fn take_in(&mut self, pod: &PodItem, now: Instant) {
         let key = pod.key();
-        self.pods.see(key.clone());
-        if let Some(group) = reservation::group(&pod.metadata).filter(|_| pod.node().is_some()) {
+        self.adoption.seen(&key);
+        let group = reservation::group(&pod.metadata).filter(|_| pod.node().is_some());
+        if let Some(group) = group.filter(|_| self.is_to_keep(&key, pod, now)) {
             return self.reservation_seen(pod, group, now);
         }
-        self.notice_kai(&key, divvy_words::is_kai_scheduler(&pod.metadata, &pod.status));
+        self.notice_kai(&key, divvy_words::is_kai_scheduler(&pod.metadata, &pod.status), now);
         if self.scheduler.uid(&key).is_some_and(|known| *known != *pod.metadata.uid) {
             // Another pod of that name, and nobody saw how the first one went.
             self.quarantine(&key, None, now);
@@ -305,6 +321,7 @@ impl State {
             self.stop_waiting(&key);
             let record = self.bound_record(pod);
             self.apply(Event::Pod(Box::new(record)));
+            self.meet(&key, pod);
             return self.notice_devices(&key, pod);
         }
         let ours = self.is_ours(&pod.spec.scheduler_name) || self.may_be_bound(&key, pod);
@@ -330,7 +347,7 @@ impl State {
         let (uid, version) = (pod.metadata.uid.clone(), pod.metadata.resource_version.clone());
         let groups = Groups::named_by(&pod.metadata, &pod.spec).map(Into::into).collect();
         self.groups.refuse(&pod.metadata, &pod.spec, &mut record);
-        if self.rules.hand_off && record.invalid.is_none() {
+        if self.rules.hand_off.is_some() && record.invalid.is_none() {
             record.invalid = divvy_words::hand_off_ready(&pod.metadata, &pod.spec).err();
         }
         let created = record.created;
@@ -354,8 +371,9 @@ impl State {
 
     fn forget(&mut self, key: &PodKey, now: Instant) {
         self.pods.forget(key);
-        self.notice_kai(key, false);
+        self.notice_kai(key, false, now);
         self.stop_waiting(key);
+        self.adoption.forget(key);
         self.reservation_gone(key, now);
         self.forget_devices(key);
         self.apply(Event::PodGone(key.clone()));
@@ -421,12 +439,15 @@ impl State {
         waiting.is_some_and(|w| w.stage != Stage::Waits) && !self.providing.contains_key(key)
     }
 
-    fn notice_kai(&mut self, key: &PodKey, runs: bool) {
+    fn notice_kai(&mut self, key: &PodKey, runs: bool, now: Instant) {
         let before = self.kai_runs();
         if runs {
             self.kai.insert(key.clone());
         } else {
             self.kai.remove(key);
+        }
+        if before && !self.kai_runs() {
+            self.kai_left(now);
         }
         if before == self.kai_runs() || !self.rules.names.iter().any(|n| n == keys::KAI_SCHEDULER) {
             return;
@@ -444,10 +465,14 @@ impl State {
         if !self.is_listed() {
             return;
         }
+        self.adopt(now);
         self.settle_cards(now);
         self.provide(now);
         while self.writing < self.rules.writes {
-            let plan = self.scheduler.pass(self.rules.writes - self.writing);
+            // One by one where a share may open a card: the next one has to see the pod that is
+            // to hold it.
+            let room = self.rules.writes - self.writing;
+            let plan = self.scheduler.pass(if self.rules.hand_off.is_some() { 1 } else { room });
             if plan.effects.is_empty() {
                 break;
             }
@@ -481,7 +506,7 @@ impl State {
         waiting.stage = Stage::Placed;
         let request = self.scheduler.request(&key);
         let grant = match request {
-            Some(Request::Share { .. }) if self.rules.hand_off => Grant::HandOff(None),
+            Some(Request::Share { .. }) if self.rules.hand_off.is_some() => Grant::HandOff(None),
             Some(Request::Share { .. }) => Grant::Indexes,
             _ => Grant::Nothing,
         };

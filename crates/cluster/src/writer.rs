@@ -81,6 +81,10 @@ impl Writer {
                 self.relabel(&key, &group).await;
                 return None;
             }
+            Action::Record { pod, cards } => {
+                self.record(&pod, &cards).await;
+                return None;
+            }
             Action::Warn { pod, reason, note } => {
                 self.say(&pod, "Warning", reason, "Settling", &note).await;
                 return None;

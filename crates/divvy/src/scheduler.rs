@@ -5,6 +5,7 @@ use crate::cli::PlacementArgs;
 use crate::daemon::{LogArgs, runtime, signals};
 use clap::{ArgAction, Args};
 use divvy_cluster::{HandOffSettings, Lease, Overrides, Settings};
+use divvy_ledger::{Bytes, MilliCpu, Opening};
 use divvy_words::{keys, reservation};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -72,6 +73,12 @@ pub struct SchedulerArgs {
     /// The runtime class of reservation pods; empty leaves them without
     #[arg(long, value_name = "NAME", default_value = "nvidia")]
     pub reservation_runtime_class: String,
+    /// The CPU that each reservation pod asks
+    #[arg(long, value_name = "QUANTITY", default_value = "1m", value_parser = reservation::cpu)]
+    pub reservation_cpu: MilliCpu,
+    /// The memory that each reservation pod asks
+    #[arg(long, value_name = "QUANTITY", default_value = "16Mi", value_parser = reservation::memory)]
+    pub reservation_memory: Bytes,
     /// Whether the container runtime wants CDI names of cards, as nodes with CDI only do
     #[arg(long, value_name = "BOOL", default_value_t = false, action = ArgAction::Set)]
     pub cdi: bool,
@@ -106,6 +113,7 @@ pub fn run(args: &SchedulerArgs) -> anyhow::Result<u8> {
             reservation: reservation::Settings {
                 image: args.reservation_image.clone(),
                 runtime_class: args.reservation_runtime_class.clone(),
+                resources: Opening { cpu: args.reservation_cpu, memory: args.reservation_memory },
             },
             cdi: args.cdi,
         }),

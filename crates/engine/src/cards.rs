@@ -5,11 +5,18 @@ use divvy_ledger::{Bytes, CardShare, CardShares, Node, Request};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 
-/// The cards for a request that fits, lowest index first; empty if the request takes none.
+/// The cards for a request that fits, lowest index first; empty if the request takes none. Shares
+/// open at most `openable` free ones.
 ///
 /// Whole requests take the first free cards. A share that packs takes the fullest shared card it
 /// fits on, then free ones; a share that spreads takes the emptiest.
-pub(crate) fn choose(node: &Node, request: Request, share: Bytes, by: Strategy) -> CardShares {
+pub(crate) fn choose(
+    node: &Node,
+    request: Request,
+    share: Bytes,
+    openable: u32,
+    by: Strategy,
+) -> CardShares {
     let free = || node.free_cards().take(node.room().whole as usize);
     let grant = |index: usize, bytes| CardShare { index: index as u32, bytes };
     match request {
@@ -21,7 +28,7 @@ pub(crate) fn choose(node: &Node, request: Request, share: Bytes, by: Strategy) 
             let joinable = node.shared_cards().filter(|(_, free)| *free >= share);
             // Of cards that are as empty, one that is shared already: that opens no other.
             let used = joinable.map(|(i, free)| (size.minus(free), false, i));
-            let free = free().take(node.openable() as usize);
+            let free = free().take(openable as usize);
             let mut candidates: SmallVec<[(Bytes, bool, usize); 16]> =
                 used.chain(free.map(|i| (Bytes(0), true, i))).collect();
             match by {

@@ -40,7 +40,8 @@ impl Scheduler {
         });
         let (_, node) = ranked.max_by_key(|(rank, _)| *rank)?;
         let share = share_on(node, needs.request);
-        let cards = cards::choose(node, needs.request, share, strategies.card);
+        let cards =
+            cards::choose(node, needs.request, share, node.openable(&needs), strategies.card);
         Some(Placement { node: node.name().clone(), cards })
     }
 

@@ -14,7 +14,7 @@ use crate::rules::NodeFacts;
 use crate::shapes::{ShapeId, Shapes, Turn};
 use crate::world::World;
 use divvy_ledger::{
-    Bytes, Capacity, Holding, Ledger, Needs, Node, NodeId, PodId, Position, Request,
+    Bytes, Capacity, Holding, Ledger, Needs, Node, NodeId, Opening, PodId, Position, Request,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -46,6 +46,12 @@ impl Scheduler {
     /// Changes the settings for all decisions to come.
     pub fn configure(&mut self, config: Config) {
         self.world.config = config;
+        self.shapes.forget_scores();
+    }
+
+    /// Says what each card that a share opens takes of its node besides a pod slot.
+    pub fn set_opening(&mut self, opening: Opening) {
+        self.world.ledger.set_opening(opening);
         self.shapes.forget_scores();
     }
 

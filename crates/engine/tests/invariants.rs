@@ -32,6 +32,13 @@ fn steps() -> impl proptest::strategy::Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..200)
 }
 
+/// A scheduler for clusters where each shared card costs a good part of a node.
+fn new() -> Scheduler {
+    let mut scheduler = Scheduler::new(Config::default());
+    scheduler.set_opening(Opening { cpu: MilliCpu(20_000), memory: Bytes(GIB) });
+    scheduler
+}
+
 fn node_record(name: u8, gpus: u8, facts: u8) -> NodeRecord {
     let gpus = match gpus {
         0 => Gpus::None,
@@ -112,7 +119,7 @@ proptest! {
     /// The search with its shapes, rankings and journal decides what a plain scan decides.
     #[test]
     fn every_decision_is_that_of_a_plain_scan(steps in steps()) {
-        let mut scheduler = Scheduler::new(Config::default());
+        let mut scheduler = new();
         let mut specs = std::collections::BTreeMap::new();
         for step in &steps {
             if let Step::Pod(n, kind, _) = step {
@@ -155,7 +162,7 @@ proptest! {
     /// When the holders that the nearest fit names have ended, the pod fits.
     #[test]
     fn the_nearest_fit_keeps_its_promise(steps in steps()) {
-        let mut scheduler = Scheduler::new(Config::default());
+        let mut scheduler = new();
         for step in &steps {
             apply(&mut scheduler, step);
         }
@@ -179,7 +186,7 @@ proptest! {
     /// Cards are never over-packed, whatever comes in whatever order.
     #[test]
     fn no_card_ever_exceeds_its_bytes(steps in steps()) {
-        let mut scheduler = Scheduler::new(Config::default());
+        let mut scheduler = new();
         for step in &steps {
             apply(&mut scheduler, step);
             for node in scheduler.ledger().nodes() {
@@ -193,8 +200,8 @@ proptest! {
     /// The same events give the same plans; a copy decides what the original decides.
     #[test]
     fn replay_and_rehearsal_on_a_copy_give_the_same_plans(steps in steps(), cut in 0usize..200) {
-        let mut live = Scheduler::new(Config::default());
-        let mut again = Scheduler::new(Config::default());
+        let mut live = new();
+        let mut again = new();
         let mut copy = None;
         for (i, step) in steps.iter().enumerate() {
             if i == cut {
@@ -211,7 +218,7 @@ proptest! {
     /// A fresh scheduler that is told only what is there now decides as one that saw it all.
     #[test]
     fn a_restart_decides_what_the_running_scheduler_decides(steps in steps(), kind in 0u8..24) {
-        let mut live = Scheduler::new(Config::default());
+        let mut live = new();
         let mut nodes = std::collections::BTreeMap::new();
         let mut specs = std::collections::BTreeMap::new();
         for step in &steps {
@@ -238,7 +245,7 @@ proptest! {
             }
             apply(&mut live, step);
         }
-        let mut restarted = Scheduler::new(Config::default());
+        let mut restarted = new();
         for node in nodes.into_values().rev() {
             restarted.apply(Event::Node(Box::new(node))).unwrap();
         }

@@ -1,6 +1,6 @@
 //! The one place that decides whether a pod fits a node.
 
-use crate::node::{Gpus, Node};
+use crate::node::{Gpus, Node, Opening, Room};
 use crate::{Bytes, MilliCpu, Needs, Portion, Request, ResourceId};
 
 /// What a node lacks for a pod, with the numbers.
@@ -107,7 +107,7 @@ impl Node {
                     return Err(self.too_few_whole(asked));
                 }
             }
-            Request::Share { portion, cards } => self.shares_fit(portion, cards, share)?,
+            Request::Share { portion, cards } => self.shares_fit(needs, portion, cards, share)?,
         }
         for (resource, asked) in &needs.extended {
             let (free, total) = self.extended(*resource);
@@ -152,7 +152,28 @@ impl Node {
         }
     }
 
-    fn shares_fit(&self, portion: Portion, asked: u32, share: Bytes) -> Result<(), Shortage> {
+    /// Why cards cannot be opened that are free: something is short for their reservation pods.
+    fn not_openable(&self, needs: &Needs, cards: u32) -> Shortage {
+        let Opening { cpu, memory } = self.opening();
+        let Room { cpu: free_cpu, memory: free_memory, .. } = *self.room();
+        let with = |asked: u64, each: u64| asked.saturating_add(each.saturating_mul(cards.into()));
+        let (cpu, memory) = (with(needs.cpu.0, cpu.0), with(needs.memory.0, memory.0));
+        if self.room().pods <= cards {
+            Shortage::PodSlots
+        } else if free_cpu.0 < cpu {
+            Shortage::Cpu { free: free_cpu, asked: MilliCpu(cpu) }
+        } else {
+            Shortage::Memory { free: free_memory, asked: Bytes(memory) }
+        }
+    }
+
+    fn shares_fit(
+        &self,
+        needs: &Needs,
+        portion: Portion,
+        asked: u32,
+        share: Bytes,
+    ) -> Result<(), Shortage> {
         let (count, usable) = match self.capacity().gpus {
             Gpus::None | Gpus::Cards { count: 0, .. } => return Err(Shortage::NoGpu),
             Gpus::Replicas { .. } => return Err(Shortage::Replicas),
@@ -173,11 +194,12 @@ impl Node {
         }
         let room = self.room();
         if asked == 1 {
-            if self.openable() > 0 || room.share >= share {
+            // Most join a card: the rest is not computed then.
+            if room.share >= share || self.openable(needs) > 0 {
                 return Ok(());
             }
             if room.whole > 0 {
-                return Err(Shortage::PodSlots);
+                return Err(self.not_openable(needs, 1));
             }
             // A card that is free and not handed out would be a riddle in the answer.
             let withheld = usable < count && self.free_cards().next().is_some();
@@ -189,12 +211,12 @@ impl Node {
         }
         let joinable = self.shared_cards().filter(|(_, free)| *free >= share).count();
         let joinable = u32::try_from(joinable).unwrap_or(u32::MAX);
-        if joinable.saturating_add(self.openable()) >= asked {
+        if joinable.saturating_add(self.openable(needs)) >= asked {
             return Ok(());
         }
         let fitting = joinable.saturating_add(room.whole);
         Err(if fitting >= asked {
-            Shortage::PodSlots
+            self.not_openable(needs, asked - joinable)
         } else {
             Shortage::FreeShares { fitting, asked }
         })

@@ -1,7 +1,7 @@
 //! Nodes, pods and holdings.
 
 use crate::card::{Card, CardState, Share};
-use crate::node::{Capacity, Gpus, Node};
+use crate::node::{Capacity, Gpus, Node, Opening};
 use crate::{Bytes, Journal, Needs, NodeId, PodId, Request, ResourceId, Statement};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -72,6 +72,7 @@ pub struct Ledger {
     resources: Vec<Arc<str>>,
     resource_ids: FxHashMap<Arc<str>, ResourceId>,
     journal: Journal,
+    opening: Opening,
 }
 
 /// The journal is not part of the state: it only says where to look.
@@ -153,7 +154,8 @@ impl Ledger {
     }
 
     fn add_node(&mut self, name: Arc<str>) -> NodeId {
-        let node = Node::new(name.clone());
+        let mut node = Node::new(name.clone());
+        node.opening = self.opening;
         let id = match self.vacant.pop() {
             Some(id) => {
                 self.nodes[id.index()] = node;
@@ -225,6 +227,14 @@ impl Ledger {
             card.closed = closed;
             node.recount();
             self.journal.record(id, !closed);
+        }
+    }
+
+    /// Says what each card that a share opens takes of its node besides a pod slot.
+    pub fn set_opening(&mut self, opening: Opening) {
+        self.opening = opening;
+        for node in &mut self.nodes {
+            node.opening = opening;
         }
     }
 

@@ -30,7 +30,7 @@ pub use fit::Shortage;
 pub use journal::{Change, Journal, Position};
 pub use ledger::{CardShare, CardShares, HoldError, Holding, Ledger};
 pub use needs::{Needs, Portion, Request, ResourceId};
-pub use node::{Capacity, Gpus, Node, Room};
+pub use node::{Capacity, Gpus, Node, Opening, Room};
 pub use statement::{Checkpoint, Statement};
 pub use units::{Bytes, Fraction, FractionError, MilliCpu};
 

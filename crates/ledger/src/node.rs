@@ -44,6 +44,15 @@ pub struct Capacity {
     pub gpus: Gpus,
 }
 
+/// What each card that a share opens takes of its node besides a pod slot: the pod that holds it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Opening {
+    /// CPU.
+    pub cpu: MilliCpu,
+    /// Memory.
+    pub memory: Bytes,
+}
+
 /// The room left on a node, recomputed at each change of it: all that most fits need to look at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Room {
@@ -95,6 +104,7 @@ pub struct Node {
     pub(crate) cards: Vec<Card>,
     /// Whether no GPU is given here for now, because it is not certain who has which card.
     pub(crate) unsettled: bool,
+    pub(crate) opening: Opening,
     room: Room,
 }
 
@@ -108,6 +118,7 @@ impl Node {
             extended: Vec::new(),
             cards: Vec::new(),
             unsettled: false,
+            opening: Opening::default(),
             room: Room::default(),
         }
     }
@@ -137,9 +148,21 @@ impl Node {
         self.unsettled
     }
 
-    /// How many free cards shares can open: each needs a reservation pod beside the share's own.
-    pub fn openable(&self) -> u32 {
-        self.room.whole.min(self.room.pods.saturating_sub(1))
+    /// How many free cards such a share can open: each needs a reservation pod beside its own.
+    pub fn openable(&self, needs: &Needs) -> u32 {
+        let Room { whole, pods, cpu, memory, .. } = self.room;
+        let times = |free: u64, asked: u64, each: u64| match free.saturating_sub(asked) {
+            left if each > 0 => u32::try_from(left / each).unwrap_or(u32::MAX),
+            _ => u32::MAX,
+        };
+        let by_cpu = times(cpu.0, needs.cpu.0, self.opening.cpu.0);
+        let by_memory = times(memory.0, needs.memory.0, self.opening.memory.0);
+        whole.min(pods.saturating_sub(1)).min(by_cpu).min(by_memory)
+    }
+
+    /// What each card that a share opens takes.
+    pub const fn opening(&self) -> Opening {
+        self.opening
     }
 
     /// All its cards, by index.

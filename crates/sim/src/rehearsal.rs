@@ -7,7 +7,7 @@ use crate::source::{InputError, MAX_PODS, Source};
 use crate::storage::Storage;
 use crate::{EMBEDDED_CLUSTER, Progress};
 use divvy_engine::{Bound, BoundCards, Config, Event, PodKey, PodRecord, PodSpec, Scheduler};
-use divvy_words::{Content, Entry, Groups, Kind, Metadata, Object, Priorities, keys};
+use divvy_words::{Content, Entry, Groups, Kind, Metadata, Object, Priorities, keys, reservation};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -109,8 +109,10 @@ impl Rehearsal {
                 groups.add(object);
             }
         }
+        let mut scheduler = Scheduler::new(setup.config);
+        scheduler.set_opening(reservation::USUAL);
         let mut rehearsal = Self {
-            scheduler: Scheduler::new(setup.config),
+            scheduler,
             pods: Vec::new(),
             ignored: BTreeMap::new(),
             ended: BTreeSet::new(),

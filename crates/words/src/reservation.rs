@@ -4,13 +4,14 @@
 use crate::cards::is_uuid;
 use crate::keys;
 use crate::manifest::{Metadata, PodStatus};
-use divvy_ledger::{Bytes, MilliCpu};
+use crate::quantity::Quantity;
+use divvy_ledger::{Bytes, MilliCpu, Opening};
 use serde_json::{Value, json};
 
-/// What a reservation pod asks besides its card.
-pub const CPU: MilliCpu = MilliCpu(1);
-/// The same of memory.
-pub const MEMORY: Bytes = Bytes(16 << 20);
+/// What a reservation pod asks besides its card, if nobody says otherwise.
+pub const USUAL: Opening = Opening { cpu: MilliCpu(1), memory: Bytes(16 << 20) };
+/// The least limit of its memory.
+const MEMORY_LIMIT: Bytes = Bytes(64 << 20);
 
 /// How reservation pods are to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,26 @@ pub struct Settings {
     pub image: String,
     /// The runtime class; empty for none.
     pub runtime_class: String,
+    /// What one asks besides its card.
+    pub resources: Opening,
+}
+
+/// The CPU that a setting asks for.
+pub fn cpu(text: &str) -> Result<MilliCpu, String> {
+    amount(text).map(|amount| MilliCpu(amount.milli_ceil()))
+}
+
+/// The memory that a setting asks for.
+pub fn memory(text: &str) -> Result<Bytes, String> {
+    amount(text).map(|amount| Bytes(amount.value_ceil()))
+}
+
+fn amount(text: &str) -> Result<Quantity, String> {
+    let amount = Quantity::parse(text).map_err(|error| error.to_string())?;
+    match amount.is_negative() {
+        true => Err(format!("{amount} is negative; allowed is 0 or more")),
+        false => Ok(amount),
+    }
 }
 
 /// A node to take a card of.
@@ -34,7 +55,7 @@ pub struct Owner<'a> {
 pub const NAMESPACE: &str = keys::RESERVATION_NAMESPACES[0];
 const APP: &str = NAMESPACE;
 const PRIORITY_CLASS: &str = "divvy-reservation";
-/// Tells ours from KAI's, of whose shares nothing is booked.
+/// Tells ours from KAI's, which are its own as long as it runs.
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 const DIVVY: &str = "divvy";
 /// As whom they run: they may write which card they have, and nothing else.
@@ -59,6 +80,7 @@ fn hash(text: &str) -> u64 {
 
 /// The reservation pod for a group on a node.
 pub fn manifest(settings: &Settings, node: Owner<'_>, group: &str) -> Value {
+    let Opening { cpu, memory } = settings.resources;
     let mut pod = json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -96,9 +118,11 @@ pub fn manifest(settings: &Settings, node: Owner<'_>, group: &str) -> Value {
                 ],
                 "resources": {
                     "requests": {
-                        keys::GPU: "1", "cpu": format!("{}m", CPU.0), "memory": MEMORY.0.to_string(),
+                        keys::GPU: "1", "cpu": format!("{}m", cpu.0), "memory": memory.0.to_string(),
                     },
-                    "limits": { keys::GPU: "1", "memory": "64Mi" },
+                    "limits": {
+                        keys::GPU: "1", "memory": memory.max(MEMORY_LIMIT).0.to_string(),
+                    },
                 },
                 "securityContext": {
                     "allowPrivilegeEscalation": false,
@@ -116,12 +140,21 @@ pub fn manifest(settings: &Settings, node: Owner<'_>, group: &str) -> Value {
     pod
 }
 
-/// The group that a reservation pod of divvy's was made for; `None` of any other pod. Only those
-/// who may write to its namespace can make one.
+/// The group that a reservation pod was made for, by divvy or by KAI; `None` of any other pod. Only
+/// those who may write to its namespace can make one.
 pub fn group(metadata: &Metadata) -> Option<&str> {
     let is_there = &*metadata.namespace == NAMESPACE && metadata.labels.get("app") == Some(APP);
-    let is_ours = metadata.labels.get(MANAGED_BY) == Some(DIVVY);
-    (is_there && is_ours).then(|| metadata.labels.get(keys::GPU_GROUP))?
+    is_there.then(|| metadata.labels.get(keys::GPU_GROUP))?
+}
+
+/// Whether a reservation pod is divvy's: made by it, or taken over from KAI.
+pub fn is_ours(metadata: &Metadata) -> bool {
+    metadata.labels.get(MANAGED_BY) == Some(DIVVY)
+}
+
+/// The labels of a reservation pod that is divvy's.
+pub fn our_labels(group: &str) -> Value {
+    json!({ MANAGED_BY: DIVVY, keys::GPU_GROUP: group })
 }
 
 /// The groups that a pod's labels name: one plain label, or one label for each of several cards.
@@ -159,7 +192,8 @@ mod tests {
     use super::*;
 
     fn settings() -> Settings {
-        Settings { image: "example.com/divvy:1".to_owned(), runtime_class: "nvidia".to_owned() }
+        let (image, runtime_class) = ("example.com/divvy:1".to_owned(), "nvidia".to_owned());
+        Settings { image, runtime_class, resources: USUAL }
     }
 
     fn read(pod: &Value) -> (Metadata, PodStatus) {
@@ -175,11 +209,30 @@ mod tests {
         for (field, value) in [
             ("namespace", json!("default")),
             ("labels", json!({keys::GPU_GROUP: "g"})),
-            ("labels", json!({"app": NAMESPACE, keys::GPU_GROUP: "g"})),
+            ("labels", json!({"app": NAMESPACE})),
         ] {
             let mut other = pod.clone();
             other["metadata"][field] = value;
             assert_eq!(group(&read(&other).0), None, "{other}");
+        }
+        assert!(is_ours(&read(&pod).0));
+        let mut kais = pod;
+        kais["metadata"]["labels"] = json!({"app": NAMESPACE, keys::GPU_GROUP: "g"});
+        let (kais, _) = read(&kais);
+        assert_eq!((group(&kais), is_ours(&kais)), (Some("g"), false));
+    }
+
+    #[test]
+    fn what_one_asks_can_be_set_and_its_limit_is_never_below() {
+        let node = Owner { name: "n1", uid: "u" };
+        let resources = Opening { cpu: cpu("0.1").unwrap(), memory: memory("1Gi").unwrap() };
+        let pod = manifest(&Settings { resources, ..settings() }, node, "g");
+        let found = &pod["spec"]["containers"][0]["resources"];
+        assert_eq!(found["requests"]["cpu"], "100m");
+        assert_eq!(found["requests"]["memory"], "1073741824");
+        assert_eq!(found["limits"]["memory"], "1073741824");
+        for text in ["-1", "much", ""] {
+            assert!(cpu(text).is_err() && memory(text).is_err(), "{text}");
         }
     }
 

@@ -55,23 +55,22 @@ impl State {
         shares: &[NamedShare],
     ) -> Vec<CardShare> {
         let mut cards = Vec::new();
-        for (nth, NamedShare { card, bytes }) in shares.iter().enumerate() {
+        // Of several groups nobody says which is whose: their reservations do.
+        let group = if let [group] = groups { *group } else { "" };
+        for NamedShare { card, bytes } in shares {
             let index = match card {
                 CardName::Index(index) => *index,
-                CardName::Uuid(uuid) => {
-                    let group = groups.get(nth).copied().unwrap_or_default();
-                    self.slots.by_card(node, uuid).unwrap_or_else(|| {
-                        let index = self.vacant(node);
-                        let uuid = Some(uuid.clone());
-                        self.slots.insert(
-                            node,
-                            index,
-                            Slot { group: group.into(), uuid, hold: Hold::Lost },
-                        );
-                        self.unsettled.insert(node.into());
-                        index
-                    })
-                }
+                CardName::Uuid(uuid) => self.slots.by_card(node, uuid).unwrap_or_else(|| {
+                    let index = self.vacant(node);
+                    let uuid = Some(uuid.clone());
+                    self.slots.insert(
+                        node,
+                        index,
+                        Slot { group: group.into(), uuid, hold: Hold::Lost },
+                    );
+                    self.unsettled.insert(node.into());
+                    index
+                }),
             };
             cards.push(CardShare { index, bytes: *bytes });
         }

@@ -215,6 +215,7 @@ impl State {
                 Timer::Search(node) => {
                     self.unsettled.insert(node);
                 }
+                Timer::Adopt => self.adoption.stir(),
                 Timer::Quarantine(ghost) => self.apply(Event::PodGone(ghost)),
             }
         }

@@ -41,8 +41,9 @@ pub(super) fn waiting(pod: &PodItem) -> PodRecord {
 }
 
 impl State {
-    /// The record of a pod that is bound. A share holds the cards that its annotation names, and none
-    /// if divvy did not write one; a whole-GPU pod holds cards that the device plugin chose.
+    /// The record of a pod that is bound. A share holds the cards that its annotation names; if there is
+    /// none, those that KAI's groups lead to, if they do; a whole-GPU pod holds cards that the device
+    /// plugin chose.
     pub(super) fn bound_record(&mut self, pod: &PodItem) -> PodRecord {
         let mut record = waiting(pod);
         if pod.unreadable.is_some() {
@@ -61,7 +62,9 @@ impl State {
                 tracing::warn!(pod = %record.key, "{} does not say what the pod asks: it is counted without a card", keys::CARDS);
                 BoundCards::Nothing
             }
-            (Request::Share { .. }, None) => BoundCards::Nothing,
+            (Request::Share { cards, .. }, None) => {
+                BoundCards::Recorded(self.cards_by_group(pod, cards))
+            }
         };
         // What is wrong with its request does not matter any more, and where it might run neither.
         record.invalid = None;

@@ -13,11 +13,11 @@
 
 use super::slots::{Hold, Slot};
 use super::timers::Timer;
-use super::{Action, Binding, Grant, State, Target};
+use super::{Action, Binding, Grant, State, Target, records};
 use crate::api::Failure;
 use crate::objects::PodItem;
 use divvy_engine::{Bound, BoundCards, Event, PodKey, PodRecord, PodSpec};
-use divvy_ledger::{Bytes, CardShare, Portion, Request};
+use divvy_ledger::{Bytes, CardShare, Opening, Portion, Request};
 use divvy_words::reservation;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,6 +33,10 @@ pub(super) struct Reservation {
     why: Arc<str>,
     /// Since when it is waited for.
     since: Instant,
+    /// What it asks besides its card.
+    asks: Opening,
+    /// Whether it was labelled anew: what is refused is not asked again.
+    relabelled: bool,
 }
 
 /// How long a reservation pod may take to run.
@@ -71,9 +75,11 @@ impl State {
         let slot = Slot { group: group.into(), uuid: None, hold: Hold::Asked };
         self.slots.insert(node, index, slot);
         let why = "it has not been seen yet".into();
-        let made = Reservation { node: node.clone(), index, uid: "".into(), why, since: now };
+        let asks = self.rules.hand_off.unwrap_or_default();
+        let (node, uid) = (node.clone(), "".into());
+        let made = Reservation { node, index, uid, why, since: now, asks, relabelled: false };
         self.reservations.insert(key.clone(), made);
-        self.enter_reservation(&key, node, index);
+        self.enter_reservation(&key);
         self.timers.add(now + PATIENCE, Timer::NotReserved(key.clone()));
         self.ask_for(key);
     }
@@ -90,8 +96,14 @@ impl State {
     pub(super) fn reservation_seen(&mut self, pod: &PodItem, group: &str, now: Instant) {
         let key = pod.key();
         let node = pod.node().unwrap_or_default();
+        if !self.reservations.contains_key(&key) {
+            // It may have counted as another's until now.
+            self.devices.remove(&key);
+            self.apply(Event::PodGone(key.clone()));
+        }
         let known = self.reservations.get(&key).filter(|known| known.uid == pod.metadata.uid);
         let (is_same, since) = (known.is_some(), known.map_or(now, |known| known.since));
+        let relabelled = known.is_some_and(|known| known.relabelled);
         // Once it is known which card it has, that does not change while it runs.
         let had = known.and_then(|known| self.slots.get(node, known.index)?.uuid.clone());
         let had = had.filter(|_| &*pod.status.phase == "Running");
@@ -129,8 +141,11 @@ impl State {
         slot.uuid = uuid.map(Into::into).or(slot.uuid);
         if slot.group.is_empty() {
             slot.group = group.into();
-        } else if *slot.group != *group && uuid.is_some() {
-            // It was found by its card; from now on others find it by its group.
+        }
+        // It was found by its card: from now on others find it by its group. Or it was KAI's.
+        let is_misnamed = *slot.group != *group && uuid.is_some();
+        let relabel = is_misnamed || !reservation::is_ours(&pod.metadata);
+        if relabel && !relabelled && !pod.is_ending() {
             let group = slot.group.clone();
             self.actions.push(Action::Relabel { key: key.clone(), group });
         }
@@ -143,11 +158,15 @@ impl State {
         self.slots.insert(node, index, slot);
         let why = pod.status.why().map_or_else(|| "it does not run yet".into(), Arc::from);
         let uid = pod.metadata.uid.clone();
-        let seen = Reservation { node: node.into(), index, uid, why, since };
+        let PodSpec { cpu, memory, .. } = records::waiting(pod).spec;
+        let asks = Opening { cpu, memory };
+        let node: Arc<str> = node.into();
+        self.unsettled.insert((&*node).into());
+        let seen = Reservation { node, index, uid, why, since, asks, relabelled: relabel };
         self.reservations.insert(key.clone(), seen);
-        self.enter_reservation(&key, node, index);
+        self.enter_reservation(&key);
+        self.adoption.stir();
         self.stirred = true;
-        self.unsettled.insert(node.into());
     }
 
     /// A slot has no reservation any more. Without a card there is nothing to lose.
@@ -245,16 +264,18 @@ impl State {
     }
 
     /// Enters a reservation pod: with nothing of its card, or all of it if it is being deleted.
-    pub(super) fn enter_reservation(&mut self, key: &PodKey, node: &str, index: u32) {
-        let slot = self.slots.get(node, index);
+    pub(super) fn enter_reservation(&mut self, key: &PodKey) {
+        let Some(made) = self.reservations.get(key) else { return };
+        let Reservation { node, index, asks, .. } = made.clone();
+        let slot = self.slots.get(&node, index);
         let closes = slot.is_some_and(|slot| slot.hold == Hold::Closing);
-        let bytes = match self.ledger_node(node) {
-            Some(found) if closes && !self.is_used(node, index) => found.card_size(),
+        let bytes = match self.ledger_node(&node) {
+            Some(found) if closes && !self.is_used(&node, index) => found.card_size(),
             _ => Bytes(0),
         };
         let request = Request::Share { portion: Portion::Memory(bytes), cards: 1 };
         // While lost cards are looked for, there are more reservations than indexes for them.
-        let cards = if self.ledger_node(node).is_some_and(|node| index < node.card_count()) {
+        let cards = if self.ledger_node(&node).is_some_and(|node| index < node.card_count()) {
             BoundCards::Recorded(vec![CardShare { index, bytes }])
         } else {
             BoundCards::Nothing
@@ -264,16 +285,11 @@ impl State {
             uid: "".into(),
             priority: 0,
             created: 0,
-            spec: PodSpec {
-                cpu: reservation::CPU,
-                memory: reservation::MEMORY,
-                request,
-                ..PodSpec::default()
-            },
+            spec: PodSpec { cpu: asks.cpu, memory: asks.memory, request, ..PodSpec::default() },
             invalid: None,
             paused: None,
             nominated: None,
-            bound: Some(Bound::new(node, cards)),
+            bound: Some(Bound::new(&*node, cards)),
         };
         self.apply(Event::Pod(Box::new(record)));
     }

@@ -74,7 +74,7 @@ impl State {
             }
             let has_card = self.scheduler.holding(&key).is_some_and(|h| !h.cards.is_empty());
             if !has_card || index != before {
-                self.enter_reservation(&key, node, index);
+                self.enter_reservation(&key);
             }
         }
     }
@@ -103,7 +103,7 @@ impl State {
         if let Some(slot) = self.slots.get_mut(node, index) {
             slot.hold = Hold::Closing;
         }
-        self.enter_reservation(&key, node, index);
+        self.enter_reservation(&key);
         self.unreserve(key, &uid);
     }
 

@@ -1,5 +1,6 @@
 //! The state on its own: changes and outcomes in, actions out.
 
+mod adoption;
 mod bindings;
 mod claims;
 mod others;
@@ -20,7 +21,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// A state with nodes of so many 80 GiB cards, all listed.
 fn state(nodes: &[(&str, u32)]) -> State {
     let names = keys::SCHEDULER_NAMES.map(str::to_owned).to_vec();
-    let rules = Rules { names, writes: 32, quarantine: 10 * SECOND, hand_off: false };
+    let rules = Rules { names, writes: 32, quarantine: 10 * SECOND, hand_off: None };
     let mut state = State::new(Config::default(), rules, ["pods", "nodes"].into_iter());
     state.node_changed(Change::Relisting);
     for (name, cards) in nodes {
@@ -86,6 +87,7 @@ fn acts(state: &mut State) -> Vec<String> {
         Action::Announce { pod, node } => format!("announce {} on {node}", pod.key),
         Action::Reserve { key, node, group, .. } => format!("reserve {key} on {node} for {group}"),
         Action::Relabel { key, group } => format!("relabel {key} {group}"),
+        Action::Record { pod, cards } => format!("record {} {}", pod.key, cards::print(&cards)),
         Action::Warn { pod, note, .. } => format!("warn {}: {note}", pod.key),
         Action::Unreserve { key, uid } => format!("unreserve {key} {uid}"),
         Action::RelistPods => "relist pods".to_owned(),

@@ -34,7 +34,7 @@ impl State {
     /// Takes the free cards of a node, which the lost ones are among if nobody has them.
     pub(super) fn win_back(&mut self, node: &str, lost: &[u32], now: Instant) {
         let is_there = self.node_uids.contains_key(node);
-        if !self.rules.hand_off || !is_there || self.is_searching(node) {
+        if self.rules.hand_off.is_none() || !is_there || self.is_searching(node) {
             return;
         }
         let search = self.searches.get(node).copied();

@@ -3,7 +3,7 @@
 
 use super::Writer;
 use crate::api::Failure;
-use crate::state::HandOff;
+use crate::state::{HandOff, Target};
 use divvy_engine::PodKey;
 use divvy_ledger::CardShare;
 use divvy_words::cards::{self, CardName, NamedShare};
@@ -49,10 +49,22 @@ impl Writer {
     /// By its card a reservation is found without it too, so this may fail.
     pub(super) async fn relabel(&self, key: &PodKey, group: &str) {
         let path = format!("/api/v1/namespaces/{}/pods/{}", key.namespace(), key.name());
-        let body = json!({ "metadata": { "labels": { keys::GPU_GROUP: group } } });
+        let body = json!({ "metadata": { "labels": reservation::our_labels(group) } });
         let body = body.to_string().into_bytes();
         if let Err(why) = self.patiently(|| self.api.patch(&path, body.clone())).await {
             tracing::warn!(pod = %key, %why, "failed to name the group of a reservation");
+        }
+    }
+
+    /// Writes on a share that KAI bound which cards it has. By its groups they are found without it
+    /// too, as long as their reservations are there.
+    pub(super) async fn record(&self, pod: &Target, shares: &[NamedShare]) {
+        let path = format!("{}/status", super::path(pod));
+        let annotations = json!({ keys::CARDS: cards::print(shares) });
+        let body = json!({ "metadata": { "uid": pod.uid, "annotations": annotations } });
+        let body = body.to_string().into_bytes();
+        if let Err(why) = self.patiently(|| self.api.patch(&path, body.clone())).await {
+            tracing::warn!(pod = %pod.key, %why, "failed to record the cards of a share that KAI bound");
         }
     }
 

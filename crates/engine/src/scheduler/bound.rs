@@ -72,7 +72,7 @@ impl Scheduler {
             let some = match (record.spec.request, &bound.cards) {
                 (request @ Request::Whole(_), BoundCards::Choose) => {
                     let node = self.world.ledger.node(target);
-                    node.map(|n| cards::choose(n, request, Bytes(0), by)).unwrap_or_default()
+                    node.map(|n| cards::choose(n, request, Bytes(0), 0, by)).unwrap_or_default()
                 }
                 _ => CardShares::new(),
             };
@@ -198,7 +198,7 @@ impl Scheduler {
             Request::Whole(n) => n,
             Request::Share { cards, .. } => cards,
         };
-        let cards = cards::choose(node, request, share_on(node, request), by);
+        let cards = cards::choose(node, request, share_on(node, request), node.room().whole, by);
         (cards.len() == wanted as usize).then_some(cards)
     }
 }

@@ -109,7 +109,8 @@ impl Scheduler {
         let node = self.world.ledger.node(best)?;
         let needs = self.shapes.needs(id)?.clone();
         let by = self.shapes.strategies(id, &self.world.config).card;
-        let cards = cards::choose(node, needs.request, share_on(node, needs.request), by);
+        let (share, openable) = (share_on(node, needs.request), node.openable(&needs));
+        let cards = cards::choose(node, needs.request, share, openable, by);
         let placement = Placement { node: node.name().clone(), cards };
         let steps = self.volume_steps(id, best);
         let held = self.world.hold(pod, best, &needs, &placement.cards);

@@ -95,7 +95,7 @@ fn of_kai(name: &str) -> Value {
 }
 
 /// KAI's own scheduler.
-fn kai() -> Value {
+pub(super) fn kai() -> Value {
     json!({
         "metadata": {"namespace": "kai-scheduler", "name": "kai-scheduler-default-5f", "uid": "k",
             "resourceVersion": "1", "labels": {"app": "kai-scheduler"}},

@@ -2,17 +2,18 @@
 
 use super::*;
 
-const NAMESPACE: &str = "kai-resource-reservation";
+pub(super) const NAMESPACE: &str = "kai-resource-reservation";
 
 /// A state that hands shares to their containers.
-fn handing(nodes: &[(&str, u32)]) -> State {
+pub(super) fn handing(nodes: &[(&str, u32)]) -> State {
     let mut state = state(nodes);
-    state.rules.hand_off = true;
+    state.rules.hand_off = Some(reservation::USUAL);
+    state.scheduler.set_opening(reservation::USUAL);
     state
 }
 
 /// A pod of half a card whose container reads its card from the binding.
-fn ready(name: &str) -> Value {
+pub(super) fn ready(name: &str) -> Value {
     let variable = |(variable, annotation): (&str, &str)| {
         let path = format!("metadata.annotations['{annotation}']");
         json!({"name": variable, "valueFrom": {"fieldRef": {"fieldPath": path}}})
@@ -47,11 +48,11 @@ fn runs(name: &str, uuid: &str) -> Value {
     bound(&ready(name), "a", &format!("{uuid}:42949672960"))
 }
 
-fn gone(state: &mut State, pod: &Value) {
+pub(super) fn gone(state: &mut State, pod: &Value) {
     state.pod_changed(Change::Gone(item(pod)), Instant::now());
 }
 
-fn ended(state: &mut State, pod: &Value) {
+pub(super) fn ended(state: &mut State, pod: &Value) {
     see(state, &with(pod, "status.phase", "Succeeded".into()));
 }
 
@@ -320,18 +321,6 @@ fn a_shared_card_that_another_pod_was_given_is_said_on_both_and_takes_nobody_new
 }
 
 #[test]
-fn a_reservation_of_kai_keeps_its_whole_card_and_is_left_alone() {
-    let mut state = handing(&[("a", 1)]);
-    let labels = json!({"app": NAMESPACE, "runai-gpu-group": "g"});
-    let mut theirs = with(&reservation("a", "g", Some("GPU-1")), "metadata.labels", labels);
-    theirs["spec"]["containers"][0]["resources"] = json!({"limits": {"nvidia.com/gpu": "1"}});
-    see(&mut state, &theirs);
-    see(&mut state, &ready("p"));
-    let done = acts(&mut state);
-    assert!(done.len() == 1 && done[0].starts_with("tell ml/p: "), "{done:?}");
-}
-
-#[test]
 fn a_share_whose_variables_are_not_in_place_is_not_bound() {
     let mut state = handing(&[("a", 1)]);
     see(&mut state, &half("p"));
@@ -359,6 +348,39 @@ fn a_share_that_opens_a_card_needs_a_second_pod_slot_and_one_that_joins_does_not
     see(&mut state, &ready("q"));
     see(&mut state, &reservation("a", "p-uid", Some("GPU-1")));
     assert_eq!(acts(&mut state).iter().filter(|act| act.starts_with("bind")).count(), 2);
+}
+
+#[test]
+fn a_share_that_opens_a_card_needs_cpu_and_memory_for_its_reservation_too() {
+    let mut state = handing(&[("a", 2)]);
+    let mut all = ready("all");
+    all["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "32"}});
+    see(&mut state, &all);
+    let told = acts(&mut state);
+    assert!(told.len() == 1 && told[0].contains("CPU 32 < 32.001 asked"), "{told:?}");
+    all["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "31999m"}});
+    see(&mut state, &all);
+    assert_eq!(acts(&mut state).len(), 1);
+    assert_eq!(state.ledger_node("a").unwrap().room().cpu.0, 0);
+}
+
+#[test]
+fn shares_that_are_placed_at_once_leave_room_for_the_reservations_of_each_other() {
+    let mut state = handing(&[]);
+    let mut small = node("a", 8);
+    small.status.allocatable = serde_json::from_value(json!({
+        "cpu": "32", "memory": "64Gi", "pods": "5", "nvidia.com/gpu": "8",
+    }))
+    .unwrap();
+    state.node_changed(Change::Seen(small));
+    for name in ["p", "q", "r", "s"] {
+        let mut large = ready(name);
+        large["metadata"]["annotations"]["gpu-fraction"] = "0.6".into();
+        see(&mut state, &large);
+    }
+    let asked = acts(&mut state);
+    assert_eq!(asked.iter().filter(|act| act.starts_with("reserve")).count(), 2, "{asked:?}");
+    assert_eq!(state.ledger_node("a").unwrap().room().pods, 1);
 }
 
 /// Node `a` while its device plugin is not up and its labels are gone.
