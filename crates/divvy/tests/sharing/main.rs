@@ -2,6 +2,7 @@
 //! what the containers find in `/dev`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod adoption;
 mod churn;
 mod cluster;
 mod faults;
