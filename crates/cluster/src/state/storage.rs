@@ -1,12 +1,13 @@
 //! Volumes: what the watches tell of them, and pods that are bound once their claims and cards are.
 
 use super::failures::Blame;
+use super::slots::Hold;
 use super::timers::Timer;
 use super::{Action, Binding, Grant, State, Target};
 use crate::objects::StorageItem;
 use crate::watch::Change;
 use divvy_engine::{ClaimKey, Event, PodKey, StorageEvent};
-use divvy_ledger::Node;
+use divvy_ledger::{CardShare, Node};
 use divvy_words::manifest::StorageKind;
 use std::time::{Duration, Instant};
 
@@ -118,22 +119,22 @@ impl State {
         if !std::mem::take(&mut self.stirred) {
             return;
         }
-        let keys: Vec<PodKey> = self.providing.keys().cloned().collect();
-        for key in keys {
+        // There may be thousands that wait for something else.
+        let is_due = |(key, p): &(&PodKey, &Providing)| {
+            p.written && self.is_provided(key, &p.binding) != Ok(false)
+        };
+        let due = self.providing.iter().filter(is_due).map(|(key, _)| key.clone());
+        for key in due.collect::<Vec<_>>() {
             self.go_on(&key, now);
         }
     }
 
     /// Goes on with a pod if its claims are bound now, or cannot be.
     fn go_on(&mut self, key: &PodKey, now: Instant) {
-        let written = self.providing.get(key).filter(|p| p.written);
-        let Some(pod) = written.map(|p| p.binding.pod.clone()) else { return };
-        let node = self.scheduler.holding(key).map(|holding| holding.node);
-        let node = node.and_then(|id| self.scheduler.ledger().node(id));
-        if !node.is_some_and(Node::is_alive) {
-            return self.not_provided(&pod, "the node is gone", now);
-        }
-        match self.scheduler.claims_bound(key) {
+        let Some(Providing { binding, .. }) = self.providing.get(key).filter(|p| p.written) else {
+            return;
+        };
+        match self.is_provided(key, binding) {
             Ok(false) => {}
             Ok(true) => {
                 let Some(mut providing) = self.providing.remove(key) else { return };
@@ -143,8 +144,29 @@ impl State {
                     self.providing.insert(key.clone(), providing);
                 }
             }
-            Err(why) => self.not_provided(&pod, &why.to_string(), now),
+            Err(why) => {
+                let pod = binding.pod.clone();
+                self.not_provided(&pod, &why, now);
+            }
         }
+    }
+
+    /// Whether a pod has all that its binding waits for, or why it will not get it.
+    fn is_provided(&self, key: &PodKey, binding: &Binding) -> Result<bool, String> {
+        let node = self.scheduler.holding(key).map(|holding| holding.node);
+        let node = node.and_then(|id| self.scheduler.ledger().node(id));
+        if !node.is_some_and(Node::is_alive) {
+            return Err("the node is gone".to_owned());
+        }
+        let is_bound = self.scheduler.claims_bound(key).map_err(|why| why.to_string())?;
+        Ok(is_bound && (!matches!(binding.grant, Grant::HandOff(_)) || self.are_held(binding)))
+    }
+
+    /// Whether all cards of a share are held by now.
+    fn are_held(&self, binding: &Binding) -> bool {
+        let slot = |share: &CardShare| self.slots.get(&binding.placement.node, share.index);
+        let mut slots = binding.placement.cards.iter().map(slot);
+        slots.all(|slot| slot.is_some_and(|slot| slot.hold == Hold::Held))
     }
 
     /// Whether all cards of a pod are held; then the binding says which they are.
