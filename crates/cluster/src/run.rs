@@ -59,6 +59,8 @@ pub enum RunError {
 
 /// Conditions and events that are written at a time.
 pub(crate) const SIDE_WRITES: usize = 16;
+/// Of these, how many are left to events while bindings are written, which somebody waits for.
+const EVENTS_BESIDE_BINDINGS: usize = 2;
 /// A loop that has not turned for so long hangs.
 const HEARTBEAT: Duration = Duration::from_secs(30);
 /// How long a stop waits for writes under way.
@@ -350,7 +352,9 @@ impl Loop {
             }
         }
         while self.side_writes < SIDE_WRITES
-            && let Some(mut action) = self.side.pop()
+            && let Some(mut action) = self
+                .side
+                .pop(self.state.writing() > 0 && self.side_writes >= EVENTS_BESIDE_BINDINGS)
         {
             if !self.state.is_due(&mut action) {
                 continue;

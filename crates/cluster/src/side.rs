@@ -30,9 +30,13 @@ impl Side {
         }
     }
 
-    pub(crate) fn pop(&mut self) -> Option<Action> {
+    /// The next one; no event if `spares_events`.
+    pub(crate) fn pop(&mut self, spares_events: bool) -> Option<Action> {
         if let Some(action) = self.urgent.pop_front() {
             return Some(action);
+        }
+        if spares_events {
+            return self.reasons.pop_front();
         }
         self.told = !self.told;
         let (first, second) = if self.told {
@@ -70,8 +74,19 @@ mod tests {
             Action::Look { .. } => "look",
             _ => "other",
         };
-        let order: Vec<_> = std::iter::from_fn(|| side.pop()).map(name).collect();
+        let order: Vec<_> = std::iter::from_fn(|| side.pop(false)).map(name).collect();
         assert_eq!(order, ["look", "tell", "announce", "tell", "tell"]);
+    }
+
+    #[test]
+    fn events_wait_where_bindings_go_first() {
+        let pod = || Target { key: PodKey::new("ml", "p"), uid: "u".into() };
+        let mut side = Side::default();
+        side.push(Action::Announce { pod: pod(), node: "a".into() });
+        side.push(Action::Look { pod: pod() });
+        assert!(matches!(side.pop(true), Some(Action::Look { .. })));
+        assert!(side.pop(true).is_none());
+        assert!(matches!(side.pop(false), Some(Action::Announce { .. })));
     }
 
     #[test]
@@ -82,7 +97,7 @@ mod tests {
             side.push(Action::Announce { pod, node: "a".into() });
         }
         assert_eq!(side.len(), MAX_EVENTS);
-        let first = side.pop();
+        let first = side.pop(false);
         assert!(matches!(first, Some(Action::Announce { pod, .. }) if pod.key.name() == "1"));
     }
 }
