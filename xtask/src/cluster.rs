@@ -4,7 +4,7 @@ use crate::{cargo, root, run};
 use anyhow::{Context, bail, ensure};
 use divvy_testbed::manifests::{GpuNode, cpu_node};
 use divvy_testbed::node::{self, Node, Options};
-use divvy_testbed::{ControlPlane, Kwok, Process, Program, Programs, cache, free_ports};
+use divvy_testbed::{ControlPlane, Kwok, KwokPods, Process, Program, Programs, cache, free_ports};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -44,7 +44,7 @@ pub fn up(with_node: bool) -> anyhow::Result<()> {
     if folder.exists() {
         std::fs::remove_dir_all(&folder)?;
     }
-    let kwok = Kwok { pods: true, heartbeat: Duration::from_secs(15) };
+    let kwok = Kwok { pods: KwokPods::Run, heartbeat: Duration::from_secs(15) };
     let mut plane = ControlPlane::start_with_controllers(&programs, &folder)?.with_kwok(kwok)?;
     // For pods that name no scheduler, as in every cluster.
     plane.start_kube_scheduler()?;

@@ -56,6 +56,8 @@ enum Bench {
     E2e,
     /// `divvy admission` under reviews that come at a steady rate
     Admission,
+    /// Shares that open cards and join them, on a real API server
+    Sharing,
 }
 
 #[derive(Clone, Copy, Subcommand)]

@@ -5,6 +5,7 @@ mod creates;
 mod pace;
 
 use crate::e2e::cost::{cpu_ms, peak_mb, quantile};
+use crate::e2e::pods::hand_off_variables;
 use anyhow::ensure;
 use clap::Args;
 use divvy_testbed::{Process, free_ports};
@@ -227,18 +228,8 @@ impl Load {
 /// A review of a share pod of two containers, as large as asked for by what else pods carry. With
 /// its variables if it is to be accepted.
 fn review(bytes: usize, is_prepared: bool) -> Bytes {
-    let read = |name: &str, annotation: &str| {
-        let path = format!("metadata.annotations['divvy.dev/{annotation}']");
-        json!({"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}})
-    };
     let (share, void) = if is_prepared {
-        let share = json!([
-            read("NVIDIA_VISIBLE_DEVICES", "visible-devices"),
-            read("GPU_PORTION", "portion"),
-            read("RUNAI_NUM_OF_GPUS", "portion"),
-            read("DIVVY_CARDS", "cards"),
-        ]);
-        (share, json!([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]))
+        (hand_off_variables(), json!([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]))
     } else {
         (json!([]), json!([]))
     };

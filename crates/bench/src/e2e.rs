@@ -11,17 +11,17 @@
 
 pub mod cost;
 mod idle;
-mod latency;
+pub mod latency;
 mod memory;
-mod observer;
-mod pods;
+pub mod observer;
+pub mod pods;
 pub mod raw;
-mod stage;
-mod throughput;
+pub mod stage;
+pub mod throughput;
 
 use anyhow::Context;
 use clap::ValueEnum;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -70,12 +70,18 @@ impl std::fmt::Display for Part {
     }
 }
 
-pub fn run(options: &Options) -> anyhow::Result<()> {
-    let divvy = match &options.divvy {
-        Some(path) => path.clone(),
+/// The binary to measure.
+pub fn divvy(chosen: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let divvy = match chosen {
+        Some(path) => path.to_owned(),
         None => std::env::current_exe()?.with_file_name("divvy"),
     };
     anyhow::ensure!(divvy.exists(), "{} is not built", divvy.display());
+    Ok(divvy)
+}
+
+pub fn run(options: &Options) -> anyhow::Result<()> {
+    let divvy = divvy(options.divvy.as_deref())?;
     let runtime = tokio::runtime::Runtime::new().context("failed to start")?;
     runtime.block_on(async {
         let has = |part| options.parts.contains(&part);
@@ -84,7 +90,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
             if !has(Part::Throughput) && !has_latency {
                 continue;
             }
-            let mut stage = stage::Stage::set(*nodes, &divvy).await?;
+            let mut stage = stage::Stage::set(*nodes, &divvy, None).await?;
             if has(Part::Throughput) {
                 throughput::measure(&mut stage, options.pods, options.rounds).await?;
             }
@@ -93,7 +99,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
             }
         }
         if has(Part::Memory) {
-            let stage = stage::Stage::set(options.memory_nodes, &divvy).await?;
+            let stage = stage::Stage::set(options.memory_nodes, &divvy, None).await?;
             let scheduler = memory::measure(&stage, options.memory_pods).await?;
             idle::measure(&scheduler, options.idle_seconds).await?;
         }

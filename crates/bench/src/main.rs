@@ -4,6 +4,7 @@ mod admission;
 mod e2e;
 mod engine;
 mod related;
+mod sharing;
 mod simulate;
 mod workload;
 
@@ -20,6 +21,9 @@ enum Command {
     E2e(e2e::Options),
     /// Reviews by `divvy admission` over TLS, beside a page that decides nothing.
     Admission(admission::Options),
+    /// Shares on cards that reservation pods hold, on a real API server, beside plain pods and bare
+    /// writes.
+    Sharing(sharing::Options),
     /// The bare writes, as `e2e` starts them.
     #[command(hide = true)]
     Raw(e2e::raw::Options),
@@ -31,6 +35,7 @@ fn main() -> anyhow::Result<()> {
         Command::Simulate(options) => simulate::run(&options),
         Command::E2e(options) => e2e::run(&options),
         Command::Admission(options) => admission::run(&options),
+        Command::Sharing(options) => sharing::run(&options),
         Command::Raw(options) => e2e::raw::run(&options),
     }
 }

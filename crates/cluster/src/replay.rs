@@ -6,13 +6,15 @@ use crate::client::{self, ClientError};
 use crate::fence::Fence;
 use crate::metrics::Metrics;
 use crate::run::SIDE_WRITES;
+use crate::settings::HandOffSettings;
 use crate::sources::Watches;
-use crate::state::{Action, Binding, Grant, Outcome, Target};
+use crate::state::{Action, Binding, Grant, HandOff, Outcome, Target};
 use crate::watch::{Change, Pace};
 use crate::writer::Writer;
 use divvy_engine::{Placement, PodKey};
 use divvy_ledger::CardShare;
 use divvy_words::cards::{CardName, NamedShare};
+use divvy_words::reservation;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,9 +22,25 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+/// A write to repeat.
+#[derive(Clone, Debug)]
+pub enum Repeated {
+    /// A reservation pod.
+    Reservation {
+        /// The node that it took a card of.
+        node: String,
+        /// The node's uid.
+        node_uid: String,
+        /// The group that it was made for.
+        group: String,
+    },
+    /// A binding.
+    Binding(RepeatedBinding),
+}
+
 /// A binding to repeat.
 #[derive(Clone, Debug)]
-pub struct Repeated {
+pub struct RepeatedBinding {
     /// The pod's namespace.
     pub namespace: String,
     /// The pod's name.
@@ -35,13 +53,19 @@ pub struct Repeated {
     pub node: String,
     /// The record of its cards, if it has one.
     pub cards: Option<String>,
+    /// The group of its card, if its card was handed to it.
+    pub group: Option<String>,
+    /// The part of its card that it was told.
+    pub portion: String,
 }
 
-/// Binds the pods and announces them, `writes` at a time; gives how many bindings were accepted.
+/// Does the writes, `writes` at a time, and announces what is bound; gives how many were accepted.
+/// Reservation pods are of this image.
 pub async fn replay(
     kubeconfig: &Path,
     writes: usize,
-    bindings: Vec<Repeated>,
+    image: &str,
+    steps: Vec<Repeated>,
 ) -> Result<usize, ClientError> {
     let config = client::config(Some(kubeconfig), None).await?;
     let (fence, metrics) = (Fence::open(), Metrics::new());
@@ -58,20 +82,27 @@ pub async fn replay(
     let mut readers = JoinSet::new();
     readers.spawn(async move { while heard.recv().await.is_some() {} });
     readers.spawn(async move { while pods.recv().await.is_some() {} });
-    let writer = Writer::new(api, "replay", metrics, None);
-    let bindings: Arc<Vec<Binding>> = Arc::new(bindings.into_iter().map(binding).collect());
-    let (next, bound) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let reservation =
+        reservation::Settings { image: image.to_owned(), runtime_class: String::new() };
+    let hand_off = HandOffSettings { reservation, cdi: false };
+    let writer = Writer::new(api, "replay", metrics, Some(hand_off));
+    let steps = Arc::new(steps);
+    let (next, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let side = Arc::new(Semaphore::new(SIDE_WRITES));
     let mut workers = JoinSet::new();
     for _ in 0..writes {
-        let (writer, bindings, side) = (writer.clone(), Arc::clone(&bindings), Arc::clone(&side));
-        let (next, bound) = (Arc::clone(&next), Arc::clone(&bound));
+        let (writer, steps, side) = (writer.clone(), Arc::clone(&steps), Arc::clone(&side));
+        let (next, done) = (Arc::clone(&next), Arc::clone(&done));
         workers.spawn(async move {
             let mut announced = JoinSet::new();
-            while let Some(binding) = bindings.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let outcome = writer.perform(Action::Bind(Box::new(binding.clone()))).await;
+            while let Some(step) = steps.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let outcome = writer.perform(action(step.clone())).await;
+                let is_done = matches!(
+                    outcome,
+                    Some(Outcome::Bound { .. } | Outcome::Reserved { result: Ok(()), .. })
+                );
+                done.fetch_add(usize::from(is_done), Ordering::Relaxed);
                 if let Some(Outcome::Bound { pod, node }) = outcome {
-                    bound.fetch_add(1, Ordering::Relaxed);
                     let (writer, side) = (writer.clone(), Arc::clone(&side));
                     announced.spawn(async move {
                         let _turn = side.acquire().await;
@@ -83,13 +114,36 @@ pub async fn replay(
         });
     }
     while workers.join_next().await.is_some() {}
-    Ok(bound.load(Ordering::Relaxed))
+    Ok(done.load(Ordering::Relaxed))
 }
 
-fn binding(repeated: Repeated) -> Binding {
-    let Repeated { namespace, name, uid, version, node, cards } = repeated;
-    let grant = if cards.is_some() { Grant::Indexes } else { Grant::Nothing };
-    let shares = cards.and_then(|text| divvy_words::cards::parse(&text).ok()).unwrap_or_default();
+fn action(repeated: Repeated) -> Action {
+    match repeated {
+        Repeated::Binding(repeated) => Action::Bind(Box::new(binding(repeated))),
+        Repeated::Reservation { node, node_uid, group } => {
+            let key = PodKey::new(reservation::NAMESPACE, &reservation::name(&node, &group));
+            Action::Reserve {
+                key,
+                node: node.into(),
+                node_uid: node_uid.into(),
+                group: group.into(),
+            }
+        }
+    }
+}
+
+fn binding(repeated: RepeatedBinding) -> Binding {
+    let RepeatedBinding { namespace, name, uid, version, node, cards, group, portion } = repeated;
+    let shares = cards.as_ref().and_then(|text| divvy_words::cards::parse(text).ok());
+    let shares = shares.unwrap_or_default();
+    let grant = match (cards, group) {
+        (Some(_), Some(group)) => {
+            let groups = vec![group.into()];
+            Grant::HandOff(Some(HandOff { cards: shares.clone(), groups, portion }))
+        }
+        (Some(_), None) => Grant::Indexes,
+        (None, _) => Grant::Nothing,
+    };
     let index = |share: NamedShare| match share.card {
         CardName::Index(index) => Some(CardShare { index, bytes: share.bytes }),
         CardName::Uuid(_) => None,

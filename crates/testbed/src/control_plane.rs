@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 mod parts;
 
-pub use parts::Kwok;
 pub(crate) use parts::healthy;
+pub use parts::{Kwok, KwokPods};
 
 /// A running control plane. Dropping it kills it; its files and logs stay where they are.
 #[derive(Debug)]

@@ -34,7 +34,7 @@ pub mod node;
 mod process;
 mod programs;
 
-pub use control_plane::{ControlPlane, Kwok, free_ports};
+pub use control_plane::{ControlPlane, Kwok, KwokPods, free_ports};
 pub use process::Process;
 pub use programs::{Program, Programs, cache};
 

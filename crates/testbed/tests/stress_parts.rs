@@ -5,7 +5,7 @@ use divvy_testbed::api::{Api, ApiError};
 use divvy_testbed::history::History;
 use divvy_testbed::manifests::{GpuNode, pod};
 use divvy_testbed::proxy::{Fault, Proxy, Target};
-use divvy_testbed::{ControlPlane, Kwok, Programs, Unavailable};
+use divvy_testbed::{ControlPlane, Kwok, KwokPods, Programs, Unavailable};
 use http::StatusCode;
 use serde_json::json;
 use std::io::Write;
@@ -33,7 +33,7 @@ fn start(folder: &Path) -> Option<ControlPlane> {
 async fn controllers_and_kwok_run_what_is_bound() {
     let folder = folder("controllers");
     let programs = Programs::build(&mut |_| {});
-    let kwok = Kwok { pods: true, heartbeat: Duration::from_secs(20) };
+    let kwok = Kwok { pods: KwokPods::Run, heartbeat: Duration::from_secs(20) };
     let start = || ControlPlane::start_with_controllers(&programs?, &folder)?.with_kwok(kwok);
     let Some(plane) = or_skip(start()) else { return };
     let api = Api::connect(&plane).await.unwrap();

@@ -9,6 +9,7 @@ use divvy_testbed::Program;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+/// Ten a second.
 const PACE: Duration = Duration::from_millis(100);
 /// Pods before those that count: whoever has just started is still warming up.
 const FIRST: usize = 20;
@@ -41,31 +42,50 @@ async fn one(
     asked: Asked,
     scheduler: &str,
 ) -> anyhow::Result<Vec<f64>> {
-    let all = count + FIRST;
-    let mut observer = Observer::start(&stage.api).await?;
-    let seen = tokio::spawn(async move {
-        let mut seen = BTreeMap::new();
-        while seen.len() < all {
-            let (name, at) = observer.next().await?;
-            seen.insert(name, at);
+    let load = Load { count, first: FIRST, pace: PACE, asked, scheduler };
+    let took = load.measure(stage).await;
+    clear(stage, count + FIRST).await?;
+    took
+}
+
+/// Pods that come at a steady pace.
+pub struct Load<'a> {
+    pub count: usize,
+    /// Pods before those that count.
+    pub first: usize,
+    pub pace: Duration,
+    pub asked: Asked,
+    pub scheduler: &'a str,
+}
+
+impl Load<'_> {
+    /// From creation to binding, in milliseconds. The pods stay.
+    pub async fn measure(&self, stage: &Stage) -> anyhow::Result<Vec<f64>> {
+        let all = self.count + self.first;
+        let mut observer = Observer::start(&stage.api).await?;
+        let seen = tokio::spawn(async move {
+            let mut seen = BTreeMap::new();
+            while seen.len() < all {
+                let (name, at) = observer.next().await?;
+                seen.insert(name, at);
+            }
+            anyhow::Ok(seen)
+        });
+        let mut made = Vec::with_capacity(all);
+        let mut tick = tokio::time::interval(self.pace);
+        for i in 0..all {
+            tick.tick().await;
+            if i % 50 == 0 {
+                say(&format!("{}: {i} of {all} pods made", self.scheduler));
+            }
+            made.push(Instant::now());
+            stage.api.create(&pods::make(i, self.asked, self.scheduler)).await?;
         }
-        anyhow::Ok(seen)
-    });
-    let mut made = Vec::with_capacity(all);
-    let mut tick = tokio::time::interval(PACE);
-    for i in 0..all {
-        tick.tick().await;
-        if i % 50 == 0 {
-            say(&format!("{scheduler}: {i} of {all} pods made"));
-        }
-        made.push(Instant::now());
-        stage.api.create(&pods::make(i, asked, scheduler)).await?;
+        let seen = seen.await??;
+        let took = made.iter().enumerate().skip(self.first).filter_map(|(i, made)| {
+            let bound = seen.get(&pods::name(i))?;
+            Some((*bound - *made).as_secs_f64() * 1000.0)
+        });
+        Ok(took.collect())
     }
-    let seen = seen.await??;
-    clear(stage, all).await?;
-    let took = made.iter().enumerate().skip(FIRST).filter_map(|(i, made)| {
-        let bound = seen.get(&pods::name(i))?;
-        Some((*bound - *made).as_secs_f64() * 1000.0)
-    });
-    Ok(took.collect())
 }

@@ -11,6 +11,10 @@ pub enum Asked {
     Whole,
     /// Half a card each.
     Shares,
+    /// No GPU.
+    Nothing,
+    /// This part of a card each, for a container that reads its card from the binding.
+    Part(&'static str),
     /// One whole GPU each; one pod in twenty spreads over zones, one in twenty keeps apart.
     Related,
 }
@@ -26,7 +30,13 @@ pub fn name(i: usize) -> String {
 pub fn make(i: usize, asked: Asked, scheduler: &str) -> Value {
     let plain = pod(NAMESPACE, &name(i), scheduler);
     let mut pod = match asked {
+        Asked::Nothing => plain,
         Asked::Shares => with_fraction(plain, "0.5", 1),
+        Asked::Part(fraction) => {
+            let mut pod = with_fraction(plain, fraction, 1);
+            pod["spec"]["containers"][0]["env"] = hand_off_variables();
+            pod
+        }
         Asked::Whole | Asked::Related => with_gpus(plain, 1),
     };
     if asked == Asked::Related && i.is_multiple_of(10) {
@@ -48,6 +58,21 @@ pub fn make(i: usize, asked: Asked, scheduler: &str) -> Value {
         }
     }
     pod
+}
+
+/// The variables of a share's container, as the admission sets them.
+pub fn hand_off_variables() -> Value {
+    let read = |(name, annotation): (&str, &str)| {
+        let path = format!("metadata.annotations['divvy.dev/{annotation}']");
+        json!({"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}})
+    };
+    let all = [
+        ("NVIDIA_VISIBLE_DEVICES", "visible-devices"),
+        ("GPU_PORTION", "portion"),
+        ("RUNAI_NUM_OF_GPUS", "portion"),
+        ("DIVVY_CARDS", "cards"),
+    ];
+    all.map(read).into_iter().collect()
 }
 
 /// A pod that is bound already, padded to about 6 KB: every second one holds a share.

@@ -3,7 +3,7 @@
 use anyhow::{Context, ensure};
 use divvy_testbed::api::Api;
 use divvy_testbed::manifests::GpuNode;
-use divvy_testbed::{ControlPlane, Kwok, Process, Program, Programs, free_ports};
+use divvy_testbed::{ControlPlane, Kwok, KwokPods, Process, Program, Programs, free_ports};
 use http_get::get;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 pub const NAMESPACE: &str = "default";
+/// Where reservation pods are.
+pub const RESERVATIONS: &str = "kai-resource-reservation";
+/// What they would run.
+pub const IMAGE: &str = "example.com/divvy:1";
 pub const AT_A_TIME: usize = 32;
 /// As often as a kubelet.
 const HEARTBEAT: Duration = Duration::from_secs(300);
@@ -21,6 +25,7 @@ pub struct Stage {
     pub api: Api,
     pub nodes: usize,
     divvy: PathBuf,
+    is_shared: bool,
     started: std::cell::Cell<usize>,
 }
 
@@ -32,12 +37,18 @@ impl Drop for Stage {
 }
 
 impl Stage {
-    /// Starts the control plane and makes the nodes.
-    pub async fn set(nodes: usize, divvy: &Path) -> anyhow::Result<Self> {
+    /// Starts the control plane and makes the nodes. With `sharing`, divvy hands out shares, and
+    /// reservation pods run so long after they were made.
+    pub async fn set(
+        nodes: usize,
+        divvy: &Path,
+        sharing: Option<Duration>,
+    ) -> anyhow::Result<Self> {
         println!("\n{nodes} nodes with 8 GPUs each: starting");
         let programs = Programs::build(&mut |line| println!("{line}"))?;
         let folder = std::env::temp_dir().join(format!("divvy-e2e-{}", std::process::id()));
-        let kwok = Kwok { pods: false, heartbeat: HEARTBEAT };
+        let pods = sharing.map_or(KwokPods::Stay, KwokPods::Reservations);
+        let kwok = Kwok { pods, heartbeat: HEARTBEAT };
         let plane = ControlPlane::start(&programs, &folder)?.with_kwok(kwok)?;
         let api = Api::connect(&plane).await?;
         let made = (0..nodes).map(|i| {
@@ -47,7 +58,15 @@ impl Stage {
             node
         });
         api.create_all(made.collect(), AT_A_TIME).await?;
-        let stage = Self { plane, api, nodes, divvy: divvy.to_owned(), started: 0.into() };
+        if sharing.is_some() {
+            let namespace = json!({"apiVersion": "v1", "kind": "Namespace",
+                "metadata": {"name": RESERVATIONS}});
+            let class = json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+                "metadata": {"name": "divvy-reservation"}, "value": 1_000_000});
+            api.create_all(vec![namespace, class], 1).await?;
+        }
+        let (divvy, is_shared) = (divvy.to_owned(), sharing.is_some());
+        let stage = Self { plane, api, nodes, divvy, is_shared, started: 0.into() };
         stage.until_ready().await?;
         Ok(stage)
     }
@@ -73,6 +92,10 @@ impl Stage {
         let mut command = Command::new(&self.divvy);
         command.arg("scheduler").arg("--kubeconfig").arg(self.plane.kubeconfig());
         command.args(["--leader-elect=false", "--listen", &format!("127.0.0.1:{port}")]);
+        if self.is_shared {
+            command.args(["--gpu-sharing", "--reservation-image", IMAGE]);
+            command.args(["--reservation-runtime-class", ""]);
+        }
         self.started.set(self.started.get() + 1);
         let name = format!("divvy-{}", self.started.get());
         Ok(Scheduler { process: Process::start(command, &name, self.plane.folder())?, port })

@@ -89,7 +89,8 @@ async fn run(
     let mut started = None;
     let id = match kind {
         Kind::Raw(_) => {
-            let process = start_raw(stage, plan.context("nothing to repeat")?).await?;
+            let steps = steps(stage, plan.context("nothing to repeat")?).await?;
+            let process = start_raw(stage, &steps)?;
             started.insert(process).id()
         }
         Kind::Divvy(_) => started.insert(stage.start_divvy()?.process).id(),
@@ -114,8 +115,8 @@ async fn run(
     Ok((run, plan))
 }
 
-/// The bare writes as a process, with the pods as they are now.
-async fn start_raw(stage: &Stage, plan: &Plan) -> anyhow::Result<Process> {
+/// The bindings to repeat, with the pods as they are now.
+async fn steps(stage: &Stage, plan: &Plan) -> anyhow::Result<Vec<Value>> {
     let list = stage.api.get(&format!("/api/v1/namespaces/{NAMESPACE}/pods")).await?;
     let steps = list["items"].as_array().into_iter().flatten().map(|pod| {
         let metadata = &pod["metadata"];
@@ -125,9 +126,13 @@ async fn start_raw(stage: &Stage, plan: &Plan) -> anyhow::Result<Process> {
             "version": metadata["resourceVersion"], "node": node, "cards": cards,
         }))
     });
-    let steps: Vec<Value> = steps.flatten().collect();
+    Ok(steps.flatten().collect())
+}
+
+/// The bare writes as a process.
+pub fn start_raw(stage: &Stage, steps: &[Value]) -> anyhow::Result<Process> {
     let file = stage.plane.folder().join("plan.json");
-    std::fs::write(&file, serde_json::to_vec(&steps)?)?;
+    std::fs::write(&file, serde_json::to_vec(steps)?)?;
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("raw").arg("--kubeconfig").arg(stage.plane.kubeconfig()).arg("--plan").arg(file);
     Ok(Process::start(command, "raw", stage.plane.folder())?)

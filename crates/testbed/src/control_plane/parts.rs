@@ -11,14 +11,27 @@ use std::time::Duration;
 
 const NODE_STAGES: &str = include_str!("../../stages/node.yaml");
 const POD_STAGES: &str = include_str!("../../stages/pod.yaml");
+const RESERVATION_STAGES: &str = include_str!("../../stages/reservation.yaml");
 
 /// What kwok does with nodes that only exist in the API.
 #[derive(Clone, Copy, Debug)]
 pub struct Kwok {
-    /// Whether bound pods run, and go when they are deleted; else they stay as they are.
-    pub pods: bool,
+    /// What becomes of bound pods.
+    pub pods: KwokPods,
     /// How often a node says that it is well. Kubelets do it every five minutes.
     pub heartbeat: Duration,
+}
+
+/// What becomes of bound pods.
+#[derive(Clone, Copy, Debug)]
+pub enum KwokPods {
+    /// They stay as they are.
+    Stay,
+    /// They run, and go when they are deleted.
+    Run,
+    /// Reservation pods run so long after they were made, each with a card of its own, as a kubelet
+    /// would tell it; others stay as they are.
+    Reservations(Duration),
 }
 
 impl ControlPlane {
@@ -65,8 +78,12 @@ impl ControlPlane {
         let milliseconds = (kwok.heartbeat.as_millis() / 30).to_string();
         let jitter = (kwok.heartbeat.as_millis() * 2).to_string();
         let mut stages = NODE_STAGES.replace("HEARTBEAT", &milliseconds).replace("JITTER", &jitter);
-        if kwok.pods {
-            stages += POD_STAGES;
+        match kwok.pods {
+            KwokPods::Stay => {}
+            KwokPods::Run => stages += POD_STAGES,
+            KwokPods::Reservations(after) => {
+                stages += &RESERVATION_STAGES.replace("AFTER", &after.as_millis().to_string());
+            }
         }
         self.write("stages.yaml", &stages)?;
         let [port] = free_ports()?;
