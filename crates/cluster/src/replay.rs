@@ -82,8 +82,11 @@ pub async fn replay(
     let mut readers = JoinSet::new();
     readers.spawn(async move { while heard.recv().await.is_some() {} });
     readers.spawn(async move { while pods.recv().await.is_some() {} });
-    let reservation =
-        reservation::Settings { image: image.to_owned(), runtime_class: String::new() };
+    let reservation = reservation::Settings {
+        image: image.to_owned(),
+        runtime_class: String::new(),
+        resources: reservation::USUAL,
+    };
     let hand_off = HandOffSettings { reservation, cdi: false };
     let writer = Writer::new(api, "replay", metrics, Some(hand_off));
     let steps = Arc::new(steps);
