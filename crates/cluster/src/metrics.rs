@@ -49,6 +49,9 @@ struct Inner {
     nodes: Gauge,
     cards: Family<Label, Gauge>,
     disputed: Gauge,
+    unsettled: Gauge,
+    conflicting: Gauge,
+    missing: Gauge,
     memory: Family<Label, Gauge>,
     queued_writes: Gauge,
     leader: Gauge,
@@ -84,6 +87,9 @@ impl Metrics {
             nodes: Gauge::default(),
             cards: Family::default(),
             disputed: Gauge::default(),
+            unsettled: Gauge::default(),
+            conflicting: Gauge::default(),
+            missing: Gauge::default(),
             memory: Family::default(),
             queued_writes: Gauge::default(),
             leader: Gauge::default(),
@@ -158,6 +164,7 @@ impl Metrics {
         inner.nodes.set(whole(totals.nodes));
         inner.held.set(whole(totals.held_pods));
         inner.disputed.set(whole(totals.disputed));
+        inner.unsettled.set(whole(totals.unsettled));
         for (state, count) in [
             ("free", totals.free),
             ("whole", totals.whole),
@@ -171,6 +178,12 @@ impl Metrics {
         {
             inner.memory.get_or_create(&[("kind", kind)]).set(whole(bytes));
         }
+    }
+
+    /// How many shared cards were given to another pod too, and how many nobody hands out.
+    pub fn set_troubled_cards(&self, conflicting: usize, missing: usize) {
+        self.0.conflicting.set(whole(conflicting));
+        self.0.missing.set(whole(missing));
     }
 
     /// How many writes wait for their turn.
@@ -233,6 +246,12 @@ impl Inner {
         r.register("cards", "Cards; closed ones take nobody new", self.cards.clone());
         let help = "Cards that bound pods claim more of than there is";
         r.register("disputed_cards", help, self.disputed.clone());
+        let help = "Nodes on which shared cards have lost their reservations, and no GPU is given";
+        r.register("unsettled_nodes", help, self.unsettled.clone());
+        let help = "Shared cards that the device plugin has given to another pod too";
+        r.register("conflicting_cards", help, self.conflicting.clone());
+        let help = "Shared cards that no reservation holds and the device plugin does not hand out";
+        r.register("missing_cards", help, self.missing.clone());
         let help = "Memory of cards; stranded is free and too little for any share in use";
         r.register_with_unit("card_memory", help, Unit::Bytes, self.memory.clone());
         let help = "Writes that wait for their turn";

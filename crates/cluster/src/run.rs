@@ -327,6 +327,8 @@ impl Loop {
         }
         self.metrics.set_pending(self.state.reasons());
         self.metrics.set_queued_writes(self.state.writing() + self.side.len() + self.side_writes);
+        let (conflicting, missing) = self.state.troubled_cards();
+        self.metrics.set_troubled_cards(conflicting, missing);
         let position = self.state.scheduler.ledger().journal().end();
         if position != self.measured {
             self.measured = position;

@@ -22,8 +22,10 @@ mod reservations;
 mod settle;
 mod slots;
 mod storage;
+mod taints;
 mod timers;
 mod told;
+mod trouble;
 mod win_back;
 
 pub(crate) use hand_off::HandOff;
@@ -71,6 +73,10 @@ pub(crate) enum Action {
     Record { pod: Target, cards: Vec<NamedShare> },
     /// Record a warning about a pod.
     Warn { pod: Target, reason: &'static str, note: String },
+    /// Say in a condition of a pod what is wrong with its cards, or that it is over.
+    Mark { pod: Target, reason: &'static str, note: Option<String> },
+    /// Taint a node, or remove the taint. [`Outcome::Tainted`] follows.
+    Taint { node: Box<str>, on: bool },
     /// Say on a pod that it is bound.
     Announce { pod: Target, node: Arc<str> },
     /// List the pods anew: which of them are ours has changed.
@@ -179,6 +185,8 @@ pub(crate) struct State {
     /// The cards of whole-GPU pods, where the kubelet tells.
     devices: FxHashMap<PodKey, Box<[Box<str>]>>,
     searches: FxHashMap<Box<str>, win_back::Search>,
+    taints: taints::Taints,
+    trouble: trouble::Trouble,
     /// Nodes whose shared cards are to be looked at.
     unsettled: FxHashSet<Box<str>>,
     /// Nodes whose reservations may not be needed any more.
@@ -222,6 +230,8 @@ impl State {
             adoption: adopt::Adoption::default(),
             devices: FxHashMap::default(),
             searches: FxHashMap::default(),
+            taints: taints::Taints::default(),
+            trouble: trouble::Trouble::default(),
             unsettled: FxHashSet::default(),
             idle: FxHashSet::default(),
             node_uids: FxHashMap::default(),
@@ -261,8 +271,8 @@ impl State {
 
     pub(crate) fn apply(&mut self, event: Event) {
         match &event {
-            Event::Pod(record) => self.share_may_go(&record.key),
-            Event::PodGone(key) => self.share_may_go(key),
+            Event::Pod(record) => self.cards_may_go(&record.key),
+            Event::PodGone(key) => self.cards_may_go(key),
             _ => {}
         }
         if let Err(problem) = self.scheduler.apply(event) {
@@ -313,6 +323,7 @@ impl State {
             }
             self.stop_waiting(&key);
             self.forget_devices(&key);
+            self.trouble.forget(&key);
             return self.apply(Event::PodGone(key));
         }
         if pod.node().is_some() {
@@ -322,6 +333,7 @@ impl State {
             let record = self.bound_record(pod);
             self.apply(Event::Pod(Box::new(record)));
             self.meet(&key, pod);
+            self.notice_marks(&key, pod);
             return self.notice_devices(&key, pod);
         }
         let ours = self.is_ours(&pod.spec.scheduler_name) || self.may_be_bound(&key, pod);
@@ -374,6 +386,7 @@ impl State {
         self.notice_kai(key, false, now);
         self.stop_waiting(key);
         self.adoption.forget(key);
+        self.trouble.forget(key);
         self.reservation_gone(key, now);
         self.forget_devices(key);
         self.apply(Event::PodGone(key.clone()));
@@ -467,6 +480,7 @@ impl State {
         }
         self.adopt(now);
         self.settle_cards(now);
+        self.write_taints();
         self.provide(now);
         while self.writing < self.rules.writes {
             // One by one where a share may open a card: the next one has to see the pod that is

@@ -89,6 +89,14 @@ impl Writer {
                 self.say(&pod, "Warning", reason, "Settling", &note).await;
                 return None;
             }
+            Action::Mark { pod, reason, note } => {
+                self.mark(&pod, reason, note.as_deref()).await;
+                return None;
+            }
+            Action::Taint { node, on } => {
+                let result = self.taint(&node, on).await;
+                Outcome::Tainted { node, on, result }
+            }
             Action::Announce { pod, node } => {
                 let note = format!("Successfully assigned {} to {node}", pod.key);
                 self.say(&pod, "Normal", "Scheduled", "Binding", &note).await;

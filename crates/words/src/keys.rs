@@ -53,6 +53,9 @@ pub const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins
 /// Annotation on a pod: the PodGroup of KAI that it belongs to.
 pub const POD_GROUP: &str = "pod-group-name";
 
+/// Taint that keeps other schedulers off a node while it is not certain who has which card there.
+pub const UNSETTLED: &str = "divvy.dev/unsettled";
+
 /// Annotation on a reservation pod: the UUID of its card, whatever the name says.
 pub const RESERVED_CARD: &str = "run.ai/reserve_for_gpu_index";
 

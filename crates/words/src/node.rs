@@ -81,7 +81,9 @@ fn allocatable(status: Option<&NodeStatus>) -> Option<(&'static str, &ResourceLi
 
 fn taints(spec: &NodeManifest, problems: &mut Problems) -> Vec<Taint> {
     let mut taints = Vec::with_capacity(spec.taints.len());
-    for (index, taint) in spec.taints.iter().enumerate() {
+    // Our own is for others: divvy itself gives no GPU there, and all else.
+    let others = spec.taints.iter().enumerate().filter(|(_, t)| &*t.key != keys::UNSETTLED);
+    for (index, taint) in others {
         match affinity::effect(&taint.effect) {
             Some(effect) => {
                 taints.push(Taint { key: taint.key.clone(), value: taint.value.clone(), effect });

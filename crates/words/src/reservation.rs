@@ -140,6 +140,11 @@ pub fn manifest(settings: &Settings, node: Owner<'_>, group: &str) -> Value {
     pod
 }
 
+/// The condition of a pod that says what is wrong with its cards.
+pub fn condition(reason: &str) -> String {
+    format!("divvy.dev/{reason}")
+}
+
 /// The group that a reservation pod was made for, by divvy or by KAI; `None` of any other pod. Only
 /// those who may write to its namespace can make one.
 pub fn group(metadata: &Metadata) -> Option<&str> {

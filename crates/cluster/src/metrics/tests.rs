@@ -35,6 +35,7 @@ fn everything_that_is_recorded_is_in_the_text() {
         shared: 3,
         closed: 4,
         disputed: 1,
+        unsettled: 1,
         capacity: 800,
         held: 500,
         stranded: 20,

@@ -21,6 +21,8 @@ pub struct LedgerTotals {
     pub closed: usize,
     /// Cards that bound pods claim more of than there is.
     pub disputed: usize,
+    /// Nodes on which no GPU is given, because it is not certain who has which card.
+    pub unsettled: usize,
     /// Bytes of all cards whose memory is known.
     pub capacity: u64,
     /// Bytes that pods hold of them.
@@ -37,6 +39,7 @@ impl LedgerTotals {
         let mut totals = Self::default();
         for (_, node) in ledger.alive() {
             totals.nodes += 1;
+            totals.unsettled += usize::from(node.is_unsettled());
             totals.held_pods += node.taken().2 as usize;
             for (index, card) in node.cards().iter().enumerate() {
                 totals.add(node, index, card, &mut sizes);

@@ -4,7 +4,7 @@ use super::State;
 use crate::objects::{NamespaceItem, NodeItem};
 use crate::watch::Change;
 use divvy_engine::Event;
-use divvy_words::{Content, Object};
+use divvy_words::{Content, Object, keys};
 
 impl State {
     pub(crate) fn node_changed(&mut self, change: Change<NodeItem>) {
@@ -23,6 +23,8 @@ impl State {
 
     fn node_seen(&mut self, node: NodeItem) {
         self.nodes.see(node.metadata.name.clone());
+        let has_taint = node.spec.taints.iter().any(|taint| &*taint.key == keys::UNSETTLED);
+        self.taints.seen(&node.metadata.name, has_taint);
         let object = Object {
             kind: "Node".into(),
             metadata: node.metadata,
@@ -53,6 +55,7 @@ impl State {
     fn node_gone(&mut self, name: &str) {
         self.nodes.forget(name);
         self.node_uids.remove(name);
+        self.taints.forget(name);
         self.stirred = true;
         self.apply(Event::NodeGone(name.to_owned()));
     }

@@ -24,6 +24,8 @@ pub(crate) enum Outcome {
     Reserved { key: PodKey, result: Result<(), Failure> },
     /// A reservation pod was to be deleted.
     Unreserved { key: PodKey, uid: Box<str>, result: Result<(), Failure> },
+    /// A node was to have the taint, or not.
+    Tainted { node: Box<str>, on: bool, result: Result<(), Failure> },
     /// The reason is on the pod, whose version was `told_on` and is now this one; or it could not
     /// be written.
     Told { pod: Target, told_on: Box<str>, result: Result<Box<str>, Failure> },
@@ -58,6 +60,7 @@ impl State {
             Outcome::Provided { pod, result } => self.provided(&pod, result, now),
             Outcome::Reserved { key, result } => self.reserved(&key, result, now),
             Outcome::Unreserved { key, uid, result } => self.unreserved(key, uid, &result, now),
+            Outcome::Tainted { node, on, result } => self.tainted(&node, on, result, now),
             Outcome::Told { pod, told_on, result } => self.told(&pod, &told_on, result),
             Outcome::Looked { pod, text, tries, result } => {
                 self.looked(pod, text, tries, result, now);
@@ -215,6 +218,7 @@ impl State {
                 Timer::Search(node) => {
                     self.unsettled.insert(node);
                 }
+                Timer::Taint(node) => self.taints.write_again(&node),
                 Timer::Adopt => self.adoption.stir(),
                 Timer::Quarantine(ghost) => self.apply(Event::PodGone(ghost)),
             }

@@ -149,7 +149,7 @@ impl State {
             let group = slot.group.clone();
             self.actions.push(Action::Relabel { key: key.clone(), group });
         }
-        if was == Some(Hold::Taken) {
+        if was.is_some_and(Hold::is_trouble) {
             self.scheduler.close_card(node, index, false);
         }
         if hold == Hold::Asked && !is_same {

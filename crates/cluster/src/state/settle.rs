@@ -16,31 +16,34 @@ impl State {
             let mut lost = Vec::new();
             for (index, hold) in self.holds(&node) {
                 match (hold, self.is_used(&node, index)) {
-                    (Hold::Lost | Hold::Closing, true) => {
-                        // Without a card there is nothing to lose.
-                        let slot = self.slots.get(&node, index);
-                        let has_card = slot.is_some_and(|slot| slot.uuid.is_some());
-                        if has_card && !self.is_taken(&node, index) {
-                            lost.push(index);
-                        }
-                    }
-                    (Hold::Taken, true) => {
-                        if self.is_given_back(&node, index) {
-                            lost.push(index);
-                        }
-                    }
-                    (Hold::Lost, false) => self.slots.remove(&node, index),
-                    (Hold::Taken, false) => {
+                    (Hold::Held | Hold::Asked, _) | (Hold::Closing, false) => {}
+                    (Hold::Lost | Hold::Taken | Hold::Missing, false) => {
                         self.slots.remove(&node, index);
                         self.scheduler.close_card(&node, index, false);
                     }
-                    (Hold::Held | Hold::Asked, _) | (Hold::Closing, false) => {}
+                    (_, true) if !self.has_card(&node, index) => {}
+                    (_, true) => match self.hold_of_lost(&node, index) {
+                        Hold::Lost => {
+                            lost.push(index);
+                            if hold != Hold::Closing {
+                                self.set_hold(&node, index, Hold::Lost);
+                            }
+                        }
+                        trouble => self.set_hold(&node, index, trouble),
+                    },
+                }
+            }
+            if !lost.is_empty() && self.searches.contains_key(&node) && self.is_in_vain(&node) {
+                for index in lost.drain(..) {
+                    self.set_hold(&node, index, Hold::Missing);
                 }
             }
             if lost.is_empty() {
                 self.number(&node);
             }
+            self.mark_pods(&node);
             self.scheduler.set_unsettled(&node, !lost.is_empty());
+            self.taints.want(&node, !lost.is_empty() && self.keeps_taint(&node, now));
             if lost.is_empty() {
                 self.stop_search(&node);
                 self.idle.insert(node);
@@ -48,6 +51,11 @@ impl State {
                 self.win_back(&node, &lost, now);
             }
         }
+    }
+
+    /// Without a card there is nothing to lose.
+    fn has_card(&self, node: &str, index: u32) -> bool {
+        self.slots.get(node, index).is_some_and(|slot| slot.uuid.is_some())
     }
 
     /// Gives each reservation its card in the ledger, once no card is lost: then there is one for
@@ -128,13 +136,13 @@ impl State {
         keys.filter(|key| !self.reservations.contains_key(*key)).cloned().collect()
     }
 
-    /// If a pod has a share of a card, that card may be nobody's soon.
-    pub(super) fn share_may_go(&mut self, key: &PodKey) {
+    /// If a pod has cards, they may be nobody's soon.
+    pub(super) fn cards_may_go(&mut self, key: &PodKey) {
         if self.slots.is_empty() {
             return;
         }
-        let is_share = |h: &&Holding| matches!(h.needs.request, Request::Share { .. });
-        let holding = self.scheduler.holding(key).filter(is_share);
+        let has_gpus = |h: &&Holding| h.needs.request != Request::None;
+        let holding = self.scheduler.holding(key).filter(has_gpus);
         let node = holding.and_then(|h| self.scheduler.ledger().node(h.node));
         if let Some(name) = node.map(|node| node.name().clone()) {
             self.look_at(&name);

@@ -27,6 +27,15 @@ pub(super) enum Hold {
     Lost,
     /// Another pod, which was given it by mistake.
     Taken,
+    /// Nobody whom we know, and the device plugin does not hand it out.
+    Missing,
+}
+
+impl Hold {
+    /// Whether nothing can be done about it for now: the card takes nobody new.
+    pub(super) const fn is_trouble(self) -> bool {
+        matches!(self, Self::Taken | Self::Missing)
+    }
 }
 
 /// All slots.
@@ -59,6 +68,11 @@ impl Slots {
                 self.nodes.remove(node);
             }
         }
+    }
+
+    /// How many are held so.
+    pub(super) fn count(&self, hold: Hold) -> usize {
+        self.nodes.values().flat_map(BTreeMap::values).filter(|slot| slot.hold == hold).count()
     }
 
     /// The slots of a node, lowest index first.

@@ -7,6 +7,7 @@ mod others;
 mod quarantine;
 mod reasons;
 mod reservations;
+mod trouble;
 
 use super::*;
 use crate::api::Failure;
@@ -88,6 +89,10 @@ fn acts(state: &mut State) -> Vec<String> {
         Action::Reserve { key, node, group, .. } => format!("reserve {key} on {node} for {group}"),
         Action::Relabel { key, group } => format!("relabel {key} {group}"),
         Action::Record { pod, cards } => format!("record {} {}", pod.key, cards::print(&cards)),
+        Action::Mark { pod, reason, note } => {
+            format!("mark {} {reason} {}", pod.key, note.is_some())
+        }
+        Action::Taint { node, on } => format!("taint {node} {on}"),
         Action::Warn { pod, note, .. } => format!("warn {}: {note}", pod.key),
         Action::Unreserve { key, uid } => format!("unreserve {key} {uid}"),
         Action::RelistPods => "relist pods".to_owned(),

@@ -24,6 +24,8 @@ pub(crate) enum Timer {
     UnreserveAgain { key: PodKey, uid: Box<str> },
     /// Lost cards of a node may be looked for again.
     Search(Box<str>),
+    /// The taint of a node could not be written.
+    Taint(Box<str>),
     /// KAI has been gone for a while.
     Adopt,
     /// The cards of a vanished pod are free.

@@ -8,24 +8,29 @@
 //!
 //! Meanwhile no GPU is given on the node.
 
+use super::State;
 use super::reservations::Reservation;
-use super::slots::{Hold, Slot};
+use super::slots::Hold;
 use super::timers::Timer;
-use super::{Action, State, Target};
 use crate::objects::PodItem;
 use divvy_engine::PodKey;
+use divvy_ledger::Gpus;
 use divvy_words::reservation;
 use std::time::{Duration, Instant};
 
 /// When the next search begins at the earliest: the device plugin may not be up yet.
 const FIRST: Duration = Duration::from_secs(2);
 const LAST: Duration = Duration::from_secs(60);
+/// A node that hands out nothing for so long is not kept from other schedulers: its device plugin
+/// may be a pod that waits to be placed there.
+const TAINTED: Duration = Duration::from_secs(300);
 /// No node has so many cards; names are tried up to here.
 const MOST: usize = 64;
 
 /// How the search for the lost cards of a node goes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Search {
+    since: Instant,
     next: Instant,
     wait: Duration,
 }
@@ -38,7 +43,7 @@ impl State {
             return;
         }
         let search = self.searches.get(node).copied();
-        let search = search.unwrap_or(Search { next: now, wait: FIRST });
+        let search = search.unwrap_or(Search { since: now, next: now, wait: FIRST });
         if now < search.next {
             return;
         }
@@ -47,7 +52,8 @@ impl State {
             cards = lost.len(),
             "shared cards have lost their reservations: taking the free ones to win them back"
         );
-        let next = Search { next: now + search.wait, wait: (search.wait * 2).min(LAST) };
+        let (next, wait) = (now + search.wait, (search.wait * 2).min(LAST));
+        let next = Search { next, wait, ..search };
         self.searches.insert(node.into(), next);
         self.timers.add(next.next, Timer::Search(node.into()));
         let room = self.ledger_node(node).map(|node| *node.room()).unwrap_or_default();
@@ -62,6 +68,15 @@ impl State {
         }
     }
 
+    /// Whether an unsettled node is to be kept from other schedulers.
+    pub(super) fn keeps_taint(&self, node: &str, now: Instant) -> bool {
+        let search = self.searches.get(node);
+        let is_long = search.is_some_and(|search| now >= search.since + TAINTED);
+        let gpus = self.ledger_node(node).map(|node| node.capacity().gpus);
+        let hands_out = matches!(gpus, Some(Gpus::Cards { usable: 1.., .. }));
+        self.rules.hand_off.is_some() && (hands_out || !is_long)
+    }
+
     /// Whether a reservation of the node is on its way.
     fn is_searching(&self, node: &str) -> bool {
         self.slots.of(node).any(|(_, slot)| slot.hold == Hold::Asked)
@@ -70,7 +85,7 @@ impl State {
     /// The search is over.
     pub(super) fn stop_search(&mut self, node: &str) {
         if self.searches.remove(node).is_some() {
-            tracing::info!(node, "every shared card is held again");
+            tracing::info!(node, "no shared card is looked for any more");
         }
     }
 
@@ -95,67 +110,6 @@ impl State {
                 self.look_at(&name);
             }
         }
-    }
-
-    /// Whether a card that another pod was given is not that pod's any more: then it is merely lost.
-    pub(super) fn is_given_back(&mut self, node: &str, index: u32) -> bool {
-        let Some(slot) = self.slots.get(node, index) else { return false };
-        if self.taker(node, slot).is_some() {
-            return false;
-        }
-        if let Some(slot) = self.slots.get_mut(node, index) {
-            slot.hold = Hold::Lost;
-        }
-        self.scheduler.close_card(node, index, false);
-        true
-    }
-
-    /// The pod that was given a lost card, if one was.
-    fn taker(&self, node: &str, slot: &Slot) -> Option<PodKey> {
-        let uuid = slot.uuid.as_deref()?;
-        let ledger = self.scheduler.ledger();
-        let here = |key: &PodKey| {
-            let holding = self.scheduler.holding(key);
-            let found = holding.and_then(|h| ledger.node(h.node));
-            found.is_some_and(|found| **found.name() == *node)
-        };
-        let mut all = self.devices.iter();
-        let has = |devices: &[Box<str>]| devices.iter().any(|device| **device == *uuid);
-        all.find(|(key, devices)| has(devices) && here(key)).map(|(key, _)| key.clone())
-    }
-
-    /// Says on all pods of a lost card that another pod was given it, and on that pod too; the card
-    /// takes nobody new. Whether it is so.
-    pub(super) fn is_taken(&mut self, node: &str, index: u32) -> bool {
-        let Some(slot) = self.slots.get(node, index) else { return false };
-        let Some(taker) = self.taker(node, slot) else { return false };
-        let uuid = slot.uuid.clone().unwrap_or_default();
-        let mut sharers = self.sharers(node, index);
-        sharers.sort();
-        let names: Vec<String> = sharers.iter().map(ToString::to_string).collect();
-        let names = names.join(", ");
-        tracing::error!(node, card = %uuid, pod = %taker, shares = %names, "a shared card was given to another pod");
-        for sharer in &sharers {
-            let note = format!(
-                "card {uuid}, which this pod has a share of, was also given whole to {taker} by the device plugin"
-            );
-            self.warn(sharer, note);
-        }
-        let note = format!(
-            "card {uuid}, which this pod was given by the device plugin, is also shared by {names}"
-        );
-        self.warn(&taker, note);
-        if let Some(slot) = self.slots.get_mut(node, index) {
-            slot.hold = Hold::Taken;
-        }
-        self.scheduler.close_card(node, index, true);
-        true
-    }
-
-    fn warn(&mut self, key: &PodKey, note: String) {
-        let uid = self.scheduler.uid(key).unwrap_or_default().into();
-        let pod = Target { key: key.clone(), uid };
-        self.actions.push(Action::Warn { pod, reason: "CardConflict", note });
     }
 
     /// The slot for a reservation pod: that of its card, else its own, else a new one.

@@ -8,6 +8,7 @@ use divvy_engine::PodKey;
 use divvy_ledger::CardShare;
 use divvy_words::cards::{self, CardName, NamedShare};
 use divvy_words::{keys, reservation};
+use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 /// How the device plugin's CDI specification names a card.
@@ -76,5 +77,61 @@ impl Writer {
         }
         let body = options.to_string().into_bytes();
         self.patiently(|| self.api.delete(&path, body.clone())).await.map(|_| ())
+    }
+
+    /// Says in a condition of a pod what is wrong with its cards, or that it is over.
+    pub(super) async fn mark(&self, pod: &Target, reason: &str, note: Option<&str>) {
+        let path = format!("{}/status", super::path(pod));
+        let condition = json!({
+            "type": reservation::condition(reason),
+            "status": if note.is_some() { "True" } else { "False" },
+            "reason": reason,
+            "message": note.unwrap_or("it is over"),
+            "lastTransitionTime": format!("{:.0}", Timestamp::now()),
+        });
+        let body =
+            json!({ "metadata": { "uid": pod.uid }, "status": { "conditions": [condition] } });
+        let body = body.to_string().into_bytes();
+        match self.patiently(|| self.api.patch(&path, body.clone())).await {
+            // Gone, or another one of that name.
+            Ok(_) | Err(Failure::NotFound(_) | Failure::Conflict(_)) => {}
+            Err(why) => tracing::warn!(pod = %pod.key, %why, "failed to write a condition"),
+        }
+    }
+
+    /// Taints a node for other schedulers, or removes the taint. The list of taints is written as
+    /// a whole, so only for the version that was read.
+    pub(super) async fn taint(&self, node: &str, on: bool) -> Result<(), Failure> {
+        let path = format!("/api/v1/nodes/{node}");
+        let is_ours = |taint: &Value| taint["key"] == keys::UNSETTLED;
+        for _ in 0..super::TRIES {
+            let found = match self.patiently(|| self.api.get(&path)).await {
+                Err(Failure::NotFound(_)) => return Ok(()),
+                found => found?,
+            };
+            let unclear = |why: serde_json::Error| Failure::Unclear(why.to_string());
+            let found: Value = serde_json::from_slice(&found).map_err(unclear)?;
+            let mut taints = found["spec"]["taints"].as_array().cloned().unwrap_or_default();
+            if taints.iter().any(is_ours) == on {
+                return Ok(());
+            }
+            taints.retain(|taint| !is_ours(taint));
+            if on {
+                taints.push(json!({ "key": keys::UNSETTLED, "effect": "NoSchedule" }));
+            }
+            let version = &found["metadata"]["resourceVersion"];
+            let body =
+                json!({ "metadata": { "resourceVersion": version }, "spec": { "taints": taints } });
+            let body = body.to_string().into_bytes();
+            match self.patiently(|| self.api.patch(&path, body.clone())).await {
+                Err(Failure::Conflict(_)) => {}
+                Err(why) => {
+                    tracing::warn!(node, %why, "failed to write the taint {}", keys::UNSETTLED);
+                    return Err(why);
+                }
+                Ok(_) => return Ok(()),
+            }
+        }
+        Err(Failure::Unclear("the node changes all the time".to_owned()))
     }
 }

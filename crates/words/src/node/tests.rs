@@ -17,7 +17,8 @@ fn gpus_of(labels: &str, allocatable: &str) -> (Gpus, usize) {
 fn a_node_becomes_a_record() {
     let (record, warnings) = parsed(
         r#"z: "1", a: b, nvidia.com/gpu.product: H100"#,
-        "spec: {unschedulable: true, taints: [{key: gpu, effect: NoSchedule}]}
+        "spec: {unschedulable: true, taints: [
+            {key: divvy.dev/unsettled, effect: NoSchedule}, {key: gpu, effect: NoSchedule}]}
 status: {capacity: {cpu: 99}, allocatable: {cpu: 7910m, memory: 1Gi, pods: 20, ephemeral-storage: 5k, amd.com/gpu: 2, hugepages-2Mi: 0, nvidia.com/gpu: 1}}",
     )
     .unwrap();

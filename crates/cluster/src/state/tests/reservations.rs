@@ -2,6 +2,11 @@
 
 use super::*;
 
+/// What the state wants done with pods, in words.
+fn acts(state: &mut State) -> Vec<String> {
+    super::acts(state).into_iter().filter(|act| !act.starts_with("taint ")).collect()
+}
+
 pub(super) const NAMESPACE: &str = "kai-resource-reservation";
 
 /// A state that hands shares to their containers.
@@ -24,7 +29,7 @@ pub(super) fn ready(name: &str) -> Value {
 }
 
 /// A reservation pod that runs with this card, or does not run yet.
-fn reservation(node: &str, group: &str, uuid: Option<&str>) -> Value {
+pub(super) fn reservation(node: &str, group: &str, uuid: Option<&str>) -> Value {
     let name = reservation::name(node, group);
     let devices = uuid.map(|uuid| json!([{"resourceID": uuid}]));
     json!({
@@ -44,7 +49,7 @@ fn reservation(node: &str, group: &str, uuid: Option<&str>) -> Value {
 }
 
 /// A pod as it is once it has been bound to this card of node `a`.
-fn runs(name: &str, uuid: &str) -> Value {
+pub(super) fn runs(name: &str, uuid: &str) -> Value {
     bound(&ready(name), "a", &format!("{uuid}:42949672960"))
 }
 
@@ -57,7 +62,7 @@ pub(super) fn ended(state: &mut State, pod: &Value) {
 }
 
 /// Its reservation, as words name it.
-fn key(group: &str) -> String {
+pub(super) fn key(group: &str) -> String {
     format!("{NAMESPACE}/{}", reservation::name("a", group))
 }
 
@@ -217,12 +222,12 @@ fn a_reservation_that_does_not_come_to_run_is_given_up() {
 }
 
 /// A reservation pod that was made to look for a lost card of node `a`.
-fn searcher(nth: usize, uuid: Option<&str>) -> Value {
+pub(super) fn searcher(nth: usize, uuid: Option<&str>) -> Value {
     reservation("a", &reservation::search_group("a", nth), uuid)
 }
 
 /// Node `a` with four cards, one of which is shared and has lost its reservation.
-fn lost() -> State {
+pub(super) fn lost() -> State {
     let mut state = handing(&[("a", 4)]);
     see(&mut state, &reservation("a", "g", Some("GPU-1")));
     see(&mut state, &runs("p", "GPU-1"));
@@ -295,32 +300,6 @@ fn a_search_that_fails_is_repeated_in_time_and_not_at_once() {
 }
 
 #[test]
-fn a_shared_card_that_another_pod_was_given_is_said_on_both_and_takes_nobody_new() {
-    let mut state = lost();
-    let taker = bound(&whole("w", 1), "a", "");
-    let devices = json!([{"name": "c", "allocatedResourcesStatus": [
-        {"name": "nvidia.com/gpu", "resources": [{"resourceID": "GPU-1"}]},
-    ]}]);
-    see(&mut state, &with(&taker, "status.containerStatuses", devices));
-    let done = acts(&mut state);
-    assert_eq!(done.len(), 2, "{done:?}");
-    assert!(
-        done[0].starts_with("warn ml/p: card GPU-1, which this pod has a share of"),
-        "{done:?}"
-    );
-    assert!(done[1].ends_with("is also shared by ml/p"), "{done:?}");
-    // The node is open again, but for that card.
-    see(&mut state, &ready("q"));
-    let done = acts(&mut state);
-    assert!(done.len() == 1 && done[0].starts_with("reserve "), "{done:?}");
-    // Once nobody shares it any more, it is a card like others.
-    ended(&mut state, &runs("p", "GPU-1"));
-    assert!(acts(&mut state).is_empty());
-    see(&mut state, &whole("rest", 2));
-    assert_eq!(acts(&mut state), ["bind ml/rest v10 to a -"]);
-}
-
-#[test]
 fn a_share_whose_variables_are_not_in_place_is_not_bound() {
     let mut state = handing(&[("a", 1)]);
     see(&mut state, &half("p"));
@@ -384,7 +363,7 @@ fn shares_that_are_placed_at_once_leave_room_for_the_reservations_of_each_other(
 }
 
 /// Node `a` while its device plugin is not up and its labels are gone.
-fn bare() -> NodeItem {
+pub(super) fn bare() -> NodeItem {
     let mut bare = node("a", 0);
     bare.metadata.labels = serde_json::from_value(json!({})).unwrap();
     bare
@@ -409,20 +388,6 @@ fn a_node_that_shows_no_cards_for_a_while_keeps_its_reservations() {
         let told = acts(&mut state);
         assert!(told.len() == 1 && told[0].contains("free cards 1 < 2"), "{told:?}");
     }
-}
-
-#[test]
-fn a_card_that_its_taker_gives_back_is_looked_for_again() {
-    let mut state = lost();
-    let devices = json!([{"name": "c", "allocatedResourcesStatus": [
-        {"name": "nvidia.com/gpu", "resources": [{"resourceID": "GPU-1"}]},
-    ]}]);
-    let taker = with(&bound(&whole("w", 1), "a", ""), "status.containerStatuses", devices);
-    see(&mut state, &taker);
-    assert_eq!(acts(&mut state).len(), 2);
-    ended(&mut state, &taker);
-    let asked = acts(&mut state);
-    assert!(asked.len() == 4 && asked.iter().all(|act| act.starts_with("reserve ")), "{asked:?}");
 }
 
 #[test]
