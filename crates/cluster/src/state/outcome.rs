@@ -60,7 +60,7 @@ impl State {
             Outcome::Provided { pod, result } => self.provided(&pod, result, now),
             Outcome::Reserved { key, result } => self.reserved(&key, result, now),
             Outcome::Unreserved { key, uid, result } => self.unreserved(key, uid, &result, now),
-            Outcome::Tainted { node, on, result } => self.tainted(&node, on, result, now),
+            Outcome::Tainted { node, on, result } => self.tainted(&node, on, &result, now),
             Outcome::Told { pod, told_on, result } => self.told(&pod, &told_on, result),
             Outcome::Looked { pod, text, tries, result } => {
                 self.looked(pod, text, tries, result, now);

@@ -70,7 +70,7 @@ impl State {
         &mut self,
         node: &str,
         on: bool,
-        result: Result<(), Failure>,
+        result: &Result<(), Failure>,
         now: Instant,
     ) {
         let wait = match result {

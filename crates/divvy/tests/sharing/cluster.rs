@@ -285,6 +285,7 @@ fn start() -> Result<Parts, Unavailable> {
         "namespaces",
         "policy-hand-off",
         "policy-reservations",
+        "policy-nodes",
         "policy-visible-devices",
         "scheduler",
         "admission",

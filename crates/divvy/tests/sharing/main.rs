@@ -6,6 +6,7 @@ mod adoption;
 mod churn;
 mod cluster;
 mod faults;
+mod settling;
 
 use cluster::{Cluster, half, whole};
 use serde_json::json;

@@ -1,0 +1,97 @@
+//! Nodes on which it is not certain who has which card.
+
+use crate::cluster::{Cluster, half, whole};
+use divvy_testbed::node::Node;
+use serde_json::Value;
+
+async fn has_taint(cluster: &Cluster) -> bool {
+    let node = cluster.api.get(&format!("/api/v1/nodes/{}", Node::NAME)).await.unwrap();
+    let taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
+    taints.iter().any(|taint| taint["key"] == "divvy.dev/unsettled")
+}
+
+/// What a condition of a pod says: its status, if it has it.
+async fn condition(cluster: &Cluster, pod: &str, kind: &str) -> Option<String> {
+    let pod = cluster.get("default", pod).await;
+    let conditions = pod["status"]["conditions"].as_array()?;
+    let found = conditions.iter().find(|condition| condition["type"] == kind)?;
+    found["status"].as_str().map(str::to_owned)
+}
+
+async fn delete_reservations(cluster: &Cluster) {
+    for pod in cluster.reservations().await {
+        let name = pod["metadata"]["name"].as_str().unwrap();
+        let path = format!("/api/v1/namespaces/kai-resource-reservation/pods/{name}");
+        cluster.api.delete(&path).await.unwrap();
+    }
+    cluster.until_reservations(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_taint_keeps_other_schedulers_off_until_the_cards_are_held_again() {
+    let Some(mut cluster) = Cluster::enter().await else { return };
+    let _divvy = cluster.start_divvy();
+    cluster.create(&half("default", "a")).await;
+    let card = cluster.card_of("default", "a").await;
+    assert!(!has_taint(&cluster).await);
+    cluster.node().reboot_without_plugin().unwrap();
+    cluster.until("the node is tainted", async || has_taint(&cluster).await).await;
+    cluster.node().restart_plugin().unwrap();
+    cluster.until("the taint is gone", async || !has_taint(&cluster).await).await;
+    cluster.until_reservations(1).await;
+    assert_eq!(cluster.card_of("default", "a").await, card);
+    cluster.create(&half("default", "b")).await;
+    assert_eq!(cluster.card_of("default", "b").await, card);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shared_card_that_another_scheduler_gave_away_is_said_on_both_pods_until_it_is_back() {
+    const CONFLICT: &str = "divvy.dev/CardConflict";
+    let Some(cluster) = Cluster::enter().await else { return };
+    let divvy = cluster.start_divvy();
+    cluster.create(&half("default", "a")).await;
+    let card = cluster.card_of("default", "a").await;
+    drop(divvy);
+    delete_reservations(&cluster).await;
+    // Nobody guards the card now, and somebody takes them all.
+    let mut taker = whole("default", "taker", 8);
+    taker["spec"]["nodeName"] = Node::NAME.into();
+    cluster.create(&taker).await;
+    assert_eq!(cluster.cards_of("default", "taker").await.len(), 8);
+    let _divvy = cluster.start_divvy();
+    cluster
+        .until("both pods say it", async || {
+            let yes = Some("True".to_owned());
+            condition(&cluster, "a", CONFLICT).await == yes
+                && condition(&cluster, "taker", CONFLICT).await == yes
+        })
+        .await;
+    let events = "/apis/events.k8s.io/v1/namespaces/default/events";
+    cluster
+        .until("both have an event", async || {
+            let events = cluster.api.get(events).await.unwrap();
+            let all = events["items"].as_array().unwrap();
+            let of = |pod: &str| {
+                let is_it = |event: &&Value| {
+                    event["reason"] == "CardConflict" && event["regarding"]["name"] == pod
+                };
+                all.iter().any(|event| is_it(&event))
+            };
+            of("a") && of("taker")
+        })
+        .await;
+    cluster.create(&half("default", "b")).await;
+    cluster.said("default", "b", "0/1 nodes are available").await;
+    assert_eq!(cluster.card_of("default", "a").await, card, "no running pod is deleted");
+    // Once it is given back, the card is won back.
+    cluster.delete("default", "taker").await;
+    cluster
+        .until("the share says that it is over", async || {
+            condition(&cluster, "a", CONFLICT).await == Some("False".to_owned())
+        })
+        .await;
+    assert_eq!(cluster.card_of("default", "b").await, card);
+    cluster.until_reservations(1).await;
+    cluster.until("the taint is gone", async || !has_taint(&cluster).await).await;
+    cluster.check().await;
+}
