@@ -1,7 +1,7 @@
 //! What happens to a pod before it is stored: decisions on the raw JSON that the API server sends.
 //!
 //! ```text
-//!   Change ─┬─► mutate ──► Mutation: hand-off variables, runtime class; stray annotations removed
+//!   Change ─┬─► mutate ──► Mutation: hand-off variables, runtime class; what a copy carries removed
 //!           ├─► void ────► Mutation: containers that ask for no GPU get none from their image
 //!           └─► validate ► warnings, or why the pod is refused
 //! ```
@@ -10,6 +10,7 @@
 //! call on the patched pod changes nothing: the API server calls again when another webhook has
 //! changed the pod.
 
+mod kai;
 mod mutate;
 mod patch;
 mod raw;

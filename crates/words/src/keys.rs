@@ -56,6 +56,10 @@ pub const POD_GROUP: &str = "pod-group-name";
 /// Taint that keeps other schedulers off a node while it is not certain who has which card there.
 pub const UNSETTLED: &str = "divvy.dev/unsettled";
 
+/// Annotation that KAI's admission writes: how the names of the ConfigMaps begin that KAI makes for
+/// the pod.
+pub const KAI_CONFIG_MAPS: &str = "runai/shared-gpu-configmap";
+
 /// Annotation on a reservation pod: the UUID of its card, whatever the name says.
 pub const RESERVED_CARD: &str = "run.ai/reserve_for_gpu_index";
 

@@ -33,6 +33,28 @@ fn a_share_pod_is_stored_with_its_variables_and_the_runtime_class() {
 }
 
 #[test]
+fn a_pod_copied_from_a_cluster_with_kai_is_stored_without_the_config_maps_of_kai() {
+    let Some(mut cluster) = cluster() else { return };
+    let (tenant, api) = cluster.tenant();
+    let map = "share-x7k2p9q-shared-gpu-0";
+    let mut given = with_share(pod(&tenant, "share", "kai-scheduler"), "0.5");
+    given["metadata"]["annotations"]["runai/shared-gpu-configmap"] =
+        json!("share-x7k2p9q-shared-gpu");
+    given["spec"]["volumes"] = json!([{"name": format!("{map}-vol"), "configMap": {"name": map}}]);
+    let main = &mut given["spec"]["containers"][0];
+    let key =
+        |name| json!({"name": name, "valueFrom": {"configMapKeyRef": {"name": map, "key": name}}});
+    main["env"] = ["NVIDIA_VISIBLE_DEVICES", "RUNAI_NUM_OF_GPUS", "GPU_PORTION"].map(key).into();
+    main["envFrom"] = json!([{"configMapRef": {"name": format!("{map}-evar"), "optional": false}}]);
+    let stored = cluster.runtime.block_on(api.create(&given)).unwrap();
+    assert!(!stored["spec"].to_string().contains("shared-gpu"), "{stored}");
+    assert_eq!(stored["metadata"]["annotations"], json!({"gpu-fraction": "0.5"}));
+    let visible = entry(&stored["spec"]["containers"][0], "NVIDIA_VISIBLE_DEVICES");
+    let path = "metadata.annotations['divvy.dev/visible-devices']";
+    assert_eq!(visible[0]["valueFrom"]["fieldRef"]["fieldPath"], path);
+}
+
+#[test]
 fn kubectl_shows_the_warnings_and_the_errors_of_kai() {
     let Some(mut cluster) = cluster() else { return };
     let (tenant, _) = cluster.tenant();

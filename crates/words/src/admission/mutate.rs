@@ -1,5 +1,6 @@
 //! The hand-off of a share pod, and the removal of what only a binding may bring.
 
+use super::kai::without_config_maps;
 use super::patch::{Step, member};
 use super::raw::{Place, Pod};
 use super::void::{void_new_ephemeral, void_variable};
@@ -22,7 +23,13 @@ pub fn mutate(change: &Change<'_>, settings: &Settings) -> Mutation {
         return mutation;
     }
     match change.operation {
-        Operation::Create => hand_off(&pod, settings, &mut mutation),
+        Operation::Create => {
+            let rest = without_config_maps(pod.raw, &mut mutation);
+            match rest.as_ref().map(Pod::read) {
+                Some(Ok(rest)) => hand_off(&rest, settings, &mut mutation),
+                _ => hand_off(&pod, settings, &mut mutation),
+            }
+        }
         Operation::EphemeralContainers => void_new_ephemeral(&pod, change.old, &mut mutation),
         Operation::Update => {}
     }

@@ -199,6 +199,117 @@ fn what_a_binding_brings_is_removed_from_new_manifests_with_a_warning() {
     assert_eq!(mutate(&update, &settings()), Mutation::default(), "a bound pod keeps them");
 }
 
+/// A pod as KAI's admission leaves it: the share is for the container at `at`, by the name that KAI
+/// gives it.
+fn kais(at: &str, init: Value, main: Value) -> Value {
+    let map = format!("trainer-x7k2p9q-shared-gpu-{at}");
+    let key = |name: &str| {
+        let key = json!({"name": map, "key": name});
+        json!({"name": name, "valueFrom": {"configMapKeyRef": key}})
+    };
+    let mut pod = pod(
+        json!({
+            "gpu-fraction": "0.5", "runai/shared-gpu-configmap": "trainer-x7k2p9q-shared-gpu",
+            "received-resource-type": "Fraction", "pod-group-name": "pg-trainer",
+        }),
+        json!({
+            "initContainers": init, "containers": main, "runtimeClassName": "nvidia",
+            "volumes": [
+                {"name": "data", "configMap": {"name": "trainer-x7k2p9q-shared-gpu-data"}},
+                {"name": format!("{map}-vol"), "configMap": {"name": map, "defaultMode": 420}},
+                {"name": "token", "projected": {"sources": []}},
+            ],
+        }),
+    );
+    let list = if at.starts_with('i') { "initContainers" } else { "containers" };
+    let container = &mut pod["spec"][list][at.trim_start_matches('i').parse::<usize>().unwrap()];
+    let more = ["NVIDIA_VISIBLE_DEVICES", "RUNAI_NUM_OF_GPUS", "GPU_PORTION"].map(key);
+    container["env"] =
+        json!([{"name": "OWN", "valueFrom": {"configMapKeyRef": {"name": "own", "key": "k"}}}]);
+    container["env"].as_array_mut().unwrap().extend(more);
+    container["envFrom"] = json!([
+        {"configMapRef": {"name": "own"}},
+        {"configMapRef": {"name": format!("{map}-evar"), "optional": false}},
+    ]);
+    container["volumeMounts"] = json!([
+        {"name": "data", "mountPath": "/data"},
+        {"name": format!("{map}-vol"), "mountPath": "/gpu"},
+    ]);
+    pod
+}
+
+#[test]
+fn a_pod_copied_from_a_cluster_with_kai_waits_for_no_config_map_of_kai() {
+    for (at, place) in [("0", "/spec/containers/0"), ("i1", "/spec/initContainers/1")] {
+        let mut given = kais(
+            at,
+            json!([{"name": "fetch"}, {"name": "warm"}]),
+            json!([{"name": "main"}, {"name": "log"}]),
+        );
+        if at == "i1" {
+            given["metadata"]["annotations"]["gpu-fraction-container-name"] = json!("warm");
+        }
+        let (pod, warnings) = admitted(&given);
+        assert_eq!(
+            warnings,
+            [
+                "metadata.annotations[\"received-resource-type\"] was removed: divvy writes it when it places the pod",
+                "metadata.annotations[\"runai/shared-gpu-configmap\"] was removed, with the variables and the volume that \
+                 KAI's admission had added: divvy makes no ConfigMaps trainer-x7k2p9q-shared-gpu-...",
+            ]
+        );
+        let share = pod.pointer(place).unwrap();
+        let mut env = hand_off_variables();
+        env.push(
+            json!({"name": "OWN", "valueFrom": {"configMapKeyRef": {"name": "own", "key": "k"}}}),
+        );
+        assert_eq!(share["env"], json!(env));
+        assert_eq!(share["envFrom"], json!([{"configMapRef": {"name": "own"}}]));
+        assert_eq!(share["volumeMounts"], json!([{"name": "data", "mountPath": "/data"}]));
+        let names = |list: &Value| {
+            let all = list.as_array().unwrap().iter();
+            all.map(|v| v["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&pod["spec"]["volumes"]), ["data", "token"], "{at}");
+        assert_eq!(pod["metadata"]["annotations"].get("runai/shared-gpu-configmap"), None);
+        assert_eq!(pod["metadata"]["annotations"]["pod-group-name"], "pg-trainer");
+        assert_eq!(is_ready(&pod), Ok(()));
+        assert_eq!(validate(&created(&pod), &settings()), Ok(vec![]));
+        assert_eq!(mutate(&created(&pod), &settings()), Mutation::default());
+        let mut other = given.clone();
+        other["spec"]["schedulerName"] = json!("default-scheduler");
+        let patch = mutate(&created(&other), &settings()).patch;
+        assert_eq!(patch.len(), 1, "{at}: the pod of another scheduler is not ours to change");
+    }
+}
+
+#[test]
+fn only_config_maps_that_kai_names_so_are_taken_from_a_pod() {
+    for (name, is_kais) in [
+        ("p-shared-gpu-0", true),
+        ("p-shared-gpu-12-evar", true),
+        ("p-shared-gpu-i3", true),
+        ("p-shared-gpu-i3-evar", true),
+        ("p-shared-gpu", false),
+        ("p-shared-gpu-", false),
+        ("p-shared-gpu-i", false),
+        ("p-shared-gpu--evar", false),
+        ("p-shared-gpu-0-mine", false),
+        ("p-shared-gpux-0", false),
+        ("-0", false),
+    ] {
+        for prefix in ["p-shared-gpu", ""] {
+            let from = json!([{"configMapRef": {"name": name}}]);
+            let annotations = json!({"gpu-fraction": "0.5", "runai/shared-gpu-configmap": prefix});
+            let given =
+                pod(annotations, json!({"containers": [{"name": "a", "envFrom": from.clone()}]}));
+            let left = &admitted(&given).0["spec"]["containers"][0]["envFrom"];
+            let is_taken = is_kais && !prefix.is_empty();
+            assert_eq!(*left, if is_taken { json!([]) } else { from }, "{name} of {prefix:?}");
+        }
+    }
+}
+
 #[test]
 fn the_runtime_class_is_set_where_none_is_and_only_if_configured() {
     let spec = |class: Value| json!({"containers": [{"name": "a"}], "runtimeClassName": class});

@@ -1,5 +1,6 @@
 //! Whatever stands in a pod: admission does not panic, its patch applies, a second call changes
-//! nothing, and nothing but variables, the runtime class and what a binding brings is touched.
+//! nothing, and nothing but variables, the runtime class, what a binding brings and what KAI added is
+//! touched.
 
 use super::{patched, settings};
 use crate::admission::{Change, Mutation, Operation, mutate, validate, void};
@@ -10,23 +11,38 @@ use serde_json::{Value, json};
 /// The pod without all that admission may change.
 fn untouchable(mut pod: Value) -> Value {
     let is_ours = |name: &str| keys::HAND_OFF_VARIABLES.iter().any(|(known, _)| *known == name);
+    let is_kais = |name: Option<&Value>| name.is_some_and(|name| *name == "a-i1-evar");
+    let clean =
+        |map: &mut serde_json::Map<String, Value>, field: &str, kept: &dyn Fn(&Value) -> bool| {
+            if let Some(list) = map.get_mut(field).and_then(Value::as_array_mut) {
+                list.retain(kept);
+            }
+            if map.get(field).is_some_and(|list| list.is_null() || *list == json!([])) {
+                map.remove(field);
+            }
+        };
     if let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) {
         spec.remove("runtimeClassName");
+        clean(spec, "volumes", &|v| !is_kais(v.pointer("/configMap/name")));
         for list in ["initContainers", "containers", "ephemeralContainers"] {
             for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten()
             {
                 let Some(container) = container.as_object_mut() else { continue };
-                if let Some(env) = container.get_mut("env").and_then(Value::as_array_mut) {
-                    env.retain(|entry| !entry["name"].as_str().is_some_and(is_ours));
-                }
-                if container.get("env").is_some_and(|env| env.is_null() || *env == json!([])) {
-                    container.remove("env");
-                }
+                clean(container, "env", &|entry| {
+                    !entry["name"].as_str().is_some_and(is_ours)
+                        && !is_kais(entry.pointer("/valueFrom/configMapKeyRef/name"))
+                });
+                clean(container, "envFrom", &|e| !is_kais(e.pointer("/configMapRef/name")));
+                clean(container, "volumeMounts", &|mount| mount["name"] != "v");
             }
         }
     }
     for (field, is_stray) in [
-        ("annotations", (|key| keys::HAND_OFF.contains(&key)) as fn(&str) -> bool),
+        (
+            "annotations",
+            (|key| keys::HAND_OFF.contains(&key) || key == keys::KAI_CONFIG_MAPS)
+                as fn(&str) -> bool,
+        ),
         ("labels", |key| key.split('/').next() == Some(keys::GPU_GROUP)),
     ] {
         let map = pod.pointer_mut(&format!("/metadata/{field}")).and_then(Value::as_object_mut);
@@ -68,8 +84,16 @@ fn entry() -> impl Strategy<Value = Value> {
         (name, path).prop_map(
             |(n, p)| json!({"name": n, "valueFrom": {"fieldRef": {"fieldPath": p, "x": 1}}})
         ),
+        config_map().prop_map(
+            |name| json!({"name": "X", "valueFrom": {"configMapKeyRef": {"name": name}}})
+        ),
         anything(),
     ]
+}
+
+/// Of KAI, if the pod says that KAI's begin with `a`, or not.
+fn config_map() -> impl Strategy<Value = &'static str> {
+    prop_oneof![Just("a-i1-evar"), Just("a-x"), Just("b-0")]
 }
 
 fn container() -> impl Strategy<Value = Value> {
@@ -82,8 +106,17 @@ fn container() -> impl Strategy<Value = Value> {
         8 => prop::collection::vec(entry(), 0..4).prop_map(Value::from),
         1 => anything(),
     ];
-    let whole = ("[ab]", env, resources, anything()).prop_map(|(name, env, resources, other)| {
-        json!({"name": name, "env": env, "resources": resources, "securityContext": other, "new": other})
+    let from = prop_oneof![
+        8 => config_map().prop_map(|name| json!([{"configMapRef": {"name": name}}])),
+        1 => anything(),
+    ];
+    let mounts = prop_oneof![Just(json!([{"name": "v"}, {"name": "w"}])), anything()];
+    let parts = ("[ab]", env, from, mounts, resources, anything());
+    let whole = parts.prop_map(|(name, env, from, mounts, resources, other)| {
+        json!({
+            "name": name, "env": env, "envFrom": from, "volumeMounts": mounts,
+            "resources": resources, "securityContext": other, "new": other,
+        })
     });
     prop_oneof![9 => whole, 1 => anything()]
 }
@@ -94,6 +127,7 @@ fn pod() -> impl Strategy<Value = Value> {
     let key = prop_oneof![
         prop::sample::select([&keys::REQUEST[..], &keys::HAND_OFF].concat())
             .prop_map(str::to_owned),
+        Just(keys::KAI_CONFIG_MAPS.to_owned()),
         Just("runai-gpu-group".to_owned()),
         Just("runai-gpu-group/a~b".to_owned()),
         "[a-z~/]{1,3}",
@@ -101,12 +135,18 @@ fn pod() -> impl Strategy<Value = Value> {
     let map = || prop::collection::btree_map(key.clone(), text(), 0..4).prop_map(|map| json!(map));
     let class = prop_oneof![Just(json!(null)), Just(json!("")), Just(json!("nvidia")), anything()];
     let names = prop_oneof![3 => Just(json!("divvy-scheduler")), 1 => anything()];
-    let parts = (containers(), containers(), containers(), map(), map(), class, names, anything());
-    let whole = parts.prop_map(|(init, main, debug, annotations, labels, class, name, other)| {
+    let volumes = prop_oneof![
+        config_map().prop_map(|name| json!([{"name": "v", "configMap": {"name": name}}])),
+        anything(),
+    ];
+    let containers = (containers(), containers(), containers());
+    let parts = (containers, volumes, map(), map(), class, names, anything());
+    let whole = parts.prop_map(|(containers, volumes, annotations, labels, class, name, other)| {
+        let (init, main, debug) = containers;
         json!({
             "metadata": {"annotations": annotations, "labels": labels, "new": other},
             "spec": {
-                "initContainers": init, "containers": main, "ephemeralContainers": debug,
+                "initContainers": init, "containers": main, "ephemeralContainers": debug, "volumes": volumes,
                 "runtimeClassName": class, "schedulerName": name, "nodeName": other, "new": other,
             },
         })
