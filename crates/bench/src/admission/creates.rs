@@ -2,10 +2,10 @@
 
 use super::pace::{Pace, ms};
 use super::{Options, divvy};
-use crate::e2e::cost::quantile;
+use crate::e2e::cost::{cpu_ms, quantile};
 use anyhow::{Context, ensure};
 use divvy_testbed::api::Api;
-use divvy_testbed::{ControlPlane, Process, Programs, free_ports};
+use divvy_testbed::{ControlPlane, Process, Program, Programs, free_ports};
 use serde_json::json;
 use std::path::Path;
 use std::process::Command;
@@ -25,16 +25,21 @@ pub async fn measure(options: &Options, folder: &Path) -> anyhow::Result<()> {
     api.create(&json!({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass",
         "metadata": {"name": "nvidia"}, "handler": "nvidia"}))
         .await?;
-    println!("{:<24} {:>8} {:>8} {:>8} {:>8}", "with", "done/s", "p50", "p99", "most");
-    let bare = create(&api, options, "bare").await?;
+    println!(
+        "{:<24} {:>8} {:>8} {:>8} {:>8} {:>10} {:>10}",
+        "with", "done/s", "p50", "p99", "most", "server CPU", "divvy CPU"
+    );
+    let server = plane.id(Program::ApiServer).context("no API server")?;
+    let bare = create(&api, options, "bare", &[server]).await?;
     for name in ["namespaces"].iter().chain(&POLICIES) {
         apply(&plane, &manifest(name)?)?;
     }
     wait_for(&api, "policies", "divvy.dev/cards").await?;
-    let policies = create(&api, options, "policies").await?;
-    let _server = start(options, &plane, folder)?;
+    let policies = create(&api, options, "policies", &[server]).await?;
+    let divvy = start(options, &plane, folder)?;
     wait_for(&api, "webhooks", "gpu-fraction").await?;
-    let webhooks = create(&api, options, "policies-and-webhooks").await?;
+    let with = "policies-and-webhooks";
+    let webhooks = create(&api, options, with, &[server, divvy.id()]).await?;
     println!(
         "\nthe policies add {:.2} ms to the median, the webhooks {:.2} ms",
         policies - bare,
@@ -43,8 +48,15 @@ pub async fn measure(options: &Options, folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Creates pods at the rate, and returns the median.
-async fn create(api: &Api, options: &Options, with: &'static str) -> anyhow::Result<f64> {
+/// Creates pods at the rate, and returns the median; also says what that cost these processes.
+async fn create(
+    api: &Api,
+    options: &Options,
+    with: &'static str,
+    processes: &[u32],
+) -> anyhow::Result<f64> {
+    let cpu = || processes.iter().map(|id| cpu_ms(*id)).collect::<anyhow::Result<Vec<f64>>>();
+    let before = cpu()?;
     let pace = Arc::new(Pace::start(options.creates, options.creates * options.seconds));
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..AT_A_TIME {
@@ -63,8 +75,11 @@ async fn create(api: &Api, options: &Options, with: &'static str) -> anyhow::Res
         late.extend(done??);
     }
     let part = |part| quantile(&late, part);
+    let count = f64::from(options.creates * options.seconds);
+    let each = cpu()?.into_iter().zip(before).map(|(after, before)| (after - before) / count);
+    let each: String = each.map(|ms| format!(" {ms:>10.2}")).collect();
     println!(
-        "{with:<24} {:>8.0} {:>8.2} {:>8.2} {:>8.2}",
+        "{with:<24} {:>8.0} {:>8.2} {:>8.2} {:>8.2}{each}",
         pace.done_per_second(),
         part(0.5),
         part(0.99),
