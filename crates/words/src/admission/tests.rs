@@ -201,7 +201,7 @@ fn what_a_binding_brings_is_removed_from_new_manifests_with_a_warning() {
 
 /// A pod as KAI's admission leaves it: the share is for the container at `at`, by the name that KAI
 /// gives it.
-fn kais(at: &str, init: Value, main: Value) -> Value {
+fn kais(at: &str, init: &Value, main: &Value) -> Value {
     let map = format!("trainer-x7k2p9q-shared-gpu-{at}");
     let key = |name: &str| {
         let key = json!({"name": map, "key": name});
@@ -243,8 +243,8 @@ fn a_pod_copied_from_a_cluster_with_kai_waits_for_no_config_map_of_kai() {
     for (at, place) in [("0", "/spec/containers/0"), ("i1", "/spec/initContainers/1")] {
         let mut given = kais(
             at,
-            json!([{"name": "fetch"}, {"name": "warm"}]),
-            json!([{"name": "main"}, {"name": "log"}]),
+            &json!([{"name": "fetch"}, {"name": "warm"}]),
+            &json!([{"name": "main"}, {"name": "log"}]),
         );
         if at == "i1" {
             given["metadata"]["annotations"]["gpu-fraction-container-name"] = json!("warm");
