@@ -11,6 +11,7 @@
 //! ```
 
 mod adopt;
+mod devices;
 mod failures;
 mod groups;
 mod hand_off;
@@ -183,7 +184,7 @@ pub(crate) struct State {
     reservations: FxHashMap<PodKey, reservations::Reservation>,
     adoption: adopt::Adoption,
     /// The cards of whole-GPU pods, where the kubelet tells.
-    devices: FxHashMap<PodKey, Box<[Box<str>]>>,
+    devices: devices::Devices,
     searches: FxHashMap<Box<str>, win_back::Search>,
     taints: taints::Taints,
     trouble: trouble::Trouble,
@@ -228,7 +229,7 @@ impl State {
             slots: slots::Slots::default(),
             reservations: FxHashMap::default(),
             adoption: adopt::Adoption::default(),
-            devices: FxHashMap::default(),
+            devices: devices::Devices::default(),
             searches: FxHashMap::default(),
             taints: taints::Taints::default(),
             trouble: trouble::Trouble::default(),

@@ -16,21 +16,21 @@ impl State {
             let mut lost = Vec::new();
             for (index, hold) in self.holds(&node) {
                 match (hold, self.is_used(&node, index)) {
-                    (Hold::Held | Hold::Asked, _) | (Hold::Closing, false) => {}
+                    (Hold::Asked, _) | (Hold::Held | Hold::Closing, false) => {}
                     (Hold::Lost | Hold::Taken | Hold::Missing, false) => {
                         self.slots.remove(&node, index);
                         self.scheduler.close_card(&node, index, false);
                     }
                     (_, true) if !self.has_card(&node, index) => {}
-                    (_, true) => match self.hold_of_lost(&node, index) {
-                        Hold::Lost => {
+                    (_, true) => {
+                        let now = self.true_hold(&node, index);
+                        if now == Hold::Lost {
                             lost.push(index);
-                            if hold != Hold::Closing {
-                                self.set_hold(&node, index, Hold::Lost);
-                            }
                         }
-                        trouble => self.set_hold(&node, index, trouble),
-                    },
+                        if hold != Hold::Closing || now != Hold::Lost {
+                            self.set_hold(&node, index, now);
+                        }
+                    }
                 }
             }
             if !lost.is_empty() && self.searches.contains_key(&node) && self.is_in_vain(&node) {

@@ -43,11 +43,14 @@ impl Trouble {
 }
 
 impl State {
-    /// How the card of a slot is held that no reservation holds.
-    pub(super) fn hold_of_lost(&self, node: &str, index: u32) -> Hold {
+    /// How the card of a slot is held, as far as anybody tells.
+    pub(super) fn true_hold(&self, node: &str, index: u32) -> Hold {
         let Some(slot) = self.slots.get(node, index) else { return Hold::Lost };
         if self.taker(node, slot).is_some() {
             return Hold::Taken;
+        }
+        if slot.hold == Hold::Held || slot.hold == Hold::Taken && self.is_reserved(node, index) {
+            return Hold::Held;
         }
         let ground = self.trouble.grounds.get(node);
         match ground.filter(|_| slot.hold == Hold::Missing) {
@@ -66,18 +69,22 @@ impl State {
         self.scheduler.close_card(node, index, hold.is_trouble());
     }
 
-    /// The pod that was given a lost card, if one was.
+    /// The pod that was given a shared card, if one was.
     fn taker(&self, node: &str, slot: &Slot) -> Option<PodKey> {
         let uuid = slot.uuid.as_deref()?;
         let ledger = self.scheduler.ledger();
-        let here = |key: &PodKey| {
+        let here = |key: &&PodKey| {
             let holding = self.scheduler.holding(key);
             let found = holding.and_then(|h| ledger.node(h.node));
             found.is_some_and(|found| **found.name() == *node)
         };
-        let mut all = self.devices.iter();
-        let has = |devices: &[Box<str>]| devices.iter().any(|device| **device == *uuid);
-        all.find(|(key, devices)| has(devices) && here(key)).map(|(key, _)| key.clone())
+        self.devices.owners(uuid).iter().find(here).cloned()
+    }
+
+    /// Whether a reservation pod is there for a slot.
+    fn is_reserved(&self, node: &str, index: u32) -> bool {
+        let mut all = self.reservations.values();
+        all.any(|made| *made.node == *node && made.index == index && !made.uid.is_empty())
     }
 
     /// Whether every card that a node hands out is held by somebody else: then a lost one is not

@@ -12,7 +12,6 @@ use super::State;
 use super::reservations::Reservation;
 use super::slots::Hold;
 use super::timers::Timer;
-use crate::objects::PodItem;
 use divvy_engine::PodKey;
 use divvy_ledger::Gpus;
 use divvy_words::reservation;
@@ -86,29 +85,6 @@ impl State {
     pub(super) fn stop_search(&mut self, node: &str) {
         if self.searches.remove(node).is_some() {
             tracing::info!(node, "no shared card is looked for any more");
-        }
-    }
-
-    /// Which cards a whole-GPU pod was given, where the kubelet tells.
-    pub(super) fn notice_devices(&mut self, key: &PodKey, pod: &PodItem) {
-        let card = |id: &str| -> Box<str> { id.split("::").next().unwrap_or(id).into() };
-        let devices: Box<[Box<str>]> = pod.status.devices().map(card).collect();
-        let is_known = self.devices.get(key).is_some_and(|known| *known == devices);
-        if devices.is_empty() || is_known {
-            return;
-        }
-        self.devices.insert(key.clone(), devices);
-        self.look_at(pod.node().unwrap_or_default());
-    }
-
-    /// The cards of a pod that goes are nobody's.
-    pub(super) fn forget_devices(&mut self, key: &PodKey) {
-        if self.devices.remove(key).is_some() {
-            let holding = self.scheduler.holding(key);
-            let node = holding.and_then(|h| self.scheduler.ledger().node(h.node));
-            if let Some(name) = node.map(|node| node.name().clone()) {
-                self.look_at(&name);
-            }
         }
     }
 

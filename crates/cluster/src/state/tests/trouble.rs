@@ -49,6 +49,24 @@ fn a_shared_card_that_another_pod_was_given_is_said_on_both_and_takes_nobody_new
 }
 
 #[test]
+fn a_card_that_was_given_twice_although_a_reservation_holds_it_is_said_too() {
+    let mut state = handing(&[("a", 4)]);
+    let held = reservation("a", "g", Some("GPU-1"));
+    see(&mut state, &held);
+    see(&mut state, &runs("p", "GPU-1"));
+    see(&mut state, &taker("w", "GPU-1"));
+    assert_eq!(acts(&mut state).len(), 4);
+    // News of the reservation change nothing about it, and nothing is searched for afterwards.
+    see(&mut state, &held);
+    assert!(acts(&mut state).is_empty());
+    assert_eq!(state.troubled_cards(), (1, 0));
+    ended(&mut state, &taker("w", "GPU-1"));
+    assert_eq!(acts(&mut state), ["mark ml/p CardConflict false"]);
+    see(&mut state, &ready("q"));
+    assert_eq!(acts(&mut state), ["bind ml/q v10 to a GPU-1:42949672960"]);
+}
+
+#[test]
 fn a_card_that_its_taker_gives_back_is_looked_for_again() {
     let mut state = lost();
     see(&mut state, &taker("w", "GPU-1"));

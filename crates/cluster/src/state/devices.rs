@@ -1,0 +1,69 @@
+//! Which cards whole-GPU pods were given, where the kubelet tells.
+
+use super::State;
+use crate::objects::PodItem;
+use divvy_engine::PodKey;
+use rustc_hash::FxHashMap;
+
+/// The cards of pods, and the pods of cards.
+#[derive(Debug, Default)]
+pub(super) struct Devices {
+    of_pods: FxHashMap<PodKey, Box<[Box<str>]>>,
+    owners: FxHashMap<Box<str>, Vec<PodKey>>,
+}
+
+impl Devices {
+    /// Whether that is new.
+    fn set(&mut self, key: &PodKey, devices: Box<[Box<str>]>) -> bool {
+        if self.of_pods.get(key).is_some_and(|known| *known == devices) {
+            return false;
+        }
+        self.remove(key);
+        for device in &devices {
+            self.owners.entry(device.clone()).or_default().push(key.clone());
+        }
+        self.of_pods.insert(key.clone(), devices);
+        true
+    }
+
+    /// Whether there was something to forget.
+    pub(super) fn remove(&mut self, key: &PodKey) -> bool {
+        let Some(devices) = self.of_pods.remove(key) else { return false };
+        for device in devices {
+            if let Some(owners) = self.owners.get_mut(&device) {
+                owners.retain(|owner| owner != key);
+                if owners.is_empty() {
+                    self.owners.remove(&device);
+                }
+            }
+        }
+        true
+    }
+
+    /// The pods that were given this card.
+    pub(super) fn owners(&self, uuid: &str) -> &[PodKey] {
+        self.owners.get(uuid).map_or(&[], Vec::as_slice)
+    }
+}
+
+impl State {
+    /// Takes note of the cards that a pod was given.
+    pub(super) fn notice_devices(&mut self, key: &PodKey, pod: &PodItem) {
+        let card = |id: &str| -> Box<str> { id.split("::").next().unwrap_or(id).into() };
+        let devices: Box<[Box<str>]> = pod.status.devices().map(card).collect();
+        if !devices.is_empty() && self.devices.set(key, devices) {
+            self.look_at(pod.node().unwrap_or_default());
+        }
+    }
+
+    /// The cards of a pod that goes are nobody's.
+    pub(super) fn forget_devices(&mut self, key: &PodKey) {
+        if self.devices.remove(key) {
+            let holding = self.scheduler.holding(key);
+            let node = holding.and_then(|h| self.scheduler.ledger().node(h.node));
+            if let Some(name) = node.map(|node| node.name().clone()) {
+                self.look_at(&name);
+            }
+        }
+    }
+}
