@@ -348,10 +348,12 @@ fn write_shortage(
             let plural = if cards == 1 { "" } else { "s" };
             write!(f, "at most {cards} card{plural} < {asked} asked")
         }
-        Shortage::NotAllocatable { cards, usable } => write!(
-            f,
-            "{usable} of {cards} cards allocatable (is the device plugin running?)"
-        ),
+        Shortage::NotAllocatable { cards, usable: 0 } => {
+            write!(f, "0 of {cards} cards allocatable (is the device plugin running?)")
+        }
+        Shortage::NotAllocatable { cards, usable } => {
+            write!(f, "{usable} of {cards} cards allocatable (are the others unhealthy?)")
+        }
         Shortage::FreeCards { free, asked } => write!(f, "free cards {free} < {asked} asked"),
         Shortage::FreeShare { largest, asked, card } => match portion {
             Some(Portion::Fraction(fraction)) => {

@@ -73,6 +73,13 @@ impl Scheduler {
         }
     }
 
+    /// Says whether a card of a node that is held does not work: then it takes nobody new.
+    pub fn set_sick(&mut self, node: &str, index: u32, sick: bool) {
+        if let Some(id) = self.world.ledger.find(node) {
+            self.world.ledger.set_sick(id, index, sick);
+        }
+    }
+
     /// Says whether it is uncertain who has which card of a node: then no GPU is given there.
     pub fn set_unsettled(&mut self, node: &str, unsettled: bool) {
         if let Some(id) = self.world.ledger.find(node) {

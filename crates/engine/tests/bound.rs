@@ -134,7 +134,7 @@ fn an_unhealthy_card_is_not_given_away() {
     assert_eq!(place(&mut s, "b", fraction("0.5")), "b n 2");
     assert_eq!(place(&mut s, "c", whole(1)), "c waits");
     assert_eq!(place(&mut s, "d", fraction("0.6")), "d waits");
-    let why = "1 x 3 of 4 cards allocatable (is the device plugin running?)";
+    let why = "1 x 3 of 4 cards allocatable (are the others unhealthy?)";
     assert_eq!(reasons(&s, "d"), [why], "the fourth is free, but not handed out");
     assert_eq!(place(&mut s, "e", fraction("0.5")), "e n 2");
 }

@@ -32,6 +32,8 @@ pub struct Card {
     pub(crate) disputed: bool,
     /// Whether it takes nobody new for another reason.
     pub(crate) closed: bool,
+    /// Whether it is held, but does not work: it takes nobody new, and the node counts it no more.
+    pub(crate) sick: bool,
 }
 
 impl Card {
@@ -40,7 +42,7 @@ impl Card {
     pub(crate) const UNKNOWN_MEMORY: Bytes = Bytes(1_000_000_000_000_000);
 
     pub(crate) const fn free(capacity: Bytes) -> Self {
-        Self { capacity, state: CardState::Free, disputed: false, closed: false }
+        Self { capacity, state: CardState::Free, disputed: false, closed: false, sick: false }
     }
 
     /// All its memory.
@@ -56,6 +58,11 @@ impl Card {
     /// Whether a bound pod claims what others hold: it takes nobody new until that is settled.
     pub const fn is_disputed(&self) -> bool {
         self.disputed
+    }
+
+    /// Whether it may take a new holder, if the node's cards are so large now.
+    pub(crate) fn takes_more(&self, size: Bytes) -> bool {
+        self.capacity == size && !self.disputed && !self.closed && !self.sick
     }
 
     /// Who holds it.

@@ -202,7 +202,8 @@ impl Node {
                 return Err(self.not_openable(needs, 1));
             }
             // A card that is free and not handed out would be a riddle in the answer.
-            let withheld = usable < count && self.free_cards().next().is_some();
+            let withheld =
+                usable < count && (self.free_cards().next().is_some() || self.has_sick_room(share));
             return Err(if withheld {
                 Shortage::NotAllocatable { cards: count, usable }
             } else {

@@ -238,6 +238,18 @@ impl Ledger {
         }
     }
 
+    /// Says whether a card that is held does not work: then it takes nobody new.
+    pub fn set_sick(&mut self, id: NodeId, index: u32, sick: bool) {
+        let Some(node) = self.nodes.get_mut(id.index()) else { return };
+        let Some(card) = node.cards.get_mut(index as usize) else { return };
+        if card.sick != sick {
+            card.sick = sick;
+            node.recount();
+            // One that is sick counts no more among those that the node hands out.
+            self.journal.record(id, true);
+        }
+    }
+
     /// Says whether it is uncertain who has which card of a node: then no GPU is given there.
     pub fn set_unsettled(&mut self, id: NodeId, unsettled: bool) {
         let Some(node) = self.nodes.get_mut(id.index()) else { return };

@@ -201,7 +201,7 @@ impl Node {
     fn open_cards(&self) -> impl Iterator<Item = (usize, &Card)> {
         let size = self.card_size();
         let present = self.cards.iter().enumerate().take(self.card_count() as usize);
-        present.filter(move |(_, card)| card.capacity == size && !card.disputed && !card.closed)
+        present.filter(move |(_, card)| card.takes_more(size))
     }
 
     /// Whether a card may take a new holder.
@@ -219,6 +219,12 @@ impl Node {
     pub fn shared_cards(&self) -> impl Iterator<Item = (usize, Bytes)> {
         let shared = self.open_cards().filter(|(_, card)| !card.shares().is_empty());
         shared.map(|(index, card)| (index, card.capacity.minus(card.used())))
+    }
+
+    /// Whether a share would fit on a card that does not work.
+    pub(crate) fn has_sick_room(&self, share: Bytes) -> bool {
+        let free = |card: &Card| card.capacity.minus(card.used());
+        self.cards.iter().any(|card| card.sick && free(card) >= share)
     }
 
     /// How many cards the node has now.
@@ -311,7 +317,8 @@ impl Node {
             pods: self.capacity.pods.saturating_sub(self.used.pods),
             ..Room::default()
         };
-        let is_held = |card: &&Card| card.state != CardState::Free;
+        // The node hands out those that work.
+        let is_held = |card: &&Card| card.state != CardState::Free && !card.sick;
         // What pods took before the node changed between cards and replicas counts on both sides.
         let held = self.cards.iter().filter(is_held).count() as u64 + self.used.replicas;
         let left = |total: u32| total - u32::try_from(held).unwrap_or(u32::MAX).min(total);

@@ -27,6 +27,8 @@ const TOPOLOGY_NODE: c_uint = 40;
 const XID_CRITICAL_ERROR: c_ulonglong = 8;
 /// "GPU has fallen off the bus".
 const XID_FALLEN_OFF: c_ulonglong = 79;
+/// Memory that cannot be corrected.
+const XID_DOUBLE_BIT: c_ulonglong = 48;
 
 #[repr(C)]
 pub struct Memory {
@@ -344,7 +346,7 @@ pub extern "C" fn nvmlEventSetFree(set: EventSet) -> Return {
     if events::free(set.addr()) { SUCCESS } else { INVALID_ARGUMENT }
 }
 
-/// Looks at the file until a registered card is lost or the time is over.
+/// Looks at the file until a registered card is lost or fails, or the time is over.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlEventSetWait_v2(
     set: EventSet,
@@ -357,11 +359,14 @@ pub unsafe extern "C" fn nvmlEventSetWait_v2(
             Ok(inventory) => inventory,
             Err(code) => return code,
         };
-        if let Some(card) = events::next_lost(set.addr(), &inventory) {
+        if let Some(card) = events::next_bad(set.addr(), &inventory) {
             let data = EventData {
                 device: handle(card),
                 event_type: XID_CRITICAL_ERROR,
-                event_data: XID_FALLEN_OFF,
+                event_data: match inventory.cards.get(card).is_some_and(|card| card.lost) {
+                    true => XID_FALLEN_OFF,
+                    false => XID_DOUBLE_BIT,
+                },
                 gpu_instance: c_uint::MAX,
                 compute_instance: c_uint::MAX,
             };

@@ -1,10 +1,10 @@
-//! Event sets: whoever waits on one hears of each card that is lost, once.
+//! Event sets: whoever waits on one hears of each card that is lost or fails, once.
 
 use crate::inventory::Inventory;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The cards of a set, by index, and whether their loss was told.
+/// The cards of a set, by index, and whether their fate was told.
 type Set = BTreeMap<usize, bool>;
 
 static SETS: Mutex<BTreeMap<usize, Set>> = Mutex::new(BTreeMap::new());
@@ -31,17 +31,18 @@ pub fn register(set: usize, card: usize) -> bool {
     sets().get_mut(&set).map(|cards| cards.insert(card, false)).is_some()
 }
 
-/// A registered card that is lost and was not told yet; a card that came back may be lost again.
-pub fn next_lost(set: usize, inventory: &Inventory) -> Option<usize> {
+/// A registered card that is lost or has failed and was not told yet; a card that came back may be
+/// lost again.
+pub fn next_bad(set: usize, inventory: &Inventory) -> Option<usize> {
     let mut sets = sets();
     let mut fresh = None;
     for (card, told) in sets.get_mut(&set)? {
-        let lost = inventory.cards.get(*card).is_some_and(|card| card.lost);
-        if lost && !*told && fresh.is_none() {
+        let bad = inventory.cards.get(*card).is_some_and(|card| card.lost || card.failed);
+        if bad && !*told && fresh.is_none() {
             fresh = Some(*card);
             *told = true;
         }
-        *told &= lost;
+        *told &= bad;
     }
     fresh
 }

@@ -39,6 +39,10 @@ pub struct Card {
     /// It has fallen off the bus: calls on it say so, and whoever waits for events hears of it once.
     #[serde(default)]
     pub lost: bool,
+    /// It has reported a critical error: whoever waits for events hears of it once, and calls on it
+    /// answer as before.
+    #[serde(default)]
+    pub failed: bool,
 }
 
 impl Inventory {
@@ -72,6 +76,7 @@ impl Card {
             mib: 40_960,
             compute: (8, 0),
             lost: false,
+            failed: false,
         }
     }
 }

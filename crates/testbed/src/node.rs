@@ -166,6 +166,18 @@ impl Node {
         write_cards(&self.folder, &self.inventory)
     }
 
+    /// Nothing is wrong with the cards any more. The device plugin, which takes no card for well again
+    /// by itself, is started anew.
+    pub fn heal(&mut self) -> Result<(), Unavailable> {
+        self.change_cards(|inventory| {
+            inventory.failing.clear();
+            for card in &mut inventory.cards {
+                (card.lost, card.failed) = (false, false);
+            }
+        })?;
+        self.restart_plugin()
+    }
+
     /// Kills the kubelet; containers run on.
     pub fn stop_kubelet(&mut self) {
         self.kubelet = None;
@@ -175,6 +187,21 @@ impl Node {
     pub fn restart_kubelet(&mut self) -> Result<(), Unavailable> {
         self.stop_kubelet();
         self.start_kubelet()
+    }
+
+    /// Changes fields of the kubelet's configuration and starts it again.
+    pub fn change_kubelet(&mut self, fields: &Value) -> Result<(), Unavailable> {
+        let path = self.folder.join("kubelet.json");
+        let wrong = io(format!("cannot change {}", path.display()));
+        let change = || -> std::io::Result<()> {
+            let mut config: Value = serde_json::from_slice(&std::fs::read(&path)?)?;
+            for (field, value) in fields.as_object().into_iter().flatten() {
+                config[field] = value.clone();
+            }
+            std::fs::write(&path, config.to_string())
+        };
+        change().map_err(wrong)?;
+        self.restart_kubelet()
     }
 
     /// Kills the device plugin.

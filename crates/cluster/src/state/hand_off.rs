@@ -66,7 +66,7 @@ impl State {
                     self.slots.insert(
                         node,
                         index,
-                        Slot { group: group.into(), uuid, hold: Hold::Lost },
+                        Slot { group: group.into(), uuid, hold: Hold::Lost, sick: false },
                     );
                     self.unsettled.insert(node.into());
                     index

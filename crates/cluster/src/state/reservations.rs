@@ -72,7 +72,7 @@ impl State {
     /// Asks for a reservation pod that is to hold this card.
     pub(super) fn ask(&mut self, node: &Arc<str>, index: u32, group: &str, now: Instant) {
         let key = key_of(node, group);
-        let slot = Slot { group: group.into(), uuid: None, hold: Hold::Asked };
+        let slot = Slot { group: group.into(), uuid: None, hold: Hold::Asked, sick: false };
         self.slots.insert(node, index, slot);
         let why = "it has not been seen yet".into();
         let asks = self.rules.hand_off.unwrap_or_default();
@@ -136,8 +136,10 @@ impl State {
             group: group.into(),
             uuid: None,
             hold,
+            sick: false,
         });
         slot.hold = hold;
+        slot.sick = pod.status.has_sick_card();
         slot.uuid = uuid.map(Into::into).or(slot.uuid);
         if slot.group.is_empty() {
             slot.group = group.into();
@@ -167,6 +169,9 @@ impl State {
         self.enter_reservation(&key);
         self.adoption.stir();
         self.stirred = true;
+        if pod.status.is_stuck() {
+            self.give_up(&key, "no card could be reserved", now);
+        }
     }
 
     /// A slot has no reservation any more. Without a card there is nothing to lose.
@@ -234,10 +239,15 @@ impl State {
 
     /// Gives up on a reservation pod that does not come to run.
     pub(super) fn reservation_is_late(&mut self, key: &PodKey, now: Instant) {
-        let Some(late) = self.reservations.get(key).filter(|r| now >= r.since + PATIENCE) else {
-            return;
-        };
-        let Reservation { node, index, uid, why, .. } = late.clone();
+        if self.reservations.get(key).is_some_and(|r| now >= r.since + PATIENCE) {
+            self.give_up(key, "no card could be reserved within a minute", now);
+        }
+    }
+
+    /// Deletes a reservation pod that does not run yet; the shares that wait for it fail.
+    fn give_up(&mut self, key: &PodKey, what: &str, now: Instant) {
+        let Some(made) = self.reservations.get(key) else { return };
+        let Reservation { node, index, uid, why, .. } = made.clone();
         match self.slots.get_mut(&node, index) {
             // From here on nobody gets it, also if it comes to run at last.
             Some(slot) if slot.hold == Hold::Asked => slot.hold = Hold::Closing,
@@ -245,8 +255,7 @@ impl State {
         }
         self.unreserve(key.clone(), &uid);
         for pod in self.waiting_for(&node, index) {
-            let why = format!("no card could be reserved within a minute: {why}");
-            self.not_provided(&pod, &why, now);
+            self.not_provided(&pod, &format!("{what}: {why}"), now);
         }
     }
 

@@ -42,6 +42,7 @@ impl State {
                 self.number(&node);
             }
             self.mark_pods(&node);
+            self.mark_sick(&node);
             self.scheduler.set_unsettled(&node, !lost.is_empty());
             self.taints.want(&node, !lost.is_empty() && self.keeps_taint(&node, now));
             if lost.is_empty() {
@@ -56,6 +57,14 @@ impl State {
     /// Without a card there is nothing to lose.
     fn has_card(&self, node: &str, index: u32) -> bool {
         self.slots.get(node, index).is_some_and(|slot| slot.uuid.is_some())
+    }
+
+    /// Shares that run on a card that does not work run on; it takes no new ones.
+    fn mark_sick(&mut self, node: &str) {
+        for index in 0..self.ledger_node(node).map_or(0, Node::card_count) {
+            let sick = self.slots.get(node, index).is_some_and(|slot| slot.sick);
+            self.scheduler.set_sick(node, index, sick);
+        }
     }
 
     /// Gives each reservation its card in the ledger, once no card is lost: then there is one for

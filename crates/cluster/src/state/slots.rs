@@ -12,6 +12,8 @@ pub(super) struct Slot {
     /// Which card it is, once somebody knows.
     pub(super) uuid: Option<Box<str>>,
     pub(super) hold: Hold,
+    /// Whether its card does not work, where the kubelet tells.
+    pub(super) sick: bool,
 }
 
 /// Who keeps the device plugin from giving the card to somebody else.

@@ -2,13 +2,14 @@
 
 use divvy_testbed::api::{Api, JSON};
 use divvy_testbed::node::{BUSYBOX, Card, Node, Options};
+use divvy_testbed::proxy::Proxy;
 use divvy_testbed::{ControlPlane, Process, Programs, Unavailable, free_ports};
 use http::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, MutexGuard};
@@ -21,6 +22,8 @@ struct Parts {
     // Clients before servers: the order in which they are dropped.
     admission: Option<Process>,
     address: SocketAddr,
+    /// Whether a test has left something wrong with the node.
+    hurt: bool,
     node: Node,
     plane: ControlPlane,
 }
@@ -32,6 +35,22 @@ enum Found {
 }
 
 static CLUSTER: Mutex<Found> = Mutex::const_new(Found::NotYet);
+
+/// How a scheduler is started.
+pub struct Divvy<'a> {
+    /// What its reservation pods run.
+    pub image: &'a str,
+    /// Seconds.
+    pub quarantine: u64,
+    /// What its requests go through.
+    pub through: Option<&'a Proxy>,
+}
+
+impl Default for Divvy<'_> {
+    fn default() -> Self {
+        Self { image: IMAGE, quarantine: 1, through: None }
+    }
+}
 
 /// A turn on the cluster.
 pub struct Cluster {
@@ -58,7 +77,11 @@ impl Cluster {
                 Err(why) => panic!("{why}"),
             };
         }
-        let Found::Cluster(parts) = &*found else { return None };
+        let Found::Cluster(parts) = &mut *found else { return None };
+        if std::mem::take(&mut parts.hurt) {
+            parts.node.change_kubelet(&json!({"maxPods": 110})).unwrap();
+            parts.node.heal().unwrap();
+        }
         let api = Api::connect(&parts.plane).await.unwrap();
         let mut cluster = Self { api, found };
         cluster.start_admission().await;
@@ -74,6 +97,12 @@ impl Cluster {
     pub fn node(&mut self) -> &mut Node {
         let Found::Cluster(parts) = &mut *self.found else { panic!("no cluster") };
         &mut parts.node
+    }
+
+    /// Says whether something is wrong with the node, which the next test would suffer from.
+    pub fn is_hurt(&mut self, hurt: bool) {
+        let Found::Cluster(parts) = &mut *self.found else { panic!("no cluster") };
+        parts.hurt = hurt;
     }
 
     /// Looks into every running pod: no whole-GPU pod has a shared card, each share has one, and
@@ -109,13 +138,31 @@ impl Cluster {
 
     /// Starts a scheduler that hands cards over; it ends when it is dropped.
     pub fn start_divvy(&self) -> Process {
+        self.start_divvy_with(&Divvy::default())
+    }
+
+    pub fn start_divvy_with(&self, divvy: &Divvy<'_>) -> Process {
         let plane = &self.parts().plane;
+        let kubeconfig = match divvy.through {
+            Some(proxy) => plane.kubeconfig_through("kubeconfig-proxy", proxy.url()).unwrap(),
+            None => self.kubeconfig_of_divvy(),
+        };
         let mut command = Command::new(env!("CARGO_BIN_EXE_divvy"));
-        let kubeconfig = plane.kubeconfig_as("divvy-system", "divvy-scheduler").unwrap();
         command.arg("scheduler").arg("--kubeconfig").arg(kubeconfig);
         command.args(["--leader-elect=false", "--listen=127.0.0.1:0", "--gpu-sharing"]);
-        command.args(["--reservation-image", IMAGE, "--quarantine=1"]);
+        command.arg("--reservation-image").arg(divvy.image);
+        command.arg(format!("--quarantine={}", divvy.quarantine));
         Process::start(command, "divvy", plane.folder()).unwrap()
+    }
+
+    fn kubeconfig_of_divvy(&self) -> PathBuf {
+        self.parts().plane.kubeconfig_as("divvy-system", "divvy-scheduler").unwrap()
+    }
+
+    /// A proxy through which a scheduler reaches the API as itself.
+    pub async fn start_proxy(&self) -> Proxy {
+        let api = Api::from_kubeconfig(&self.kubeconfig_of_divvy()).await.unwrap();
+        Proxy::start(&api).await.unwrap()
     }
 
     /// Starts the webhooks, unless they run, and waits until pods go through them.
@@ -186,6 +233,15 @@ impl Cluster {
     async fn pods(&self, namespace: &str) -> Vec<Value> {
         let list = self.api.get(&format!("/api/v1/namespaces/{namespace}/pods")).await.unwrap();
         list["items"].as_array().unwrap().clone()
+    }
+
+    /// Waits until the node says that it has so many of something for pods.
+    pub async fn until_node_has(&self, count: &str, resource: &str) {
+        let path = format!("/api/v1/nodes/{}", Node::NAME);
+        self.until(&format!("{count} {resource} of the node"), async || {
+            self.api.get(&path).await.unwrap()["status"]["allocatable"][resource] == count
+        })
+        .await;
     }
 
     pub async fn reservations(&self) -> Vec<Value> {
@@ -302,7 +358,7 @@ fn start() -> Result<Parts, Unavailable> {
         None => line.to_owned(),
     });
     apply(&plane, &lines.collect::<Vec<_>>().join("\n"))?;
-    Ok(Parts { admission: None, address, node, plane })
+    Ok(Parts { admission: None, address, hurt: false, node, plane })
 }
 
 fn manifest(file: &str) -> String {

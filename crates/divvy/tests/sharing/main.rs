@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod adoption;
+mod cards;
 mod churn;
 mod cluster;
 mod faults;
+mod reservations;
 mod settling;
 
 use cluster::{Cluster, half, whole};

@@ -138,6 +138,9 @@ fn a_lost_card_says_so_and_is_told_once_to_whoever_waits() {
     assert!(memory(cards[1]).is_ok());
     machine.change(|i| i.cards[1].lost = true);
     assert!(wait().is_ok(), "lost again, told again");
+    machine.change(|i| i.cards[0].failed = true);
+    assert_eq!(told(wait()), Ok((cards[0], XID_CRITICAL_ERROR, XID_DOUBLE_BIT)));
+    assert!(memory(cards[0]).is_ok(), "it answers");
     assert_eq!(nvmlEventSetFree(set), SUCCESS);
     assert_eq!(nvmlEventSetFree(set), INVALID_ARGUMENT);
 }

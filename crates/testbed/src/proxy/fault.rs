@@ -11,6 +11,8 @@ pub enum Target {
     Any,
     /// Everything that changes something.
     Writes,
+    /// Pods that are made.
+    Pods,
     /// Bindings of pods.
     Bindings,
     /// Changes of a pod's status.
@@ -76,6 +78,7 @@ fn matches(target: Target, asked: &Asked) -> bool {
     match target {
         Target::Any => true,
         Target::Writes => is_write,
+        Target::Pods => asked.method == Method::POST && asked.resource == "pods",
         Target::Bindings => {
             is_write && (asked.resource == "pods/binding" || asked.resource == "bindings")
         }

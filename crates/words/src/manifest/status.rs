@@ -66,6 +66,24 @@ impl PodStatus {
         cards.flat_map(|given| &given.resources).map(|device| &*device.id)
     }
 
+    /// Whether a card that it was given is not well, where the kubelet tells.
+    pub fn has_sick_card(&self) -> bool {
+        let given = self.containers().flat_map(|status| &status.allocated_resources_status);
+        let mut cards = given.filter(|given| &*given.name == keys::GPU);
+        cards.any(|given| given.resources.iter().any(|device| &*device.health == "Unhealthy"))
+    }
+
+    /// Whether a container cannot start, as its kubelet has found.
+    pub fn is_stuck(&self) -> bool {
+        let waits = |status: &ContainerStatus| {
+            let waiting = status.state.as_ref().and_then(|state| state.waiting.as_ref());
+            waiting.is_some_and(|w| {
+                !["", "ContainerCreating", "PodInitializing"].contains(&&*w.reason)
+            })
+        };
+        self.containers().any(waits)
+    }
+
     /// Whether the node has said that it can never give what the pod asks after a change.
     pub fn is_resize_infeasible(&self) -> bool {
         let pending = self.conditions.iter().find(|c| &*c.kind == "PodResizePending");
@@ -138,6 +156,9 @@ pub struct Device {
     /// What its plugin calls it.
     #[serde(rename = "resourceID", deserialize_with = "text")]
     pub id: Box<str>,
+    /// `Healthy`, `Unhealthy` or `Unknown`.
+    #[serde(deserialize_with = "text")]
+    pub health: Box<str>,
 }
 
 /// `resources` of a status, of which only the requests matter.

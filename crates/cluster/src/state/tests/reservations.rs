@@ -197,7 +197,7 @@ fn a_reservation_that_fails_is_said_on_the_pod_and_the_next_choice_differs() {
 }
 
 #[test]
-fn a_reservation_that_does_not_come_to_run_is_given_up() {
+fn a_reservation_whose_container_cannot_start_is_given_up_at_once() {
     let mut state = handing(&[("a", 1)]);
     see(&mut state, &ready("p"));
     acts(&mut state);
@@ -207,18 +207,89 @@ fn a_reservation_that_does_not_come_to_run_is_given_up() {
         json!([{"name": "c", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]),
     );
     see(&mut state, &pulls);
-    state.tick(Instant::now() + 61 * SECOND);
     let done = acts(&mut state);
     assert!(done[0].starts_with("unreserve "), "{done:?}");
-    assert!(
-        done[1].ends_with("no card could be reserved within a minute: ImagePullBackOff"),
-        "{done:?}"
-    );
+    assert!(done[1].ends_with("no card could be reserved: ImagePullBackOff"), "{done:?}");
+    see(&mut state, &pulls);
+    assert!(acts(&mut state).is_empty(), "given up once");
     gone(&mut state, &pulls);
     assert_eq!(held(&state, "a"), [40], "until it is certain that the pod is not bound");
     settled(&mut state, "p", &ready("p"), Instant::now());
     acts(&mut state);
     assert_eq!(held(&state, "a"), [0]);
+}
+
+#[test]
+fn a_reservation_that_does_not_come_to_run_is_given_up_in_time() {
+    let mut state = handing(&[("a", 1)]);
+    see(&mut state, &ready("p"));
+    acts(&mut state);
+    let creating = with(
+        &reservation("a", "p-uid", None),
+        "status.containerStatuses",
+        json!([{"name": "c", "state": {"waiting": {"reason": "ContainerCreating"}}}]),
+    );
+    see(&mut state, &creating);
+    assert!(acts(&mut state).is_empty());
+    state.tick(Instant::now() + 61 * SECOND);
+    let done = acts(&mut state);
+    assert!(done[0].starts_with("unreserve "), "{done:?}");
+    let why = "no card could be reserved within a minute: ContainerCreating";
+    assert!(done[1].ends_with(why), "{done:?}");
+}
+
+/// Node `a` with fewer cards that its device plugin hands out than it has.
+fn weak(cards: u32, usable: u32) -> NodeItem {
+    let mut weak = node("a", cards);
+    weak.status.allocatable = serde_json::from_value(json!({
+        "cpu": "32", "memory": "64Gi", "pods": "110", "nvidia.com/gpu": usable.to_string(),
+    }))
+    .unwrap();
+    weak
+}
+
+#[test]
+fn a_shared_card_that_fails_keeps_its_shares_and_takes_no_new_ones_until_it_is_well() {
+    let mut state = handing(&[("a", 2)]);
+    let held = reservation("a", "g", Some("GPU-1"));
+    see(&mut state, &held);
+    see(&mut state, &runs("p", "GPU-1"));
+    assert!(acts(&mut state).is_empty());
+    let mut sick = held.clone();
+    sick["status"]["containerStatuses"][0]["allocatedResourcesStatus"][0]["resources"][0]["health"] =
+        "Unhealthy".into();
+    see(&mut state, &sick);
+    state.node_changed(Change::Seen(weak(2, 1)));
+    // The one that works is still free.
+    see(&mut state, &ready("q"));
+    assert_eq!(acts(&mut state), [format!("reserve {} on a for q-uid", key("q-uid"))]);
+    see(&mut state, &reservation("a", "q-uid", Some("GPU-0")));
+    see(&mut state, &ready("r"));
+    assert_eq!(acts(&mut state).len(), 2);
+    see(&mut state, &ready("s"));
+    let told = acts(&mut state);
+    assert!(told.len() == 1 && told[0].contains("1 of 2 cards allocatable"), "{told:?}");
+    see(&mut state, &held);
+    state.node_changed(Change::Seen(weak(2, 2)));
+    assert_eq!(acts(&mut state), ["bind ml/s v10 to a GPU-1:42949672960"]);
+}
+
+#[test]
+fn a_card_that_failed_while_it_was_shared_is_a_card_like_others_once_it_is_returned() {
+    let mut state = handing(&[("a", 2)]);
+    let mut sick = reservation("a", "g", Some("GPU-1"));
+    sick["status"]["containerStatuses"][0]["allocatedResourcesStatus"][0]["resources"][0]["health"] =
+        "Unhealthy".into();
+    see(&mut state, &sick);
+    see(&mut state, &runs("p", "GPU-1"));
+    state.node_changed(Change::Seen(weak(2, 1)));
+    ended(&mut state, &runs("p", "GPU-1"));
+    assert_eq!(acts(&mut state).len(), 1, "it is returned");
+    gone(&mut state, &sick);
+    acts(&mut state);
+    state.node_changed(Change::Seen(weak(2, 2)));
+    see(&mut state, &whole("w", 2));
+    assert_eq!(acts(&mut state), ["bind ml/w v10 to a -"]);
 }
 
 /// A reservation pod that was made to look for a lost card of node `a`.

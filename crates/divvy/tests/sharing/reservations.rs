@@ -1,0 +1,109 @@
+//! What keeps a reservation pod from getting its card, and a card from being given too early.
+
+use crate::cluster::{Cluster, Divvy, half, plain, whole};
+use divvy_testbed::api::JSON;
+use divvy_testbed::node::Node;
+use divvy_testbed::proxy::{Fault, Target};
+use http::Method;
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_card_of_a_share_deleted_by_force_is_nobodys_until_the_quarantine_is_over() {
+    let Some(cluster) = Cluster::enter().await else { return };
+    let quarantine = 4;
+    let _divvy = cluster.start_divvy_with(&Divvy { quarantine, ..Divvy::default() });
+    cluster.create(&half("default", "a")).await;
+    let card = cluster.card_of("default", "a").await;
+    cluster.create(&whole("default", "rest", 7)).await;
+    cluster.cards_of("default", "rest").await;
+    let start = Instant::now();
+    cluster.api.delete("/api/v1/namespaces/default/pods/a").await.unwrap();
+    let mut most = half("team", "most");
+    most["metadata"]["annotations"]["gpu-fraction"] = json!("0.6");
+    cluster.create(&whole("default", "next", 1)).await;
+    cluster.create(&most).await;
+    cluster.said("default", "next", "free cards 0 < 1 asked").await;
+    cluster.said("team", "most", "largest free share 0.5 < 0.6 asked").await;
+    assert_eq!(cluster.reservations().await.len(), 1, "returned when the share is gone for sure");
+    cluster
+        .until("one of both is bound", async || {
+            let bound = |pod: serde_json::Value| pod["spec"]["nodeName"].is_string();
+            bound(cluster.get("default", "next").await) || bound(cluster.get("team", "most").await)
+        })
+        .await;
+    let waited = start.elapsed();
+    assert!(waited >= Duration::from_secs(quarantine), "bound after {waited:?}");
+    cluster.delete("default", "next").await;
+    assert_eq!(cluster.card_of("team", "most").await, card);
+    cluster.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_that_cannot_be_pulled_is_said_on_the_share_and_leaves_no_reservation() {
+    let Some(cluster) = Cluster::enter().await else { return };
+    let image = "docker.io/local/no-such-image:1";
+    let divvy = cluster.start_divvy_with(&Divvy { image, ..Divvy::default() });
+    cluster.create(&half("default", "a")).await;
+    cluster.said("default", "a", "no card could be reserved: ErrImagePull").await;
+    cluster.said("default", "a", "no-such-image").await;
+    cluster.until_reservations(0).await;
+    drop(divvy);
+    let _divvy = cluster.start_divvy();
+    cluster.card_of("default", "a").await;
+    cluster.until_reservations(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_card_that_another_scheduler_takes_first_is_said_on_the_share_which_runs_when_one_is_free()
+ {
+    let Some(cluster) = Cluster::enter().await else { return };
+    let proxy = cluster.start_proxy().await;
+    let _divvy = cluster.start_divvy_with(&Divvy { through: Some(&proxy), ..Divvy::default() });
+    // divvy has decided, and its reservation is on its way.
+    proxy.inject(Target::Pods, Fault::Slow(Duration::from_secs(4)), 1);
+    cluster.create(&half("default", "a")).await;
+    cluster.until("the reservation is on its way", async || proxy.injected() == 1).await;
+    let mut all = whole("team", "all", 8);
+    all["spec"]["schedulerName"] = json!("another-scheduler");
+    cluster.create(&all).await;
+    let binding = json!({
+        "apiVersion": "v1", "kind": "Binding", "metadata": {"name": "all"},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": Node::NAME},
+    });
+    let path = "/api/v1/namespaces/team/pods/all/binding";
+    cluster.api.send(Method::POST, path, JSON, Some(&binding)).await.unwrap();
+    assert_eq!(cluster.cards_of("team", "all").await.len(), 8);
+    cluster.said("default", "a", "no card could be reserved: ").await;
+    cluster.until_reservations(0).await;
+    cluster.said("default", "a", "largest free share 0 < 0.5 asked").await;
+    let before = proxy.counts()["POST pods"];
+    cluster.delete("team", "all").await;
+    cluster.card_of("default", "a").await;
+    assert_eq!(proxy.counts()["POST pods"], before + 1, "tried when there was a card, and once");
+    cluster.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_pod_slot_takes_a_share_that_joins_a_card_and_none_that_opens_one() {
+    let Some(mut cluster) = Cluster::enter().await else { return };
+    cluster.is_hurt(true);
+    cluster.node().change_kubelet(&json!({"maxPods": 3})).unwrap();
+    cluster.until_node_has("3", "pods").await;
+    let _divvy = cluster.start_divvy();
+    cluster.create(&half("default", "a")).await;
+    let card = cluster.card_of("default", "a").await;
+    let mut opens = half("team", "opens");
+    opens["metadata"]["annotations"]["gpu-fraction"] = json!("0.6");
+    cluster.create(&opens).await;
+    cluster.said("team", "opens", "no free pod slot").await;
+    cluster.create(&half("team", "joins")).await;
+    assert_eq!(cluster.card_of("team", "joins").await, card);
+    cluster.create(&plain("default", "small")).await;
+    cluster.said("default", "small", "no free pod slot").await;
+    cluster.node().change_kubelet(&json!({"maxPods": 110})).unwrap();
+    cluster.is_hurt(false);
+    assert_ne!(cluster.card_of("team", "opens").await, card);
+    cluster.until_reservations(2).await;
+    cluster.check().await;
+}
