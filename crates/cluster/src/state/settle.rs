@@ -4,7 +4,7 @@
 
 use super::State;
 use super::reservations::Reservation;
-use super::slots::Hold;
+use super::slots::{Hold, Slot};
 use divvy_engine::PodKey;
 use divvy_ledger::{Card, CardState, Holding, Node, Request};
 use std::time::Instant;
@@ -62,7 +62,8 @@ impl State {
     /// Shares that run on a card that does not work run on; it takes no new ones.
     fn mark_sick(&mut self, node: &str) {
         for index in 0..self.ledger_node(node).map_or(0, Node::card_count) {
-            let sick = self.slots.get(node, index).is_some_and(|slot| slot.sick);
+            let is_sick = |slot: &Slot| slot.sick || slot.hold == Hold::Missing;
+            let sick = self.slots.get(node, index).is_some_and(is_sick);
             self.scheduler.set_sick(node, index, sick);
         }
     }

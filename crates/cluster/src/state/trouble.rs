@@ -94,7 +94,9 @@ impl State {
         if self.slots.of(node).any(|(_, slot)| is_under_way(slot)) {
             return false;
         }
-        let held = self.slots.of(node).filter(|(_, slot)| slot.hold == Hold::Held).count();
+        // One that does not work is not handed out either.
+        let is_handed_out = |slot: &Slot| slot.hold == Hold::Held && !slot.sick;
+        let held = self.slots.of(node).filter(|(_, slot)| is_handed_out(slot)).count();
         let ground = self.ground(node);
         let taken = u32::try_from(held).unwrap_or(u32::MAX).saturating_add(ground.taken());
         let in_vain = ground.usable > 0 && taken >= ground.usable;

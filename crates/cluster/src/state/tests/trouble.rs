@@ -192,7 +192,7 @@ fn a_card_that_is_not_among_those_that_are_handed_out_is_missing_and_the_rest_go
         gone(&mut state, &searcher(nth, Some(uuid)));
     }
     acts(&mut state);
-    see(&mut state, &whole("w", 2));
+    see(&mut state, &whole("w", 3));
     assert_eq!(acts(&mut state), ["bind ml/w v10 to a -"]);
     see(&mut state, &ready("q"));
     let done = acts(&mut state);
