@@ -181,7 +181,7 @@ pub(crate) struct State {
     /// Whether something has changed that they may wait for.
     stirred: bool,
     slots: slots::Slots,
-    reservations: FxHashMap<PodKey, reservations::Reservation>,
+    reservations: reservations::Reservations,
     adoption: adopt::Adoption,
     /// The cards of whole-GPU pods, where the kubelet tells.
     devices: devices::Devices,
@@ -227,7 +227,7 @@ impl State {
             providing: FxHashMap::default(),
             stirred: false,
             slots: slots::Slots::default(),
-            reservations: FxHashMap::default(),
+            reservations: reservations::Reservations::default(),
             adoption: adopt::Adoption::default(),
             devices: devices::Devices::default(),
             searches: FxHashMap::default(),

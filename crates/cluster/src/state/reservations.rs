@@ -19,6 +19,7 @@ use crate::objects::PodItem;
 use divvy_engine::{Bound, BoundCards, Event, PodKey, PodRecord, PodSpec};
 use divvy_ledger::{Bytes, CardShare, Opening, Portion, Request};
 use divvy_words::reservation;
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -37,6 +38,49 @@ pub(super) struct Reservation {
     asks: Opening,
     /// Whether it was labelled anew: what is refused is not asked again.
     relabelled: bool,
+}
+
+/// All reservation pods, also by node.
+#[derive(Debug, Default)]
+pub(super) struct Reservations {
+    all: FxHashMap<PodKey, Reservation>,
+    nodes: FxHashMap<Arc<str>, Vec<PodKey>>,
+}
+
+impl Reservations {
+    pub(super) fn get(&self, key: &PodKey) -> Option<&Reservation> {
+        self.all.get(key)
+    }
+
+    pub(super) fn get_mut(&mut self, key: &PodKey) -> Option<&mut Reservation> {
+        self.all.get_mut(key)
+    }
+
+    pub(super) fn contains_key(&self, key: &PodKey) -> bool {
+        self.all.contains_key(key)
+    }
+
+    /// Those of a node.
+    pub(super) fn of(&self, node: &str) -> impl Iterator<Item = (&PodKey, &Reservation)> {
+        let keys = self.nodes.get(node).map_or(&[][..], Vec::as_slice);
+        keys.iter().filter_map(|key| Some((key, self.all.get(key)?)))
+    }
+
+    fn insert(&mut self, key: PodKey, made: Reservation) {
+        self.remove(&key);
+        self.nodes.entry(made.node.clone()).or_default().push(key.clone());
+        self.all.insert(key, made);
+    }
+
+    fn remove(&mut self, key: &PodKey) {
+        let Some(made) = self.all.remove(key) else { return };
+        if let Some(keys) = self.nodes.get_mut(&made.node) {
+            keys.retain(|other| other != key);
+            if keys.is_empty() {
+                self.nodes.remove(&made.node);
+            }
+        }
+    }
 }
 
 /// How long a reservation pod may take to run.

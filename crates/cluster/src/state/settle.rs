@@ -76,7 +76,7 @@ impl State {
             // Not known for the moment: the device plugin starts, or the node's labels are gone.
             return;
         }
-        let here = self.reservations.iter().filter(|(_, made)| *made.node == *node);
+        let here = self.reservations.of(node);
         let here: Vec<(PodKey, u32)> = here.map(|(key, made)| (key.clone(), made.index)).collect();
         for (key, before) in here {
             let mut index = before;
@@ -111,8 +111,8 @@ impl State {
 
     /// Returns a card that nobody shares any more.
     fn close(&mut self, node: &str, index: u32) {
-        let is_its = |(_, r): &(&PodKey, &Reservation)| *r.node == *node && r.index == index;
-        let Some((key, made)) = self.reservations.iter().find(is_its) else { return };
+        let is_its = |(_, made): &(&PodKey, &Reservation)| made.index == index;
+        let Some((key, made)) = self.reservations.of(node).find(is_its) else { return };
         // One that nobody has seen yet is deleted once it is.
         if made.uid.is_empty() {
             return;
@@ -143,7 +143,7 @@ impl State {
             return Vec::new();
         };
         let keys = shares.iter().filter_map(|share| self.scheduler.pod_key(share.pod));
-        keys.filter(|key| !self.reservations.contains_key(*key)).cloned().collect()
+        keys.filter(|key| !self.reservations.contains_key(key)).cloned().collect()
     }
 
     /// If a pod has cards, they may be nobody's soon.

@@ -83,8 +83,8 @@ impl State {
 
     /// Whether a reservation pod is there for a slot.
     fn is_reserved(&self, node: &str, index: u32) -> bool {
-        let mut all = self.reservations.values();
-        all.any(|made| *made.node == *node && made.index == index && !made.uid.is_empty())
+        let mut here = self.reservations.of(node);
+        here.any(|(_, made)| made.index == index && !made.uid.is_empty())
     }
 
     /// Whether every card that a node hands out is held by somebody else: then a lost one is not

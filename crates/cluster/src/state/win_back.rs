@@ -9,7 +9,6 @@
 //! Meanwhile no GPU is given on the node.
 
 use super::State;
-use super::reservations::Reservation;
 use super::slots::Hold;
 use super::timers::Timer;
 use divvy_engine::PodKey;
@@ -101,8 +100,7 @@ impl State {
             slot.is_none_or(|s| uuid.is_none() || s.uuid.is_none() || s.uuid.as_deref() == uuid)
         };
         let is_others = |index: &u32| {
-            let same = |r: &Reservation| *r.node == *node && r.index == *index;
-            self.reservations.iter().any(|(other, r)| other != key && same(r))
+            self.reservations.of(node).any(|(other, made)| other != key && made.index == *index)
         };
         let own = self.reservations.get(key).map(|r| r.index);
         let by_card = uuid.and_then(|uuid| self.slots.by_card(node, uuid));
