@@ -181,7 +181,7 @@ impl Loading<'_> {
         let fault = |message| InputError::Node { source_name: source.to_owned(), message };
         for entry in entries {
             match entry {
-                Entry::Object(object) if matches!(object.content, Content::Node(_)) => {
+                Entry::Object(object) if let Content::Node(node) = &object.content => {
                     let named = |why| format!("Node {}: {why}", object.metadata.name);
                     let (record, warnings) =
                         divvy_words::node(object).map_err(|why| fault(named(why)))?;
@@ -193,6 +193,8 @@ impl Loading<'_> {
                     }
                     self.rehearsal.warnings.extend(warnings);
                     self.apply(Event::Node(Box::new(record)));
+                    let is_unsettled = divvy_words::is_unsettled(&node.0);
+                    self.rehearsal.scheduler.set_unsettled(&object.metadata.name, is_unsettled);
                 }
                 Entry::Malformed { kind, name, error, .. } if kind == "Node" => {
                     return Err(fault(format!("Node {name}: {error}")));

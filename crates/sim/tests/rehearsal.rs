@@ -225,6 +225,22 @@ fn a_card_that_kai_over_packed_is_reported() {
 }
 
 #[test]
+fn a_node_whose_cards_the_scheduler_is_not_certain_of_takes_no_gpu_pod() {
+    let taint = "spec: {taints: [{key: divvy.dev/unsettled, effect: NoSchedule}]}\n  ";
+    let node = cluster(&[node("n1", 2).replace("status:", &format!("{taint}status:"))]);
+    let pod = |name: &str, metadata: &str| {
+        format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}{metadata}}}, spec: {{containers: [{{name: c}}]}}}}\n---\n"
+        )
+    };
+    let share = pod("share", ", annotations: {gpu-fraction: \"0.5\"}");
+    let rehearsal = rehearse(Some(&node), &format!("{share}{}", pod("plain", "")), None);
+    let lines = lines(&rehearsal);
+    assert!(lines.iter().any(|line| line.contains("plain n1")), "{lines:?}");
+    assert!(!lines.iter().any(|line| line.contains("share n1")), "{lines:?}");
+}
+
+#[test]
 fn pending_pods_of_the_cluster_are_placed_too_and_bound_ones_not_again() {
     let waiting = "- apiVersion: v1\n  kind: Pod\n  metadata: {name: waiting}\n  spec: {containers: [{name: c}]}\n";
     let leaving = waiting

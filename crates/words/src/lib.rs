@@ -44,7 +44,7 @@ pub use hand_off::hand_off_ready;
 pub use kai::is_kai_scheduler;
 pub use manifest::{Content, Kind, Metadata, Object, PodManifest, StorageKind, StorageManifest};
 pub use namespace::namespaces;
-pub use node::node;
+pub use node::{is_unsettled, node};
 pub use pod::pod;
 pub use priorities::Priorities;
 pub use volumes::storage;

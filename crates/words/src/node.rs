@@ -73,6 +73,11 @@ pub fn node(object: &Object) -> Result<(NodeRecord, Vec<String>), String> {
     Ok((record, warnings))
 }
 
+/// Whether the scheduler has said that it is not certain who has which card of a node.
+pub fn is_unsettled(spec: &NodeManifest) -> bool {
+    spec.taints.iter().any(|taint| &*taint.key == keys::UNSETTLED)
+}
+
 fn allocatable(status: Option<&NodeStatus>) -> Option<(&'static str, &ResourceList)> {
     let status = status?;
     let allocatable = status.allocatable.as_ref().map(|list| ("allocatable", list));

@@ -4,7 +4,7 @@ use super::State;
 use crate::objects::{NamespaceItem, NodeItem};
 use crate::watch::Change;
 use divvy_engine::Event;
-use divvy_words::{Content, Object, keys};
+use divvy_words::{Content, Object};
 
 impl State {
     pub(crate) fn node_changed(&mut self, change: Change<NodeItem>) {
@@ -23,8 +23,7 @@ impl State {
 
     fn node_seen(&mut self, node: NodeItem) {
         self.nodes.see(node.metadata.name.clone());
-        let has_taint = node.spec.taints.iter().any(|taint| &*taint.key == keys::UNSETTLED);
-        self.taints.seen(&node.metadata.name, has_taint);
+        self.taints.seen(&node.metadata.name, divvy_words::is_unsettled(&node.spec));
         let object = Object {
             kind: "Node".into(),
             metadata: node.metadata,
