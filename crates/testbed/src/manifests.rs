@@ -1,6 +1,7 @@
-//! Nodes and pods to test with.
+//! Nodes and pods to test with, and what is deployed where there is no network for Services.
 
 use serde_json::{Value, json};
+use std::net::SocketAddr;
 
 /// A node with GPUs, as GPU feature discovery and the device plugin would describe it.
 #[derive(Clone, Copy, Debug)]
@@ -111,4 +112,17 @@ pub fn with_gpus(mut pod: Value, count: u32) -> Value {
     let resources = &mut pod["spec"]["containers"][0]["resources"];
     resources["limits"]["nvidia.com/gpu"] = json!(count.to_string());
     pod
+}
+
+/// The text of `deploy/webhooks.yaml`, with the webhooks at an address: there is no network to reach
+/// their Service by.
+pub fn webhooks_at(address: SocketAddr, text: &str) -> String {
+    let service = "service: {namespace: divvy-system, name: divvy-admission, path: ";
+    let lines = text.lines().map(|line| match line.split_once(service) {
+        Some((indent, path)) => {
+            format!("{indent}url: https://{address}{}", path.trim_end_matches('}'))
+        }
+        None => line.to_owned(),
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }

@@ -3,6 +3,7 @@
 
 use divvy_admission::{Certificates, Settings};
 use divvy_testbed::api::{Api, ApiError};
+use divvy_testbed::manifests::webhooks_at;
 use divvy_testbed::{ControlPlane, Programs, free_ports};
 use http::Method;
 use serde_json::{Value, json};
@@ -87,17 +88,8 @@ impl Cluster {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// There is no network to reach a Service by, so the webhooks are reached by address.
     pub fn point_webhooks_to(&self, address: SocketAddr) {
-        let service = "service: {namespace: divvy-system, name: divvy-admission, path: ";
-        let text = manifest("webhooks");
-        let lines = text.lines().map(|line| match line.split_once(service) {
-            Some((indent, path)) => {
-                format!("{indent}url: https://{address}{}", path.trim_end_matches('}'))
-            }
-            None => line.to_owned(),
-        });
-        self.apply(&lines.collect::<Vec<_>>().join("\n"));
+        self.apply(&webhooks_at(address, &manifest("webhooks")));
     }
 
     /// Starts a replica, as the ServiceAccount that it has in a cluster.
@@ -169,22 +161,9 @@ impl Cluster {
     }
 
     /// A kubeconfig with a token of a ServiceAccount.
-    pub fn kubeconfig_of(&self, namespace: &str, account: &str) -> PathBuf {
+    fn kubeconfig_of(&self, namespace: &str, account: &str) -> PathBuf {
         self.wait_for_account(namespace, account);
-        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
-        let request =
-            json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
-        let token = self.runtime.block_on(self.admin.send(
-            Method::POST,
-            &path,
-            "application/json",
-            Some(&request),
-        ));
-        let token = token.unwrap()["status"]["token"].as_str().unwrap().to_owned();
-        let text = std::fs::read_to_string(self.plane.kubeconfig()).unwrap();
-        let file = self.plane.folder().join(format!("{namespace}-{account}.kubeconfig"));
-        std::fs::write(&file, text.replace(self.plane.token(), &token)).unwrap();
-        file
+        self.plane.kubeconfig_as(namespace, account).unwrap()
     }
 
     pub fn api_of(&self, namespace: &str, account: &str) -> Api {

@@ -92,10 +92,17 @@ fn a_pod_that_is_stored_has_no_card_before_divvy_binds_it() {
     let Some(mut cluster) = cluster() else { return };
     let (tenant, api) = cluster.tenant();
     cluster.runtime.block_on(async {
-        let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        let mut map = json!({"apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"namespace": tenant, "name": "all"},
             "data": {"NVIDIA_VISIBLE_DEVICES": "all", "VISIBLE_DEVICES": "all"}});
+        let result = api.create(&map).await;
+        assert!(is_about(&result, "would name devices"), "{result:?}");
+        map["data"].as_object_mut().unwrap().remove("NVIDIA_VISIBLE_DEVICES");
         api.create(&map).await.unwrap();
+        let add = json!({"data": {"NVIDIA_VISIBLE_DEVICES": "all"}});
+        let path = format!("/api/v1/namespaces/{tenant}/configmaps/all");
+        let result = api.patch(&path, &add).await;
+        assert!(is_about(&result, "would name devices"), "{result:?}");
         let from = json!([{"configMapRef": {"name": "all"}}, {"prefix": "NVIDIA_", "configMapRef": {"name": "all"}}]);
         let mut share = with_share(pod(&tenant, "share", "divvy-scheduler"), "0.5");
         share["spec"]["containers"] = json!([

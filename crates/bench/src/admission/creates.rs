@@ -5,8 +5,10 @@ use super::{Options, divvy};
 use crate::e2e::cost::{cpu_ms, quantile};
 use anyhow::{Context, ensure};
 use divvy_testbed::api::Api;
+use divvy_testbed::manifests::webhooks_at;
 use divvy_testbed::{ControlPlane, Process, Program, Programs, free_ports};
 use serde_json::json;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -100,19 +102,12 @@ fn pod(name: &str, annotation: &str, value: &str) -> serde_json::Value {
 /// Starts `divvy admission` and shows it to the API server, by address.
 fn start(options: &Options, plane: &ControlPlane, folder: &Path) -> anyhow::Result<Process> {
     let [port] = free_ports()?;
-    let address = format!("127.0.0.1:{port}");
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
     let mut command = Command::new(divvy(options)?);
-    command.args(["admission", "--gpu-sharing", "--tls-names=127.0.0.1", "--listen", &address]);
+    command.args(["admission", "--gpu-sharing", "--tls-names=127.0.0.1"]);
+    command.arg("--listen").arg(address.to_string());
     command.arg("--kubeconfig").arg(plane.kubeconfig());
-    let service = "service: {namespace: divvy-system, name: divvy-admission, path: ";
-    let text = manifest("webhooks")?;
-    let lines = text.lines().map(|line| match line.split_once(service) {
-        Some((indent, path)) => {
-            format!("{indent}url: https://{address}{}", path.trim_end_matches('}'))
-        }
-        None => line.to_owned(),
-    });
-    apply(plane, &lines.collect::<Vec<_>>().join("\n"))?;
+    apply(plane, &webhooks_at(address, &manifest("webhooks")?))?;
     Ok(Process::start(command, "divvy-admission-2", folder)?)
 }
 

@@ -10,12 +10,13 @@ const RESERVATIONS: &str = "kai-resource-reservation";
 const REGISTRATION: &str = "/apis/admissionregistration.k8s.io/v1";
 
 /// What guards pods once divvy is deployed: KAI's cluster has none of it.
-const GUARDS: [&str; 5] = [
+const GUARDS: [&str; 6] = [
     "mutatingwebhookconfigurations/divvy",
     "validatingwebhookconfigurations/divvy",
     "validatingadmissionpolicybindings/divvy-hand-off",
     "validatingadmissionpolicybindings/divvy-reservations",
     "validatingadmissionpolicybindings/divvy-visible-devices",
+    "validatingadmissionpolicybindings/divvy-visible-devices-sources",
 ];
 
 async fn unguard(cluster: &Cluster) -> Vec<(&'static str, Value)> {

@@ -1,6 +1,7 @@
 //! One cluster with a real node, emptied for one test at a time.
 
 use divvy_testbed::api::{Api, JSON};
+use divvy_testbed::manifests::webhooks_at;
 use divvy_testbed::node::{BUSYBOX, Card, Node, Options};
 use divvy_testbed::proxy::Proxy;
 use divvy_testbed::{ControlPlane, Process, Programs, Unavailable, free_ports};
@@ -155,8 +156,13 @@ impl Cluster {
         Process::start(command, "divvy", plane.folder()).unwrap()
     }
 
+    /// A kubeconfig for a ServiceAccount.
+    pub fn kubeconfig_as(&self, namespace: &str, account: &str) -> PathBuf {
+        self.parts().plane.kubeconfig_as(namespace, account).unwrap()
+    }
+
     fn kubeconfig_of_divvy(&self) -> PathBuf {
-        self.parts().plane.kubeconfig_as("divvy-system", "divvy-scheduler").unwrap()
+        self.kubeconfig_as("divvy-system", "divvy-scheduler")
     }
 
     /// A proxy through which a scheduler reaches the API as itself.
@@ -224,6 +230,16 @@ impl Cluster {
 
     pub async fn create(&self, pod: &Value) {
         self.api.create(pod).await.unwrap();
+    }
+
+    /// Binds a pod, as a scheduler that knows nothing of shares.
+    pub async fn bind(&self, namespace: &str, pod: &str) {
+        let binding = json!({
+            "apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": Node::NAME},
+        });
+        let path = format!("{}/binding", path(namespace, pod));
+        self.api.send(Method::POST, &path, JSON, Some(&binding)).await.unwrap();
     }
 
     pub async fn get(&self, namespace: &str, pod: &str) -> Value {
@@ -299,6 +315,11 @@ impl Cluster {
         card.clone()
     }
 
+    /// The cards in a container of a pod that runs.
+    pub fn look(&self, namespace: &str, pod: &str, container: &str) -> Vec<String> {
+        self.parts().node.look(namespace, pod, container).unwrap().cards
+    }
+
     pub fn environment(&self, namespace: &str, pod: &str) -> BTreeMap<String, String> {
         self.parts().node.look(namespace, pod, "main").unwrap().environment
     }
@@ -348,16 +369,7 @@ fn start() -> Result<Parts, Unavailable> {
     ] {
         apply(&plane, &manifest(&format!("deploy/{file}.yaml")))?;
     }
-    // There is no network to reach a Service by, so the webhooks are reached by address.
-    let service = "service: {namespace: divvy-system, name: divvy-admission, path: ";
-    let text = manifest("deploy/webhooks.yaml");
-    let lines = text.lines().map(|line| match line.split_once(service) {
-        Some((indent, path)) => {
-            format!("{indent}url: https://{address}{}", path.trim_end_matches('}'))
-        }
-        None => line.to_owned(),
-    });
-    apply(&plane, &lines.collect::<Vec<_>>().join("\n"))?;
+    apply(&plane, &webhooks_at(address, &manifest("deploy/webhooks.yaml")))?;
     Ok(Parts { admission: None, address, hurt: false, node, plane })
 }
 

@@ -9,6 +9,7 @@ mod cluster;
 mod faults;
 mod reservations;
 mod settling;
+mod tenant;
 
 use cluster::{Cluster, half, whole};
 use serde_json::json;

@@ -1,10 +1,7 @@
 //! What keeps a reservation pod from getting its card, and a card from being given too early.
 
 use crate::cluster::{Cluster, Divvy, half, plain, whole};
-use divvy_testbed::api::JSON;
-use divvy_testbed::node::Node;
 use divvy_testbed::proxy::{Fault, Target};
-use http::Method;
 use serde_json::json;
 use std::time::{Duration, Instant};
 
@@ -67,12 +64,7 @@ async fn a_card_that_another_scheduler_takes_first_is_said_on_the_share_which_ru
     let mut all = whole("team", "all", 8);
     all["spec"]["schedulerName"] = json!("another-scheduler");
     cluster.create(&all).await;
-    let binding = json!({
-        "apiVersion": "v1", "kind": "Binding", "metadata": {"name": "all"},
-        "target": {"apiVersion": "v1", "kind": "Node", "name": Node::NAME},
-    });
-    let path = "/api/v1/namespaces/team/pods/all/binding";
-    cluster.api.send(Method::POST, path, JSON, Some(&binding)).await.unwrap();
+    cluster.bind("team", "all").await;
     assert_eq!(cluster.cards_of("team", "all").await.len(), 8);
     cluster.said("default", "a", "no card could be reserved: ").await;
     cluster.until_reservations(0).await;

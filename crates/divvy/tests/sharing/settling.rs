@@ -55,8 +55,9 @@ async fn a_shared_card_that_another_scheduler_gave_away_is_said_on_both_pods_unt
     delete_reservations(&cluster).await;
     // Nobody guards the card now, and somebody takes them all.
     let mut taker = whole("default", "taker", 8);
-    taker["spec"]["nodeName"] = Node::NAME.into();
+    taker["spec"]["schedulerName"] = "another-scheduler".into();
     cluster.create(&taker).await;
+    cluster.bind("default", "taker").await;
     assert_eq!(cluster.cards_of("default", "taker").await.len(), 8);
     let _divvy = cluster.start_divvy();
     cluster
