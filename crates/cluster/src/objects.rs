@@ -164,9 +164,9 @@ impl BindRequestItem {
     /// The groups of this pod, if they were decided, and done.
     pub(crate) fn groups_of(&self, pod: &PodItem) -> Option<Vec<&str>> {
         let Self { metadata, spec, .. } = self;
-        let mut owners = metadata.owner_references.iter().filter(|owner| &*owner.kind == "Pod");
+        let mut owners = metadata.owner_references.iter();
         let is_its = spec.pod_name.as_ref() == Some(&pod.metadata.name)
-            && owners.all(|owner| owner.uid == pod.metadata.uid)
+            && owners.any(|owner| &*owner.kind == "Pod" && owner.uid == pod.metadata.uid)
             && spec.selected_node.as_deref() == pod.node()
             && self.is_done();
         let groups = spec.groups.as_ref().filter(|_| is_its)?;

@@ -70,12 +70,13 @@ pub(crate) enum Action {
     Look { pod: Target },
     /// Name a reservation pod's group anew.
     Relabel { key: PodKey, group: Box<str> },
-    /// Write on a share that KAI bound which cards it has.
+    /// Write on a share that KAI bound which cards it has. [`Outcome::Recorded`] follows.
     Record { pod: Target, cards: Vec<NamedShare> },
     /// Record a warning about a pod.
     Warn { pod: Target, reason: &'static str, note: String },
     /// Say in a condition of a pod what is wrong with its cards, or that it is over.
-    Mark { pod: Target, reason: &'static str, note: Option<String> },
+    /// [`Outcome::Marked`] follows.
+    Mark { pod: Target, reason: &'static str, note: Option<Box<str>> },
     /// Taint a node, or remove the taint. [`Outcome::Tainted`] follows.
     Taint { node: Box<str>, on: bool },
     /// Say on a pod that it is bound.
@@ -314,6 +315,7 @@ impl State {
             return self.reservation_seen(pod, group, now);
         }
         self.notice_kai(&key, divvy_words::is_kai_scheduler(&pod.metadata, &pod.status), now);
+        self.notice_binder(&key, divvy_words::is_kai_binder(&pod.metadata, &pod.status), now);
         if self.scheduler.uid(&key).is_some_and(|known| *known != *pod.metadata.uid) {
             // Another pod of that name, and nobody saw how the first one went.
             self.quarantine(&key, None, now);
@@ -385,6 +387,7 @@ impl State {
     fn forget(&mut self, key: &PodKey, now: Instant) {
         self.pods.forget(key);
         self.notice_kai(key, false, now);
+        self.notice_binder(key, false, now);
         self.stop_waiting(key);
         self.adoption.forget(key);
         self.trouble.forget(key);
@@ -482,6 +485,7 @@ impl State {
         self.adopt(now);
         self.settle_cards(now);
         self.write_taints();
+        self.write_marks();
         self.provide(now);
         while self.writing < self.rules.writes {
             // One by one where a share may open a card: the next one has to see the pod that is
@@ -501,7 +505,7 @@ impl State {
             }
         }
         // Only now: a reservation that nobody used may have found its share.
-        self.return_cards();
+        self.return_cards(now);
     }
 
     /// How many pods wait for which reason.

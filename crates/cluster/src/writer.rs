@@ -78,20 +78,20 @@ impl Writer {
                 Outcome::Looked { pod, text: None, tries: 0, result }
             }
             Action::Relabel { key, group } => {
-                self.relabel(&key, &group).await;
-                return None;
+                let result = self.relabel(&key, &group).await;
+                Outcome::Relabelled { key, result }
             }
             Action::Record { pod, cards } => {
-                self.record(&pod, &cards).await;
-                return None;
+                let result = self.record(&pod, &cards).await;
+                Outcome::Recorded { pod, cards, result }
             }
             Action::Warn { pod, reason, note } => {
                 self.say(&pod, "Warning", reason, "Settling", &note).await;
                 return None;
             }
             Action::Mark { pod, reason, note } => {
-                self.mark(&pod, reason, note.as_deref()).await;
-                return None;
+                let result = self.mark(&pod, reason, note.as_deref()).await;
+                Outcome::Marked { pod, reason, note, result }
             }
             Action::Taint { node, on } => {
                 let result = self.taint(&node, on).await;

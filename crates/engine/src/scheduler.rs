@@ -80,10 +80,11 @@ impl Scheduler {
         }
     }
 
-    /// Says whether it is uncertain who has which card of a node: then no GPU is given there.
-    pub fn set_unsettled(&mut self, node: &str, unsettled: bool) {
+    /// Says of how many cards of a node it is uncertain who has them: as long as there are such, no
+    /// GPU is given there.
+    pub fn set_uncertain(&mut self, node: &str, cards: usize) {
         if let Some(id) = self.world.ledger.find(node) {
-            self.world.ledger.set_unsettled(id, unsettled);
+            self.world.ledger.set_uncertain(id, u32::try_from(cards).unwrap_or(u32::MAX));
         }
     }
 

@@ -98,7 +98,10 @@ impl Node {
     /// Whether a pod fits. `share` is the size of its share on this node's cards; the caller
     /// computes it once per card size, not once per node.
     pub fn fit(&self, needs: &Needs, share: Bytes) -> Result<(), Shortage> {
-        let room = self.room();
+        let room = match self.is_unsettled() {
+            true => &self.free_room(),
+            false => self.room(),
+        };
         match needs.request {
             Request::None => {}
             _ if self.is_unsettled() => return Err(Shortage::Unsettled),

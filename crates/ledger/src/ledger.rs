@@ -250,12 +250,13 @@ impl Ledger {
         }
     }
 
-    /// Says whether it is uncertain who has which card of a node: then no GPU is given there.
-    pub fn set_unsettled(&mut self, id: NodeId, unsettled: bool) {
+    /// Says of how many cards of a node it is uncertain who has them: as long as there are such, no
+    /// GPU is given there, and room is kept for the pods that are to hold them again.
+    pub fn set_uncertain(&mut self, id: NodeId, cards: u32) {
         let Some(node) = self.nodes.get_mut(id.index()) else { return };
-        if node.unsettled != unsettled {
-            node.unsettled = unsettled;
-            self.journal.record(id, !unsettled);
+        if node.uncertain != cards {
+            self.journal.record(id, cards < node.uncertain);
+            node.uncertain = cards;
         }
     }
 

@@ -102,8 +102,8 @@ pub struct Node {
     used: Used,
     extended: Vec<Counter>,
     pub(crate) cards: Vec<Card>,
-    /// Whether no GPU is given here for now, because it is not certain who has which card.
-    pub(crate) unsettled: bool,
+    /// The cards of which it is not certain who has them.
+    pub(crate) uncertain: u32,
     pub(crate) opening: Opening,
     room: Room,
 }
@@ -117,7 +117,7 @@ impl Node {
             used: Used::default(),
             extended: Vec::new(),
             cards: Vec::new(),
-            unsettled: false,
+            uncertain: 0,
             opening: Opening::default(),
             room: Room::default(),
         }
@@ -145,7 +145,20 @@ impl Node {
 
     /// Whether no GPU is given here for now, because it is not certain who has which card.
     pub const fn is_unsettled(&self) -> bool {
-        self.unsettled
+        self.uncertain > 0
+    }
+
+    /// The room for pods without GPUs: some is kept for those that are to hold uncertain cards.
+    pub(crate) fn free_room(&self) -> Room {
+        let Opening { cpu, memory } = self.opening;
+        let cards = u64::from(self.uncertain);
+        let kept = |each: u64| each.saturating_mul(cards);
+        Room {
+            cpu: MilliCpu(self.room.cpu.0.saturating_sub(kept(cpu.0))),
+            memory: self.room.memory.minus(Bytes(kept(memory.0).min(self.room.memory.0))),
+            pods: self.room.pods.saturating_sub(self.uncertain),
+            ..self.room
+        }
     }
 
     /// How many free cards such a share can open: each needs a reservation pod beside its own.

@@ -193,8 +193,9 @@ impl Loading<'_> {
                     }
                     self.rehearsal.warnings.extend(warnings);
                     self.apply(Event::Node(Box::new(record)));
-                    let is_unsettled = divvy_words::is_unsettled(&node.0);
-                    self.rehearsal.scheduler.set_unsettled(&object.metadata.name, is_unsettled);
+                    // Of how many cards it is uncertain, the node does not say.
+                    let uncertain = divvy_words::is_unsettled(&node.0).into();
+                    self.rehearsal.scheduler.set_uncertain(&object.metadata.name, uncertain);
                 }
                 Entry::Malformed { kind, name, error, .. } if kind == "Node" => {
                     return Err(fault(format!("Node {name}: {error}")));

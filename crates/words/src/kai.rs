@@ -15,6 +15,12 @@ pub fn is_kai_scheduler(metadata: &Metadata, status: &PodStatus) -> bool {
     is_scheduler && &*metadata.namespace == KAI_SCHEDULER && !status.has_ended()
 }
 
+/// Whether this pod is KAI's binder and has not ended: it makes and deletes reservation pods.
+pub fn is_kai_binder(metadata: &Metadata, status: &PodStatus) -> bool {
+    let is_there = &*metadata.namespace == KAI_SCHEDULER;
+    is_there && metadata.labels.get("app") == Some("binder") && !status.has_ended()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -39,6 +45,8 @@ mod tests {
             let status = PodStatus { phase: phase.into(), ..PodStatus::default() };
             let found = is_kai_scheduler(&metadata(namespace, app), &status);
             assert_eq!(found, expected, "{namespace} {app} {phase}");
+            let is_binder = is_kai_binder(&metadata(namespace, app), &status);
+            assert_eq!(is_binder, app == "binder", "{namespace} {app} {phase}");
         }
     }
 }

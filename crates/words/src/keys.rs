@@ -64,7 +64,7 @@ pub const KAI_CONFIG_MAPS: &str = "runai/shared-gpu-configmap";
 pub const RESERVED_CARD: &str = "run.ai/reserve_for_gpu_index";
 
 /// The annotations that are kept when a manifest is read.
-pub const ANNOTATIONS: [&str; 14] = [
+pub const ANNOTATIONS: [&str; 15] = [
     GPU_FRACTION,
     GPU_MEMORY,
     FRACTION_DEVICES,
@@ -78,6 +78,7 @@ pub const ANNOTATIONS: [&str; 14] = [
     DEFAULT_STORAGE_CLASS,
     MIGRATED_PLUGINS,
     POD_GROUP,
+    RECEIVED_TYPE,
     RESERVED_CARD,
 ];
 

@@ -41,7 +41,7 @@ pub use config::{ConfigError, config};
 pub use documents::{Entry, ReadError, read};
 pub use groups::Groups;
 pub use hand_off::hand_off_ready;
-pub use kai::is_kai_scheduler;
+pub use kai::{is_kai_binder, is_kai_scheduler};
 pub use manifest::{Content, Kind, Metadata, Object, PodManifest, StorageKind, StorageManifest};
 pub use namespace::namespaces;
 pub use node::{is_unsettled, node};

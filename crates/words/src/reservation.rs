@@ -187,9 +187,11 @@ pub fn card<'a>(metadata: &'a Metadata, status: &'a PodStatus) -> Option<&'a str
     if &*status.phase != "Running" {
         return None;
     }
-    let published = status.devices().next();
-    let written = || metadata.annotations.get(keys::RESERVED_CARD);
-    published.or_else(written).filter(|uuid| is_uuid(uuid))
+    // A replica of a card is called by its card and a number.
+    let card = |id: &'a str| id.split_once("::").map_or(id, |(card, _)| card);
+    let published = status.devices().next().map(card).filter(|uuid| is_uuid(uuid));
+    let written = || metadata.annotations.get(keys::RESERVED_CARD).filter(|uuid| is_uuid(uuid));
+    published.or_else(written)
 }
 
 #[cfg(test)]
@@ -269,6 +271,14 @@ mod tests {
         }]);
         let (metadata, status) = read(&pod);
         assert_eq!(card(&metadata, &status), Some("GPU-published"));
+        let device = &mut pod["status"]["containerStatuses"][0]["allocatedResourcesStatus"][1];
+        device["resources"][0]["resourceID"] = "GPU-published::3".into();
+        let (metadata, status) = read(&pod);
+        assert_eq!(card(&metadata, &status), Some("GPU-published"), "a replica of it");
+        let device = &mut pod["status"]["containerStatuses"][0]["allocatedResourcesStatus"][1];
+        device["resources"][0]["resourceID"] = "something".into();
+        let (metadata, status) = read(&pod);
+        assert_eq!(card(&metadata, &status), Some("GPU-written"), "what can be read counts");
         pod["metadata"]["annotations"][keys::RESERVED_CARD] = "all".into();
         pod["status"]["containerStatuses"] = json!([]);
         let (metadata, status) = read(&pod);

@@ -13,17 +13,21 @@ use super::listing::Listing;
 use super::slots::Hold;
 use super::timers::Timer;
 use super::{Action, State, Target};
+use crate::api::Failure;
 use crate::objects::{BindRequestItem, PodItem};
 use crate::watch::Change;
 use divvy_engine::PodKey;
-use divvy_ledger::{Bytes, CardShare, Request};
+use divvy_ledger::{Bytes, CardShare, Gpus, Node, Request};
 use divvy_words::cards::{CardName, NamedShare};
 use divvy_words::{keys, reservation};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::time::{Duration, Instant};
 
-/// So long after KAI's scheduler has gone it may only be restarting.
+/// So long after KAI has gone it may only be restarting, and so long a reservation of its may wait
+/// for its first share.
 const MAY_COME_BACK: Duration = Duration::from_secs(60);
+/// When what could not be written is written again.
+const AGAIN: Duration = Duration::from_secs(30);
 
 /// What is known of pods that KAI bound.
 #[derive(Debug, Default)]
@@ -34,6 +38,8 @@ pub(super) struct Adoption {
     stirred: bool,
     /// Until when KAI may come back.
     waits_until: Option<Instant>,
+    /// Pods that are KAI's binder.
+    binders: FxHashSet<PodKey>,
     /// What it decided, by pod.
     decided: FxHashMap<PodKey, BindRequestItem>,
     requests: Listing<PodKey>,
@@ -75,9 +81,11 @@ impl State {
         match change {
             Change::Relisting => self.adoption.requests.begin(),
             Change::Seen(item) => {
-                self.adoption.requests.see(key(&item));
+                let key = key(&item);
+                self.adoption.requests.see(key.clone());
                 if item.is_done() {
-                    self.adoption.decided.insert(key(&item), item);
+                    self.adoption.stirred |= self.adoption.strangers.contains_key(&key);
+                    self.adoption.decided.insert(key, item);
                 }
             }
             Change::Gone(item) => {
@@ -92,7 +100,6 @@ impl State {
                 self.missing.remove(watch);
             }
         }
-        self.adoption.stir();
     }
 
     pub(super) fn kai_left(&mut self, now: Instant) {
@@ -101,18 +108,44 @@ impl State {
         self.timers.add(until, Timer::Adopt);
     }
 
+    /// KAI's binder works on without its scheduler: what it makes is not ours meanwhile.
+    pub(super) fn notice_binder(&mut self, key: &PodKey, runs: bool, now: Instant) {
+        if runs {
+            self.adoption.binders.insert(key.clone());
+        } else if self.adoption.binders.remove(key) && self.adoption.binders.is_empty() {
+            self.kai_left(now);
+        }
+    }
+
     /// Whether KAI is gone, and what it left is taken over.
     fn adopts(&self, now: Instant) -> bool {
         let is_over = self.adoption.waits_until.is_none_or(|until| now >= until);
-        self.rules.hand_off.is_some() && self.is_listed() && !self.kai_runs() && is_over
+        let is_gone = !self.kai_runs() && self.adoption.binders.is_empty() && is_over;
+        is_gone && self.rules.hand_off.is_some() && self.is_listed()
     }
 
-    /// Whether a reservation pod is ours: it says so, or is taken over.
+    /// Whether a reservation pod is ours: it says so, or is taken over. Where cards are replicas, it
+    /// is one of those to us, and nobody can join it.
     pub(super) fn is_to_keep(&self, key: &PodKey, pod: &PodItem, now: Instant) -> bool {
         let known = self.reservations.get(key);
         reservation::is_ours(&pod.metadata)
             || known.is_some_and(|known| known.uid == pod.metadata.uid)
-            || self.adopts(now)
+            || self.adopts(now) && self.is_on_cards(pod)
+    }
+
+    /// Whether a reservation was KAI's, and a share that it bound may yet turn up.
+    pub(super) fn is_wanted_by_kai(&mut self, node: &str, index: u32, now: Instant) -> bool {
+        let mut here = self.reservations.of(node);
+        let Some((_, made)) = here.find(|(_, made)| made.index == index) else { return false };
+        let Some(since) = made.adopted else { return false };
+        if now < since + MAY_COME_BACK {
+            self.timers.add(since + MAY_COME_BACK, Timer::Idle(node.into()));
+            return true;
+        }
+        let group = self.slots.get(node, index).map_or("", |slot| &*slot.group);
+        let names =
+            |pod: &PodItem| pod.node() == Some(node) && self.groups_of(pod).contains(&group);
+        self.adoption.strangers.values().any(|pod| names(pod))
     }
 
     /// Looks again at what KAI left, if something has changed.
@@ -120,21 +153,35 @@ impl State {
         if !std::mem::take(&mut self.adoption.stirred) || self.adoption.strangers.is_empty() {
             return;
         }
-        let strangers = std::mem::take(&mut self.adoption.strangers).into_values();
+        let adopts = self.adopts(now);
+        let strangers = self.adoption.strangers.iter();
+        // While KAI works, only shares on cards of ours can be known better than before.
+        let keys = strangers.filter(|(_, pod)| adopts || !self.cards_by_group(pod, 1).is_empty());
+        let keys: Vec<PodKey> = keys.map(|(key, _)| key.clone()).collect();
+        let pods = keys.iter().filter_map(|key| self.adoption.strangers.remove(key));
         let (reservations, shares): (Vec<_>, Vec<_>) =
-            strangers.partition(|pod| reservation::group(&pod.metadata).is_some());
+            pods.partition(|pod| reservation::group(&pod.metadata).is_some());
         for pod in reservations.iter().chain(&shares) {
             self.take_in(pod, now);
         }
         self.adoption.stirred = false;
-        if !reservations.is_empty() && self.adopts(now) {
+        if adopts && !reservations.is_empty() {
             let (reservations, shares) = (reservations.len(), shares.len());
             tracing::info!(reservations, shares, "took over what KAI has left");
         }
-        if self.adopts(now) {
-            let unknown: Vec<PodKey> = self.adoption.strangers.keys().cloned().collect();
-            unknown.iter().for_each(|key| self.card_is_unknown(key));
+        for pod in shares.iter().filter(|_| adopts) {
+            let key = pod.key();
+            let Some(Request::Share { cards, .. }) = self.scheduler.request(&key) else { continue };
+            if self.is_on_cards(pod) && self.cards_by_group(pod, cards).len() < cards as usize {
+                self.card_is_unknown(&key);
+            }
         }
+    }
+
+    /// Whether the node of a pod has cards, and not replicas or none at the moment.
+    fn is_on_cards(&self, pod: &PodItem) -> bool {
+        let node = self.ledger_node(pod.node().unwrap_or_default());
+        node.is_some_and(|node| matches!(node.capacity().gpus, Gpus::Cards { .. }))
     }
 
     /// Takes note of a bound pod, if it is one of KAI's.
@@ -142,60 +189,92 @@ impl State {
         if self.rules.hand_off.is_none() {
             return;
         }
-        let is_share = matches!(self.scheduler.request(key), Some(Request::Share { .. }));
-        let is_recorded = pod.metadata.annotations.get(keys::CARDS).is_some();
-        let is_reservation = reservation::group(&pod.metadata).is_some();
-        if is_share && !is_recorded && self.has_all_cards(key) {
-            self.write_down(key, pod);
-        } else if is_reservation || is_share && !is_recorded && !self.groups_of(pod).is_empty() {
+        if reservation::group(&pod.metadata).is_some() {
             self.adoption.strangers.insert(key.clone(), Box::new(pod.clone()));
+            return;
+        }
+        let Some(Request::Share { cards, portion }) = self.scheduler.request(key) else { return };
+        let is_recorded = pod.metadata.annotations.get(keys::CARDS).is_some();
+        if is_recorded || self.groups_of(pod).is_empty() {
+            return;
+        }
+        let found = self.cards_by_group(pod, cards);
+        let size = self.ledger_node(pod.node().unwrap_or_default()).map(Node::card_size);
+        match size.filter(|size| *size > Bytes(0) && found.len() == cards as usize) {
+            Some(size) => self.write_down(key, pod, &found, portion.of(size)),
+            None => {
+                self.adoption.strangers.insert(key.clone(), Box::new(pod.clone()));
+            }
         }
     }
 
-    fn has_all_cards(&self, key: &PodKey) -> bool {
-        let holding = self.scheduler.holding(key);
-        holding.is_some_and(|held| match held.needs.request {
-            Request::Share { cards, .. } => held.cards.len() == cards as usize,
-            Request::None | Request::Whole(_) => false,
-        })
-    }
-
-    /// The groups of a pod that KAI bound.
+    /// The groups of a pod that KAI bound. Labels alone say nothing: anybody may write them.
     fn groups_of<'a>(&'a self, pod: &'a PodItem) -> Vec<&'a str> {
         let decided = self.adoption.decided.get(&pod.key());
         match decided.and_then(|request| request.groups_of(pod)) {
             Some(groups) => groups,
-            None => reservation::groups(&pod.metadata),
+            None if pod.metadata.annotations.get(keys::RECEIVED_TYPE) == Some("Fraction") => {
+                reservation::groups(&pod.metadata)
+            }
+            None => Vec::new(),
         }
     }
 
-    /// The cards of a pod that KAI bound, as far as its groups have reservations that hold them.
+    /// The cards of a pod that KAI bound, as far as its groups have reservations that hold them, or
+    /// held them when it was first known.
     pub(super) fn cards_by_group(&self, pod: &PodItem, asked: u32) -> Vec<CardShare> {
-        let node = pod.node().unwrap_or_default();
-        let index = |group: &str| {
+        let (key, node) = (pod.key(), pod.node().unwrap_or_default());
+        let held = self.scheduler.holding(&key);
+        let has = |index: u32| {
+            held.is_some_and(|held| held.cards.iter().any(|card| card.index == index))
+                || self.scheduler.claimants(node, index).any(|claimant| *claimant == key)
+        };
+        let card = |group: &str| {
             let index = self.slots.by_group(node, group)?;
             let slot = self.slots.get(node, index)?;
             // Its size is what the pod asks of the card.
-            (slot.hold == Hold::Held).then_some(CardShare { index, bytes: Bytes(0) })
+            let card = CardShare { index, bytes: Bytes(0) };
+            (slot.uuid.is_some() && (slot.hold == Hold::Held || has(index))).then_some(card)
         };
         let mut cards: Vec<CardShare> =
-            self.groups_of(pod).into_iter().take(asked as usize).filter_map(index).collect();
+            self.groups_of(pod).into_iter().take(asked as usize).filter_map(card).collect();
         cards.sort_by_key(|card| card.index);
         cards.dedup();
         cards
     }
 
     /// Writes on a share which cards it has: from then on it does not depend on its groups.
-    fn write_down(&mut self, key: &PodKey, pod: &PodItem) {
-        let (Some(holding), Some(node)) = (self.scheduler.holding(key), pod.node()) else { return };
+    fn write_down(&mut self, key: &PodKey, pod: &PodItem, cards: &[CardShare], bytes: Bytes) {
         let name = |share: &CardShare| {
-            let uuid = self.slots.get(node, share.index)?.uuid.clone()?;
-            Some(NamedShare { card: CardName::Uuid(uuid), bytes: share.bytes })
+            let slot = self.slots.get(pod.node()?, share.index)?;
+            Some(NamedShare { card: CardName::Uuid(slot.uuid.clone()?), bytes })
         };
-        let Some(cards) = holding.cards.iter().map(name).collect::<Option<Vec<_>>>() else {
-            return;
-        };
+        let Some(cards) = cards.iter().map(name).collect::<Option<Vec<_>>>() else { return };
         if let Some(pod) = self.untold(key, Told::Cards) {
+            self.actions.push(Action::Record { pod, cards });
+        }
+    }
+
+    /// What became of [`Action::Record`].
+    pub(super) fn recorded(
+        &mut self,
+        pod: Target,
+        cards: Vec<NamedShare>,
+        result: &Result<(), Failure>,
+        now: Instant,
+    ) {
+        match result {
+            // Gone, or another one of that name.
+            Ok(()) | Err(Failure::NotFound(_) | Failure::Conflict(_)) => {}
+            Err(why) => {
+                tracing::warn!(pod = %pod.key, %why, "failed to write down the cards of a share that KAI bound, will try again");
+                self.timers.add(now + AGAIN, Timer::RecordAgain { pod, cards });
+            }
+        }
+    }
+
+    pub(super) fn record_again(&mut self, pod: Target, cards: Vec<NamedShare>) {
+        if self.scheduler.uid(&pod.key) == Some(&*pod.uid) {
             self.actions.push(Action::Record { pod, cards });
         }
     }

@@ -40,6 +40,14 @@ impl Devices {
         true
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.of_pods.is_empty()
+    }
+
+    pub(super) fn contains(&self, key: &PodKey) -> bool {
+        self.of_pods.contains_key(key)
+    }
+
     /// The pods that were given this card.
     pub(super) fn owners(&self, uuid: &str) -> &[PodKey] {
         self.owners.get(uuid).map_or(&[], Vec::as_slice)

@@ -40,6 +40,9 @@ impl State {
                     tracing::debug!("{warning}");
                 }
                 self.look_at(&object.metadata.name);
+                if !self.kai_runs() {
+                    self.adoption.stir();
+                }
                 self.node_uids.insert(object.metadata.name, object.metadata.uid);
                 self.apply(Event::Node(Box::new(record)));
             }

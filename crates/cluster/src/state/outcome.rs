@@ -8,6 +8,7 @@ use crate::api::Failure;
 use crate::objects::PodItem;
 use crate::watch::Item;
 use divvy_engine::{Event, PodKey};
+use divvy_words::cards::NamedShare;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,17 @@ pub(crate) enum Outcome {
     Reserved { key: PodKey, result: Result<(), Failure> },
     /// A reservation pod was to be deleted.
     Unreserved { key: PodKey, uid: Box<str>, result: Result<(), Failure> },
+    /// A condition of a pod was to say this, or nothing.
+    Marked {
+        pod: Target,
+        reason: &'static str,
+        note: Option<Box<str>>,
+        result: Result<(), Failure>,
+    },
+    /// A reservation pod was to be labelled anew.
+    Relabelled { key: PodKey, result: Result<(), Failure> },
+    /// The cards of a share that KAI bound were to be written on it.
+    Recorded { pod: Target, cards: Vec<NamedShare>, result: Result<(), Failure> },
     /// A node was to have the taint, or not.
     Tainted { node: Box<str>, on: bool, result: Result<(), Failure> },
     /// The reason is on the pod, whose version was `told_on` and is now this one; or it could not
@@ -60,6 +72,11 @@ impl State {
             Outcome::Provided { pod, result } => self.provided(&pod, result, now),
             Outcome::Reserved { key, result } => self.reserved(&key, result, now),
             Outcome::Unreserved { key, uid, result } => self.unreserved(key, uid, &result, now),
+            Outcome::Marked { pod, reason, note, result } => {
+                self.marked(&pod, reason, note, &result, now);
+            }
+            Outcome::Relabelled { key, result } => self.relabelled(key, &result, now),
+            Outcome::Recorded { pod, cards, result } => self.recorded(pod, cards, &result, now),
             Outcome::Tainted { node, on, result } => self.tainted(&node, on, &result, now),
             Outcome::Told { pod, told_on, result } => self.told(&pod, &told_on, result),
             Outcome::Looked { pod, text, tries, result } => {
@@ -219,6 +236,12 @@ impl State {
                     self.unsettled.insert(node);
                 }
                 Timer::Taint(node) => self.taints.write_again(&node),
+                Timer::Idle(node) => {
+                    self.unsettled.insert(node);
+                }
+                Timer::RecordAgain { pod, cards } => self.record_again(pod, cards),
+                Timer::MarkAgain(key, reason) => self.mark_again(&key, reason),
+                Timer::RelabelAgain(key) => self.relabel_again(key),
                 Timer::Adopt => self.adoption.stir(),
                 Timer::Quarantine(ghost) => self.apply(Event::PodGone(ghost)),
             }

@@ -36,8 +36,10 @@ pub(super) struct Reservation {
     since: Instant,
     /// What it asks besides its card.
     asks: Opening,
-    /// Whether it was labelled anew: what is refused is not asked again.
+    /// Whether it was labelled anew, and that has not been seen yet.
     relabelled: bool,
+    /// Since when we know it, if it was KAI's.
+    pub(super) adopted: Option<Instant>,
 }
 
 /// All reservation pods, also by node.
@@ -85,6 +87,8 @@ impl Reservations {
 
 /// How long a reservation pod may take to run.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// When a label that could not be written is written again.
+const RELABEL: Duration = Duration::from_secs(60);
 /// When a request that failed is made again.
 const AGAIN: Duration = Duration::from_secs(5);
 
@@ -121,7 +125,8 @@ impl State {
         let why = "it has not been seen yet".into();
         let asks = self.rules.hand_off.unwrap_or_default();
         let (node, uid) = (node.clone(), "".into());
-        let made = Reservation { node, index, uid, why, since: now, asks, relabelled: false };
+        let (relabelled, adopted) = (false, None);
+        let made = Reservation { node, index, uid, why, since: now, asks, relabelled, adopted };
         self.reservations.insert(key.clone(), made);
         self.enter_reservation(&key);
         self.timers.add(now + PATIENCE, Timer::NotReserved(key.clone()));
@@ -148,12 +153,15 @@ impl State {
         let known = self.reservations.get(&key).filter(|known| known.uid == pod.metadata.uid);
         let (is_same, since) = (known.is_some(), known.map_or(now, |known| known.since));
         let relabelled = known.is_some_and(|known| known.relabelled);
+        let is_kais = !reservation::is_ours(&pod.metadata);
+        let adopted = known.map_or(is_kais.then_some(now), |known| known.adopted);
         // Once it is known which card it has, that does not change while it runs.
         let had = known.and_then(|known| self.slots.get(node, known.index)?.uuid.clone());
         let had = had.filter(|_| &*pod.status.phase == "Running");
         let uuid = reservation::card(&pod.metadata, &pod.status).or(had.as_deref());
         if pod.status.has_ended() {
             let why = pod.status.why().unwrap_or_else(|| "it has ended".to_owned());
+            self.search_refused(node, &why);
             self.unreserve(key.clone(), &pod.metadata.uid);
             let known = self.reservations.get(&key).map(|known| known.index);
             return known.map_or((), |index| self.reservation_lost(&key, node, index, &why, now));
@@ -190,7 +198,7 @@ impl State {
         }
         // It was found by its card: from now on others find it by its group. Or it was KAI's.
         let is_misnamed = *slot.group != *group && uuid.is_some();
-        let relabel = is_misnamed || !reservation::is_ours(&pod.metadata);
+        let relabel = is_misnamed || is_kais;
         if relabel && !relabelled && !pod.is_ending() {
             let group = slot.group.clone();
             self.actions.push(Action::Relabel { key: key.clone(), group });
@@ -208,13 +216,31 @@ impl State {
         let asks = Opening { cpu, memory };
         let node: Arc<str> = node.into();
         self.unsettled.insert((&*node).into());
-        let seen = Reservation { node, index, uid, why, since, asks, relabelled: relabel };
+        let relabelled = relabel;
+        let seen = Reservation { node, index, uid, why, since, asks, relabelled, adopted };
         self.reservations.insert(key.clone(), seen);
         self.enter_reservation(&key);
         self.adoption.stir();
         self.stirred = true;
         if pod.status.is_stuck() {
             self.give_up(&key, "no card could be reserved", now);
+        }
+    }
+
+    /// What became of [`Action::Relabel`].
+    pub(super) fn relabelled(&mut self, key: PodKey, result: &Result<(), Failure>, now: Instant) {
+        if let Err(why) = result {
+            tracing::warn!(pod = %key, %why, "failed to label a reservation, will try again");
+            self.timers.add(now + RELABEL, Timer::RelabelAgain(key));
+        }
+    }
+
+    /// Labels a reservation anew that still has the wrong labels, as far as we heard.
+    pub(super) fn relabel_again(&mut self, key: PodKey) {
+        let Some(made) = self.reservations.get(&key).filter(|made| made.relabelled) else { return };
+        if let Some(slot) = self.slots.get(&made.node, made.index) {
+            let group = slot.group.clone();
+            self.actions.push(Action::Relabel { key, group });
         }
     }
 
@@ -248,7 +274,7 @@ impl State {
     }
 
     /// The pods that have a place on this card and wait until it is held.
-    fn waiting_for(&self, node: &str, index: u32) -> Vec<Target> {
+    pub(super) fn waiting_for(&self, node: &str, index: u32) -> Vec<Target> {
         let here = |binding: &Binding| {
             let mut cards = binding.placement.cards.iter();
             *binding.placement.node == *node && cards.any(|share| share.index == index)

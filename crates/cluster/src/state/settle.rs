@@ -17,25 +17,28 @@ impl State {
             for (index, hold) in self.holds(&node) {
                 match (hold, self.is_used(&node, index)) {
                     (Hold::Asked, _) | (Hold::Held | Hold::Closing, false) => {}
+                    (Hold::Taken, false) if self.is_reserved(&node, index) => {
+                        self.set_hold(&node, index, Hold::Held, now);
+                    }
                     (Hold::Lost | Hold::Taken | Hold::Missing, false) => {
                         self.slots.remove(&node, index);
                         self.scheduler.close_card(&node, index, false);
                     }
                     (_, true) if !self.has_card(&node, index) => {}
                     (_, true) => {
-                        let now = self.true_hold(&node, index);
-                        if now == Hold::Lost {
+                        let found = self.true_hold(&node, index);
+                        if found == Hold::Lost {
                             lost.push(index);
                         }
-                        if hold != Hold::Closing || now != Hold::Lost {
-                            self.set_hold(&node, index, now);
+                        if hold != Hold::Closing || found != Hold::Lost {
+                            self.set_hold(&node, index, found, now);
                         }
                     }
                 }
             }
-            if !lost.is_empty() && self.searches.contains_key(&node) && self.is_in_vain(&node) {
+            if !lost.is_empty() && self.was_refused(&node) && self.is_in_vain(&node) {
                 for index in lost.drain(..) {
-                    self.set_hold(&node, index, Hold::Missing);
+                    self.set_hold(&node, index, Hold::Missing, now);
                 }
             }
             if lost.is_empty() {
@@ -43,8 +46,9 @@ impl State {
             }
             self.mark_pods(&node);
             self.mark_sick(&node);
-            self.scheduler.set_unsettled(&node, !lost.is_empty());
-            self.taints.want(&node, !lost.is_empty() && self.keeps_taint(&node, now));
+            self.scheduler.set_uncertain(&node, lost.len());
+            let keeps_taint = !lost.is_empty() && self.keeps_taint(&node, now);
+            self.taints.want(&node, keeps_taint);
             if lost.is_empty() {
                 self.stop_search(&node);
                 self.idle.insert(node);
@@ -99,10 +103,13 @@ impl State {
 
     /// Returns the cards that nobody shares any more. Those that were taken to find a lost one are
     /// returned once it is found: earlier, they would be given again instead of it.
-    pub(super) fn return_cards(&mut self) {
+    pub(super) fn return_cards(&mut self, now: Instant) {
         for node in std::mem::take(&mut self.idle) {
             for (index, hold) in self.holds(&node) {
-                if matches!(hold, Hold::Held | Hold::Asked) && !self.is_used(&node, index) {
+                if matches!(hold, Hold::Held | Hold::Asked)
+                    && !self.is_used(&node, index)
+                    && !self.is_wanted_by_kai(&node, index, now)
+                {
                     self.close(&node, index);
                 }
             }

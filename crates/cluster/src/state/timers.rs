@@ -2,6 +2,7 @@
 
 use super::Target;
 use divvy_engine::PodKey;
+use divvy_words::cards::NamedShare;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -28,6 +29,14 @@ pub(crate) enum Timer {
     Taint(Box<str>),
     /// KAI has been gone for a while.
     Adopt,
+    /// A reservation that was KAI's has been seen for a while.
+    Idle(Box<str>),
+    /// The cards of a share that KAI bound could not be written on it.
+    RecordAgain { pod: Target, cards: Vec<NamedShare> },
+    /// A condition of a pod could not be written.
+    MarkAgain(PodKey, &'static str),
+    /// A reservation could not be labelled.
+    RelabelAgain(PodKey),
     /// The cards of a vanished pod are free.
     Quarantine(PodKey),
 }

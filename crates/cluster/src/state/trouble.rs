@@ -3,42 +3,54 @@
 //! condition for as long as it lasts.
 
 use super::slots::{Hold, Slot};
+use super::timers::Timer;
 use super::{Action, State, Target};
+use crate::api::Failure;
 use crate::objects::PodItem;
 use divvy_engine::PodKey;
-use divvy_ledger::{Gpus, Request};
+use divvy_ledger::{CardState, Gpus, Node};
 use divvy_words::reservation;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 const CONFLICT: &str = "CardConflict";
 const MISSING: &str = "CardMissing";
+/// When a condition that could not be written is written again, and one that was refused.
+const AGAIN: Duration = Duration::from_secs(5);
+const AFTER_REFUSAL: Duration = Duration::from_secs(300);
 
 /// What is said on pods, and where it cannot change by itself.
 #[derive(Debug, Default)]
 pub(super) struct Trouble {
-    /// The pods that have a condition: what it says, and their node.
-    marked: FxHashMap<PodKey, (&'static str, Box<str>)>,
+    /// The pods that have one of our conditions, or should.
+    marks: BTreeMap<PodKey, BTreeMap<&'static str, Mark>>,
     /// Nodes on which cards are missing, as they were when that was found.
     grounds: FxHashMap<Box<str>, Ground>,
+}
+
+/// A condition of a pod.
+#[derive(Debug, Default)]
+struct Mark {
+    node: Box<str>,
+    /// What it should say, if it should be there.
+    wanted: Option<Box<str>>,
+    /// What it says.
+    there: Option<Box<str>>,
+    /// Whether a write is under way, or waits to be made again.
+    writing: bool,
 }
 
 /// What a node hands out, and to whom.
 #[derive(Debug)]
 struct Ground {
     usable: u32,
-    whole: Vec<(PodKey, u32)>,
-}
-
-impl Ground {
-    fn taken(&self) -> u32 {
-        self.whole.iter().map(|(_, cards)| cards).sum()
-    }
+    whole: Vec<PodKey>,
 }
 
 impl Trouble {
     pub(super) fn forget(&mut self, key: &PodKey) {
-        self.marked.remove(key);
+        self.marks.remove(key);
     }
 }
 
@@ -60,13 +72,18 @@ impl State {
     }
 
     /// Changes how a card is held; whoever has it wrongly, it takes nobody new.
-    pub(super) fn set_hold(&mut self, node: &str, index: u32, hold: Hold) {
+    pub(super) fn set_hold(&mut self, node: &str, index: u32, hold: Hold, now: Instant) {
         let Some(slot) = self.slots.get_mut(node, index) else { return };
         if slot.hold != hold && hold == Hold::Taken {
             tracing::error!(node, card = ?slot.uuid, "a shared card was given to another pod");
         }
         slot.hold = hold;
         self.scheduler.close_card(node, index, hold.is_trouble());
+        if hold.is_trouble() {
+            for pod in self.waiting_for(node, index) {
+                self.not_provided(&pod, "its card was given to another pod", now);
+            }
+        }
     }
 
     /// The pod that was given a shared card, if one was.
@@ -82,7 +99,7 @@ impl State {
     }
 
     /// Whether a reservation pod is there for a slot.
-    fn is_reserved(&self, node: &str, index: u32) -> bool {
+    pub(super) fn is_reserved(&self, node: &str, index: u32) -> bool {
         let mut here = self.reservations.of(node);
         here.any(|(_, made)| made.index == index && !made.uid.is_empty())
     }
@@ -98,24 +115,27 @@ impl State {
         let is_handed_out = |slot: &Slot| slot.hold == Hold::Held && !slot.sick;
         let held = self.slots.of(node).filter(|(_, slot)| is_handed_out(slot)).count();
         let ground = self.ground(node);
-        let taken = u32::try_from(held).unwrap_or(u32::MAX).saturating_add(ground.taken());
-        let in_vain = ground.usable > 0 && taken >= ground.usable;
+        // Where kubelets tell, a pod that nobody told of may not have its cards yet.
+        let is_given = |key: &&PodKey| self.devices.is_empty() || self.devices.contains(key);
+        let given = ground.whole.iter().filter(is_given).count();
+        let in_vain = ground.usable > 0 && held + given >= ground.usable as usize;
         if in_vain {
             self.trouble.grounds.insert(node.into(), ground);
         }
         in_vain
     }
 
+    /// Of each whole card its pod.
     fn ground(&self, node: &str) -> Ground {
-        let usable = match self.ledger_node(node).map(|node| node.capacity().gpus) {
+        let node = self.ledger_node(node);
+        let usable = match node.map(|node| node.capacity().gpus) {
             Some(Gpus::Cards { usable, .. }) => usable,
             _ => 0,
         };
-        let id = self.scheduler.ledger().find(node);
-        let here = self.scheduler.holders().into_iter().filter(|(_, held)| Some(held.node) == id);
-        let whole = here.filter_map(|(key, held)| match held.needs.request {
-            Request::Whole(cards) => Some((key.clone(), cards)),
-            Request::None | Request::Share { .. } => None,
+        let cards = node.into_iter().flat_map(Node::cards);
+        let whole = cards.filter_map(|card| match card.state() {
+            CardState::Whole(pod) => self.scheduler.pod_key(*pod).cloned(),
+            CardState::Free | CardState::Shared(_) => None,
         });
         Ground { usable, whole: whole.collect() }
     }
@@ -126,35 +146,79 @@ impl State {
         now.usable > then.usable || then.whole.iter().any(|pod| !now.whole.contains(pod))
     }
 
-    /// Brings what is said on the pods of a node up to date.
+    /// Brings what is to be said on the pods of a node up to date.
     pub(super) fn mark_pods(&mut self, node: &str) {
-        let wanted = self.marks(node);
-        let here = self.trouble.marked.iter().filter(|(_, (_, at))| **at == *node);
-        let over: Vec<(PodKey, &'static str)> = here
-            .filter(|(key, (reason, _))| wanted.get(*key).is_none_or(|(now, _)| now != reason))
-            .map(|(key, (reason, _))| (key.clone(), *reason))
-            .collect();
-        for (key, reason) in over {
-            self.trouble.marked.remove(&key);
-            let pod = self.target(&key);
-            self.actions.push(Action::Mark { pod, reason, note: None });
-        }
-        for (key, (reason, note)) in wanted {
-            if self.trouble.marked.contains_key(&key) {
-                continue;
+        let mut wanted = self.marks(node);
+        for (key, marks) in &mut self.trouble.marks {
+            for (reason, mark) in marks.iter_mut().filter(|(_, mark)| *mark.node == *node) {
+                mark.wanted = wanted.remove(&(key.clone(), *reason)).map(Into::into);
             }
-            self.trouble.marked.insert(key.clone(), (reason, node.into()));
-            let pod = self.target(&key);
-            self.actions.push(Action::Warn { pod: pod.clone(), reason, note: note.clone() });
-            self.actions.push(Action::Mark { pod, reason, note: Some(note) });
+        }
+        for ((key, reason), note) in wanted {
+            let wanted = Some(note.into());
+            let mark = Mark { node: node.into(), wanted, ..Mark::default() };
+            self.trouble.marks.entry(key).or_default().insert(reason, mark);
         }
         if !self.slots.of(node).any(|(_, slot)| slot.hold == Hold::Missing) {
             self.trouble.grounds.remove(node);
         }
     }
 
+    /// Writes the conditions that are not as they should be.
+    pub(super) fn write_marks(&mut self) {
+        for (key, marks) in &mut self.trouble.marks {
+            marks.retain(|_, mark| mark.wanted.is_some() || mark.there.is_some() || mark.writing);
+            for (reason, mark) in marks {
+                if mark.wanted == mark.there || mark.writing {
+                    continue;
+                }
+                mark.writing = true;
+                let uid = self.scheduler.uid(key).unwrap_or_default().into();
+                let (pod, note) = (Target { key: key.clone(), uid }, mark.wanted.clone());
+                if let Some(note) = note.as_ref().filter(|_| mark.there.is_none()) {
+                    let (pod, note) = (pod.clone(), note.to_string());
+                    self.actions.push(Action::Warn { pod, reason, note });
+                }
+                self.actions.push(Action::Mark { pod, reason, note });
+            }
+        }
+        self.trouble.marks.retain(|_, marks| !marks.is_empty());
+    }
+
+    /// What became of [`Action::Mark`].
+    pub(super) fn marked(
+        &mut self,
+        pod: &Target,
+        reason: &'static str,
+        note: Option<Box<str>>,
+        result: &Result<(), Failure>,
+        now: Instant,
+    ) {
+        let Some(mark) = self.mark(&pod.key, reason) else { return };
+        let wait = match result {
+            // Gone, or another one of that name: whoever is there says itself what is on it.
+            Ok(()) | Err(Failure::NotFound(_) | Failure::Conflict(_)) => {
+                (mark.there, mark.writing) = (note, false);
+                return;
+            }
+            Err(Failure::Refused { .. }) => AFTER_REFUSAL,
+            Err(_) => AGAIN,
+        };
+        self.timers.add(now + wait, Timer::MarkAgain(pod.key.clone(), reason));
+    }
+
+    pub(super) fn mark_again(&mut self, key: &PodKey, reason: &'static str) {
+        if let Some(mark) = self.mark(key, reason) {
+            mark.writing = false;
+        }
+    }
+
+    fn mark(&mut self, key: &PodKey, reason: &'static str) -> Option<&mut Mark> {
+        self.trouble.marks.get_mut(key)?.get_mut(reason)
+    }
+
     /// What is to be said on which pods of a node.
-    fn marks(&self, node: &str) -> BTreeMap<PodKey, (&'static str, String)> {
+    fn marks(&self, node: &str) -> BTreeMap<(PodKey, &'static str), String> {
         let mut marks = BTreeMap::new();
         for (index, slot) in self.slots.of(node).filter(|(_, slot)| slot.hold.is_trouble()) {
             let uuid = slot.uuid.as_deref().unwrap_or_default();
@@ -165,7 +229,7 @@ impl State {
                     "card {uuid}, which this pod has a share of, is held by no reservation, and the device plugin does \
                      not hand it out: it may have failed, or another pod may have it; it takes no new shares"
                 );
-                marks.extend(sharers.into_iter().map(|pod| (pod, (MISSING, note.clone()))));
+                marks.extend(sharers.into_iter().map(|pod| ((pod, MISSING), note.clone())));
                 continue;
             };
             let names: Vec<String> = sharers.iter().map(ToString::to_string).collect();
@@ -176,27 +240,26 @@ impl State {
             let of_sharers = format!(
                 "card {uuid}, which this pod has a share of, was also given whole to {taker} by the device plugin"
             );
-            marks.extend(sharers.into_iter().map(|pod| (pod, (CONFLICT, of_sharers.clone()))));
-            marks.insert(taker, (CONFLICT, note));
+            marks.extend(sharers.into_iter().map(|pod| ((pod, CONFLICT), of_sharers.clone())));
+            marks.insert((taker, CONFLICT), note);
         }
         marks
     }
 
-    /// Takes note of what was said on a pod before this process began.
+    /// Takes note of what a pod says, by us or by who led before.
     pub(super) fn notice_marks(&mut self, key: &PodKey, pod: &PodItem) {
         for reason in [CONFLICT, MISSING] {
             let mut conditions = pod.status.conditions.iter().filter(|c| &*c.status == "True");
-            let is_marked = conditions.any(|c| *c.kind == *reservation::condition(reason));
-            if is_marked && !self.trouble.marked.contains_key(key) {
-                let node: Box<str> = pod.node().unwrap_or_default().into();
-                self.trouble.marked.insert(key.clone(), (reason, node.clone()));
-                self.unsettled.insert(node);
+            let kind = reservation::condition(reason);
+            let Some(found) = conditions.find(|c| *c.kind == *kind) else { continue };
+            let mark = self.trouble.marks.entry(key.clone()).or_default().entry(reason);
+            let mark = mark.or_default();
+            if mark.there.is_none() && !mark.writing {
+                mark.there = Some(found.message.clone());
+                mark.node = pod.node().unwrap_or_default().into();
+                self.unsettled.insert(mark.node.clone());
             }
         }
-    }
-
-    fn target(&self, key: &PodKey) -> Target {
-        Target { key: key.clone(), uid: self.scheduler.uid(key).unwrap_or_default().into() }
     }
 
     /// Cards that are shared and given to another pod, and such that are missing.

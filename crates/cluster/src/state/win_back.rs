@@ -28,20 +28,27 @@ const MOST: usize = 64;
 /// How the search for the lost cards of a node goes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Search {
-    since: Instant,
     next: Instant,
     wait: Duration,
+    /// Whether the device plugin had none left for one of them.
+    refused: bool,
+    /// Since when the node hands out nothing.
+    bare_since: Option<Instant>,
 }
 
 impl State {
     /// Takes the free cards of a node, which the lost ones are among if nobody has them.
     pub(super) fn win_back(&mut self, node: &str, lost: &[u32], now: Instant) {
         let is_there = self.node_uids.contains_key(node);
-        if self.rules.hand_off.is_none() || !is_there || self.is_searching(node) {
+        let gpus = self.ledger_node(node).map(|node| node.capacity().gpus);
+        // Of replicas nobody knows which card is behind which.
+        let has_cards = !matches!(gpus, Some(Gpus::Replicas { .. }));
+        if self.rules.hand_off.is_none() || !is_there || !has_cards || self.is_searching(node) {
             return;
         }
         let search = self.searches.get(node).copied();
-        let search = search.unwrap_or(Search { since: now, next: now, wait: FIRST });
+        let search =
+            search.unwrap_or(Search { next: now, wait: FIRST, refused: false, bare_since: None });
         if now < search.next {
             return;
         }
@@ -51,7 +58,7 @@ impl State {
             "shared cards have lost their reservations: taking the free ones to win them back"
         );
         let (next, wait) = (now + search.wait, (search.wait * 2).min(LAST));
-        let next = Search { next, wait, ..search };
+        let next = Search { next, wait, refused: false, ..search };
         self.searches.insert(node.into(), next);
         self.timers.add(next.next, Timer::Search(node.into()));
         let room = self.ledger_node(node).map(|node| *node.room()).unwrap_or_default();
@@ -67,12 +74,30 @@ impl State {
     }
 
     /// Whether an unsettled node is to be kept from other schedulers.
-    pub(super) fn keeps_taint(&self, node: &str, now: Instant) -> bool {
-        let search = self.searches.get(node);
-        let is_long = search.is_some_and(|search| now >= search.since + TAINTED);
+    pub(super) fn keeps_taint(&mut self, node: &str, now: Instant) -> bool {
         let gpus = self.ledger_node(node).map(|node| node.capacity().gpus);
         let hands_out = matches!(gpus, Some(Gpus::Cards { usable: 1.., .. }));
-        self.rules.hand_off.is_some() && (hands_out || !is_long)
+        let Some(search) = self.searches.get_mut(node) else {
+            return self.rules.hand_off.is_some();
+        };
+        let since = *search.bare_since.get_or_insert(now);
+        if hands_out {
+            search.bare_since = None;
+        }
+        hands_out || now < since + TAINTED
+    }
+
+    /// Takes note that the device plugin had no card left for a reservation.
+    pub(super) fn search_refused(&mut self, node: &str, why: &str) {
+        let is_shortage = why.contains("UnexpectedAdmissionError") || why.starts_with("OutOf");
+        if let Some(search) = self.searches.get_mut(node).filter(|_| is_shortage) {
+            search.refused = true;
+        }
+    }
+
+    /// Whether the last search ended because the device plugin had none left.
+    pub(super) fn was_refused(&self, node: &str) -> bool {
+        self.searches.get(node).is_some_and(|search| search.refused)
     }
 
     /// Whether a reservation of the node is on its way.

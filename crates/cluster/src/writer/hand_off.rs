@@ -47,26 +47,20 @@ impl Writer {
         self.patiently(|| self.api.post(&path, body.clone())).await.map(|_| ())
     }
 
-    /// By its card a reservation is found without it too, so this may fail.
-    pub(super) async fn relabel(&self, key: &PodKey, group: &str) {
+    pub(super) async fn relabel(&self, key: &PodKey, group: &str) -> Result<(), Failure> {
         let path = format!("/api/v1/namespaces/{}/pods/{}", key.namespace(), key.name());
         let body = json!({ "metadata": { "labels": reservation::our_labels(group) } });
         let body = body.to_string().into_bytes();
-        if let Err(why) = self.patiently(|| self.api.patch(&path, body.clone())).await {
-            tracing::warn!(pod = %key, %why, "failed to name the group of a reservation");
-        }
+        self.patiently(|| self.api.patch(&path, body.clone())).await.map(|_| ())
     }
 
-    /// Writes on a share that KAI bound which cards it has. By its groups they are found without it
-    /// too, as long as their reservations are there.
-    pub(super) async fn record(&self, pod: &Target, shares: &[NamedShare]) {
+    /// Writes on a share that KAI bound which cards it has.
+    pub(super) async fn record(&self, pod: &Target, shares: &[NamedShare]) -> Result<(), Failure> {
         let path = format!("{}/status", super::path(pod));
         let annotations = json!({ keys::CARDS: cards::print(shares) });
         let body = json!({ "metadata": { "uid": pod.uid, "annotations": annotations } });
         let body = body.to_string().into_bytes();
-        if let Err(why) = self.patiently(|| self.api.patch(&path, body.clone())).await {
-            tracing::warn!(pod = %pod.key, %why, "failed to record the cards of a share that KAI bound");
-        }
+        self.patiently(|| self.api.patch(&path, body.clone())).await.map(|_| ())
     }
 
     pub(super) async fn unreserve(&self, key: &PodKey, uid: &str) -> Result<(), Failure> {
@@ -80,7 +74,12 @@ impl Writer {
     }
 
     /// Says in a condition of a pod what is wrong with its cards, or that it is over.
-    pub(super) async fn mark(&self, pod: &Target, reason: &str, note: Option<&str>) {
+    pub(super) async fn mark(
+        &self,
+        pod: &Target,
+        reason: &str,
+        note: Option<&str>,
+    ) -> Result<(), Failure> {
         let path = format!("{}/status", super::path(pod));
         let condition = json!({
             "type": reservation::condition(reason),
@@ -92,11 +91,7 @@ impl Writer {
         let body =
             json!({ "metadata": { "uid": pod.uid }, "status": { "conditions": [condition] } });
         let body = body.to_string().into_bytes();
-        match self.patiently(|| self.api.patch(&path, body.clone())).await {
-            // Gone, or another one of that name.
-            Ok(_) | Err(Failure::NotFound(_) | Failure::Conflict(_)) => {}
-            Err(why) => tracing::warn!(pod = %pod.key, %why, "failed to write a condition"),
-        }
+        self.patiently(|| self.api.patch(&path, body.clone())).await.map(|_| ())
     }
 
     /// Taints a node for other schedulers, or removes the taint. The list of taints is written as

@@ -4,6 +4,7 @@ use super::others::kai;
 use super::reservations::{NAMESPACE, ended, gone, handing, ready};
 use super::*;
 use crate::objects::BindRequestItem;
+use divvy_words::cards::CardName;
 
 /// A reservation pod as KAI 0.17 makes it.
 fn kais(node: &str, group: &str, uuid: &str) -> Value {
@@ -243,7 +244,9 @@ fn a_card_that_kai_has_given_too_much_of_takes_nobody_new() {
     let pods =
         [kais("a", "g", "GPU-1"), of_group("p", "g"), of_group("q", "g"), of_group("r", "g")];
     let mut state = started(1, &pods);
-    acts(&mut state);
+    let done = acts(&mut state);
+    assert_eq!(done.iter().filter(|act| act.starts_with("record")).count(), 3, "{done:?}");
+    assert!(!done.iter().any(|act| act.starts_with("warn")), "its card is known: {done:?}");
     ended(&mut state, &pods[1]);
     assert!(!acts(&mut state).iter().any(|act| act.starts_with("unreserve")));
     assert_eq!(held(&state, "a"), [80], "the third is counted now");
@@ -265,4 +268,75 @@ fn without_gpu_sharing_nothing_is_taken_over() {
     see(&mut state, &of_group("p", "g"));
     assert!(acts(&mut state).is_empty());
     assert_eq!(held(&state, "a"), [80]);
+}
+
+#[test]
+fn labels_say_nothing_on_a_pod_that_kai_has_not_bound() {
+    let mut pod = of_group("p", "g");
+    pod["metadata"]["annotations"].as_object_mut().unwrap().remove("received-resource-type");
+    let mut state = started(1, [&kais("a", "g", "GPU-1"), &pod]);
+    let done = acts(&mut state);
+    assert!(!done.iter().any(|act| act.starts_with("record")), "{done:?}");
+    assert_eq!(held(&state, "a"), [0]);
+}
+
+#[test]
+fn a_reservation_of_kai_may_wait_a_while_for_its_first_share() {
+    let mut state = started(1, [&kais("a", "g", "GPU-1")]);
+    let now = Instant::now();
+    let relabel = format!("relabel {NAMESPACE}/gpu-reservation-g g");
+    assert_eq!(acts(&mut state), [relabel]);
+    state.tick(now + 61 * SECOND);
+    state.pass(now + 61 * SECOND);
+    let returned = format!("unreserve {NAMESPACE}/gpu-reservation-g g-reservation");
+    assert_eq!(acts(&mut state), [returned]);
+}
+
+#[test]
+fn while_kais_binder_works_nothing_is_taken_over() {
+    let binder = with(&kai(), "metadata.labels.app", "binder".into());
+    let mut state = started(2, [&binder, &kais("a", "g", "GPU-1"), &of_group("p", "g")]);
+    assert!(acts(&mut state).is_empty());
+    gone(&mut state, &binder);
+    assert!(acts(&mut state).is_empty());
+    let later = Instant::now() + 61 * SECOND;
+    state.tick(later);
+    state.pass(later);
+    assert_eq!(acts(&mut state).len(), 2);
+}
+
+#[test]
+fn a_share_whose_record_could_not_be_written_keeps_its_card_when_the_reservation_is_lost() {
+    let (reservation, p) = (kais("a", "g", "GPU-1"), of_group("p", "g"));
+    let mut state = started(2, [&reservation, &p]);
+    let now = Instant::now();
+    assert_eq!(acts(&mut state).len(), 2);
+    let uuid = CardName::Uuid("GPU-1".into());
+    let cards = vec![NamedShare { card: uuid, bytes: Bytes(40 << 30) }];
+    let result = Err(Failure::Unclear("no answer".to_owned()));
+    state.outcome(Outcome::Recorded { pod: target("p"), cards, result }, now);
+    gone(&mut state, &labelled(&reservation));
+    see(&mut state, &p);
+    assert_eq!(held(&state, "a"), [40, 0]);
+    let asked = acts(&mut state);
+    assert!(asked.iter().any(|act| act.starts_with("reserve ")), "it is won back: {asked:?}");
+    state.tick(now + 31 * SECOND);
+    assert!(acts(&mut state).contains(&format!("record ml/p GPU-1:{HALF}")));
+}
+
+#[test]
+fn on_a_node_with_replicas_reservations_of_kai_are_what_they_are() {
+    let mut state = handing(&[]);
+    let mut sliced = node("a", 1);
+    sliced.status.allocatable = serde_json::from_value(json!({
+        "cpu": "32", "memory": "64Gi", "pods": "110", "nvidia.com/gpu": "4",
+    }))
+    .unwrap();
+    state.node_changed(Change::Seen(sliced));
+    see(&mut state, &kais("a", "g", "GPU-1"));
+    see(&mut state, &of_group("p", "g"));
+    assert!(acts(&mut state).is_empty());
+    see(&mut state, &whole("w", 4));
+    let told = acts(&mut state);
+    assert!(told.len() == 1 && told[0].starts_with("tell ml/w"), "{told:?}");
 }
