@@ -20,6 +20,7 @@ use inside::{Boot, Inside, output};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::Write;
+use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -154,6 +155,12 @@ impl Node {
     /// its own environment, as images with CUDA do.
     pub fn add_stand_in(&self, name: &str) -> Result<(), Unavailable> {
         self.import(&images::stand_in(name, &busybox()?)?)
+    }
+
+    /// Lets the API server reach a service at the pod that serves it: there is no kube-proxy. The last
+    /// one that was said counts.
+    pub fn serve(&self, service: SocketAddrV4, by: SocketAddrV4) -> Result<(), Unavailable> {
+        self.ground.serve(service, by)
     }
 
     fn import(&self, image: &images::Image) -> Result<(), Unavailable> {

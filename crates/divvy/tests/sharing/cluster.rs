@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, MutexGuard};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-const IMAGE: &str = "docker.io/local/divvy:1";
+/// What `deploy/` names.
+const IMAGE: &str = concat!("docker.io/library/divvy:", env!("CARGO_PKG_VERSION"));
 const RESERVATIONS: &str = "kai-resource-reservation";
 
 struct Parts {
@@ -82,6 +83,9 @@ impl Cluster {
         if std::mem::take(&mut parts.hurt) {
             parts.node.change_kubelet(&json!({"maxPods": 110})).unwrap();
             parts.node.heal().unwrap();
+            undeploy(&parts.plane);
+            apply(&parts.plane, &webhooks_at(parts.address, &manifest("deploy/webhooks.yaml")))
+                .unwrap();
         }
         let api = Api::connect(&parts.plane).await.unwrap();
         let mut cluster = Self { api, found };
@@ -183,6 +187,11 @@ impl Cluster {
             let process = Process::start(command, "admission", parts.plane.folder()).unwrap();
             parts.admission = Some(process);
         }
+        self.until_guarded().await;
+    }
+
+    /// Waits until pods go through the webhooks.
+    pub async fn until_guarded(&self) {
         self.until("pods go through the webhooks", async || {
             let path = "/api/v1/namespaces/default/pods?dryRun=All";
             let made =
@@ -218,6 +227,17 @@ impl Cluster {
         self.until("the ServiceAccount is there", async || self.api.get(path).await.is_ok()).await;
     }
 
+    /// Ends what runs of divvy in the cluster itself, and lets the webhooks be ours again.
+    pub async fn undeploy(&mut self) {
+        let parts = self.parts();
+        undeploy(&parts.plane);
+        apply(&parts.plane, &webhooks_at(parts.address, &manifest("deploy/webhooks.yaml")))
+            .unwrap();
+        self.is_hurt(false);
+        self.until("nothing of divvy runs", async || self.pods("divvy-system").await.is_empty())
+            .await;
+    }
+
     pub async fn until(&self, what: &str, holds: impl AsyncFn() -> bool) {
         let start = Instant::now();
         while !holds().await {
@@ -246,7 +266,7 @@ impl Cluster {
         self.api.get(&path(namespace, pod)).await.unwrap()
     }
 
-    async fn pods(&self, namespace: &str) -> Vec<Value> {
+    pub async fn pods(&self, namespace: &str) -> Vec<Value> {
         let list = self.api.get(&format!("/api/v1/namespaces/{namespace}/pods")).await.unwrap();
         list["items"].as_array().unwrap().clone()
     }
@@ -371,6 +391,12 @@ fn start() -> Result<Parts, Unavailable> {
     }
     apply(&plane, &webhooks_at(address, &manifest("deploy/webhooks.yaml")))?;
     Ok(Parts { admission: None, address, hurt: false, node, plane })
+}
+
+fn undeploy(plane: &ControlPlane) {
+    let mut kubectl = plane.kubectl();
+    kubectl.args(["scale", "deployment", "--all", "--replicas=0", "--namespace=divvy-system"]);
+    assert!(kubectl.stdout(Stdio::null()).status().unwrap().success());
 }
 
 fn manifest(file: &str) -> String {

@@ -6,6 +6,7 @@ mod adoption;
 mod cards;
 mod churn;
 mod cluster;
+mod deployed;
 mod faults;
 mod reservations;
 mod settling;

@@ -6,6 +6,7 @@ use crate::{Unavailable, io};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{Read, Seek, Write};
+use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -93,6 +94,17 @@ impl Ground {
         Ok(ground)
     }
 
+    /// Lets the machine reach a service at one address of it, as kube-proxy would.
+    pub fn serve(&self, service: SocketAddrV4, by: SocketAddrV4) -> Result<(), Unavailable> {
+        let (address, port) = (service.ip(), service.port());
+        ip(&["route", "replace", &address.to_string(), "dev", BRIDGE])?;
+        nat(&format!(
+            "--insert OUTPUT --out-interface {BRIDGE} --protocol tcp --destination {address} \
+             --dport {port} --jump DNAT --to-destination {by}"
+        ))?;
+        Ok(())
+    }
+
     /// Undoes nothing: the node lives on, and so does the lock, which its first process shares.
     pub fn leave(self) {
         std::mem::forget(self);
@@ -113,9 +125,11 @@ impl Ground {
     fn undo(&mut self) {
         // Fails if there is none.
         let _ = ip(&["link", "delete", BRIDGE]);
-        for rule in nat("--list-rules PREROUTING").unwrap_or_default().lines() {
-            if rule.contains(BRIDGE) {
-                let _ = nat(&rule.replacen("-A", "--delete", 1));
+        for chain in ["PREROUTING", "OUTPUT"] {
+            for rule in nat(&format!("--list-rules {chain}")).unwrap_or_default().lines() {
+                if rule.contains(BRIDGE) {
+                    let _ = nat(&rule.replacen("-A", "--delete", 1));
+                }
             }
         }
         remove_cgroups();
