@@ -51,8 +51,13 @@ pub async fn measure(stage: &Stage, start: Duration, rounds: usize) -> anyhow::R
         );
     }
     let [one, all] = [&ones, &alls].map(|runs| median(&of(runs, |run| run.bound)));
-    println!("\nThe burst takes {:.1} times as long as one share alone;", all / one);
-    println!("one card after another would take {} times as long", cards(stage));
+    println!(
+        "\nThe burst takes {:.1} times as long as one share alone; one card after another would take {} times as \
+         long. Each further share adds {:.1} ms",
+        all / one,
+        cards(stage),
+        (all - one) / (2 * cards(stage) - 1) as f64
+    );
     Ok(())
 }
 

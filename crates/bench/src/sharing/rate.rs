@@ -7,6 +7,7 @@ use crate::e2e::pods::{self, Asked, DIVVY};
 use crate::e2e::stage::{AT_A_TIME, NAMESPACE, Stage};
 use crate::e2e::throughput::{clear, say, start_raw};
 use anyhow::{Context, ensure};
+use divvy_testbed::Program;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -20,9 +21,11 @@ enum Who<'a> {
 struct Run {
     /// Shares bound per second.
     rate: f64,
-    /// CPU milliseconds per share.
-    cpu: f64,
+    /// CPU milliseconds per share, of itself and of [`SERVERS`].
+    cpu: [f64; 4],
 }
+
+const SERVERS: [Program; 3] = [Program::ApiServer, Program::Etcd, Program::Kwok];
 
 pub async fn measure(stage: &Stage, rounds: usize) -> anyhow::Result<()> {
     say("warming up");
@@ -40,14 +43,15 @@ pub async fn measure(stage: &Stage, rounds: usize) -> anyhow::Result<()> {
         2 * cards(stage),
         cards(stage)
     );
-    println!("| who | shares/s | CPU ms per share |");
-    println!("|---|---|---|");
-    let of = |runs: &[Run], field: fn(&Run) -> f64| runs.iter().map(field).collect::<Vec<_>>();
+    println!("| who | shares/s | CPU ms per share | API server | etcd | kwok |");
+    println!("|---|---|---|---|---|---|");
+    let rates = |runs: &[Run]| runs.iter().map(|run| run.rate).collect::<Vec<_>>();
     for (name, runs) in [("raw", &bare), ("divvy", &ours)] {
-        let cpu = median(&of(runs, |run| run.cpu));
-        println!("| {name} | {} | {cpu:.2} |", spread(&of(runs, |run| run.rate)));
+        let cpu = |at: usize| runs.iter().filter_map(move |run| run.cpu.get(at).copied());
+        let cpu = [0, 1, 2, 3].map(|at| format!("{:.2}", median(&cpu(at).collect::<Vec<_>>())));
+        println!("| {name} | {} | {} |", spread(&rates(runs)), cpu.join(" | "));
     }
-    let [bare, ours] = [&bare, &ours].map(|runs| median(&of(runs, |run| run.rate)));
+    let [bare, ours] = [&bare, &ours].map(|runs| median(&rates(runs)));
     println!("\ndivvy: {:.2} of raw", ours / bare);
     Ok(())
 }
@@ -58,13 +62,18 @@ async fn run(stage: &Stage, who: Who<'_>) -> anyhow::Result<(Run, Vec<Value>)> {
     let made = (0..count).map(|i| pods::make(i, Asked::Part(HALF), DIVVY)).collect();
     stage.api.create_all(made, AT_A_TIME).await?;
     let mut observer = Observer::start(&stage.api).await?;
+    let before = SERVERS.map(|program| cpu_ms(stage.id(program)));
     let process = match who {
         Who::Divvy => stage.start_divvy()?.process,
         Who::Raw(plan) => start_raw(stage, &as_they_are(stage, plan).await?)?,
     };
     // Reservation pods have a node from the start, so they are seen too.
     let span = observer.span(open + count).await?;
-    let cpu = cpu_ms(process.id())? / count as f64;
+    let mut cpu = [cpu_ms(process.id())?; 4];
+    for ((cpu, program), before) in cpu.iter_mut().skip(1).zip(SERVERS).zip(before) {
+        *cpu = cpu_ms(stage.id(program))? - before?;
+    }
+    let cpu = cpu.map(|ms| ms / count as f64);
     drop(process);
     let made = reservations(stage).await?;
     ensure!(made.len() == open, "{} reservation pods for {open} cards", made.len());
