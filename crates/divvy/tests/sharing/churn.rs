@@ -36,6 +36,12 @@ async fn while_pods_come_and_go_every_container_has_its_own_cards_and_no_other()
             cluster.delete(namespace, &name).await;
         }
         cluster.check().await;
+        // What divvy gives a pod, the kubelet has: a pod that it refused would never run.
+        for namespace in ["default", "team"] {
+            let pods = cluster.pods(namespace).await;
+            let failed: Vec<_> = pods.iter().filter(|p| p["status"]["phase"] == "Failed").collect();
+            assert!(failed.is_empty(), "{failed:#?}");
+        }
         if start.elapsed() > span() {
             break;
         }

@@ -121,7 +121,7 @@ impl Cluster {
                     continue;
                 }
                 // It may have ended since.
-                let Ok(found) = self.parts().node.look(namespace, name, "main") else { continue };
+                let Ok(found) = self.parts().node.look_into(&pod, "main") else { continue };
                 let annotations = &pod["metadata"]["annotations"];
                 let is_whole = annotations["gpu-fraction"].is_null();
                 if !is_whole {
@@ -308,18 +308,19 @@ impl Cluster {
         self.until(&format!("{pod} is gone"), async || self.api.get(&path).await.is_err()).await;
     }
 
-    async fn until_running(&self, namespace: &str, pod: &str) {
+    async fn until_running(&self, namespace: &str, pod: &str) -> Value {
         self.until(&format!("{namespace}/{pod} runs"), async || {
             let pod = self.get(namespace, pod).await;
             pod["status"]["containerStatuses"][0]["ready"] == true
         })
         .await;
+        self.get(namespace, pod).await
     }
 
     /// The cards in the pod's container, once it runs.
     pub async fn cards_of(&self, namespace: &str, pod: &str) -> Vec<String> {
-        self.until_running(namespace, pod).await;
-        self.parts().node.look(namespace, pod, "main").unwrap().cards
+        let pod = self.until_running(namespace, pod).await;
+        self.look(&pod, "main")
     }
 
     /// The one card in the pod's container, once it runs.
@@ -329,15 +330,15 @@ impl Cluster {
 
     /// The one card in this container of a pod, once it runs.
     pub async fn only_card(&self, namespace: &str, pod: &str, container: &str) -> String {
-        self.until_running(namespace, pod).await;
-        let cards = self.parts().node.look(namespace, pod, container).unwrap().cards;
+        let object = self.until_running(namespace, pod).await;
+        let cards = self.look(&object, container);
         let [card] = cards.as_slice() else { panic!("{namespace}/{pod} has {cards:?}") };
         card.clone()
     }
 
     /// The cards in a container of a pod that runs.
-    pub fn look(&self, namespace: &str, pod: &str, container: &str) -> Vec<String> {
-        self.parts().node.look(namespace, pod, container).unwrap().cards
+    pub fn look(&self, pod: &Value, container: &str) -> Vec<String> {
+        self.parts().node.look_into(pod, container).unwrap().cards
     }
 
     pub fn environment(&self, namespace: &str, pod: &str) -> BTreeMap<String, String> {

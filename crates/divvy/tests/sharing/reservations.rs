@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 #[tokio::test(flavor = "multi_thread")]
 async fn the_card_of_a_share_deleted_by_force_is_nobodys_until_the_quarantine_is_over() {
     let Some(cluster) = Cluster::enter().await else { return };
-    let quarantine = 4;
+    let quarantine = 8;
     let _divvy = cluster.start_divvy_with(&Divvy { quarantine, ..Divvy::default() });
     cluster.create(&half("default", "a")).await;
     let card = cluster.card_of("default", "a").await;
@@ -58,7 +58,7 @@ async fn a_card_that_another_scheduler_takes_first_is_said_on_the_share_which_ru
     let proxy = cluster.start_proxy().await;
     let _divvy = cluster.start_divvy_with(&Divvy { through: Some(&proxy), ..Divvy::default() });
     // divvy has decided, and its reservation is on its way.
-    proxy.inject(Target::Pods, Fault::Slow(Duration::from_secs(4)), 1);
+    proxy.inject(Target::Pods, Fault::Slow(Duration::from_secs(8)), 1);
     cluster.create(&half("default", "a")).await;
     cluster.until("the reservation is on its way", async || proxy.injected() == 1).await;
     let mut all = whole("team", "all", 8);

@@ -83,7 +83,7 @@ impl Tenant {
         let status = &pod["status"];
         for container in statuses(status).filter(|status| status["state"]["running"].is_object()) {
             let container = container["name"].as_str().unwrap();
-            let cards = cluster.look("team", name, container);
+            let cards = cluster.look(&pod, container);
             let may = |card: &String| is_share && container == "main" && *card == self.card;
             assert!(cards.iter().all(may), "{what}: {container} of {name} sees {cards:?}");
         }

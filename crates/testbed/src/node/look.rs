@@ -3,6 +3,7 @@
 use super::inside::output;
 use super::{Node, other};
 use crate::{Program, Unavailable, io};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// What a container's first process has.
@@ -22,8 +23,16 @@ impl Node {
         pod: &str,
         container: &str,
     ) -> Result<Container, Unavailable> {
+        let object = self.get("pod", Some(namespace), pod);
         let wrong = |why: String| io(format!("cannot look into {namespace}/{pod}"))(other(why));
-        let object = self.get("pod", Some(namespace), pod).map_err(wrong)?;
+        self.look_into(&object.map_err(wrong)?, container)
+    }
+
+    /// The same of a pod that has just been read.
+    pub fn look_into(&self, object: &Value, container: &str) -> Result<Container, Unavailable> {
+        let metadata = &object["metadata"];
+        let what = || format!("cannot look into {}/{}", metadata["namespace"], metadata["name"]);
+        let wrong = |why: String| io(what())(other(why));
         let lists = ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"];
         let statuses = lists.iter().filter_map(|list| object["status"][list].as_array()).flatten();
         let status = statuses.into_iter().find(|status| status["name"] == container);
@@ -54,6 +63,6 @@ impl Node {
             };
             Ok(Container { cards, environment: environment.split('\0').filter_map(pair).collect() })
         };
-        read().map_err(io(format!("cannot look into {namespace}/{pod}")))
+        read().map_err(io(what()))
     }
 }
