@@ -79,10 +79,13 @@ impl State {
         }
         slot.hold = hold;
         self.scheduler.close_card(node, index, hold.is_trouble());
-        if hold.is_trouble() {
-            for pod in self.waiting_for(node, index) {
-                self.not_provided(&pod, "its card was given to another pod", now);
-            }
+        let why = match hold {
+            Hold::Taken => "its card was given to another pod",
+            Hold::Missing => "the device plugin does not hand out its card",
+            Hold::Asked | Hold::Held | Hold::Closing | Hold::Lost => return,
+        };
+        for pod in self.waiting_for(node, index) {
+            self.not_provided(&pod, why, now);
         }
     }
 

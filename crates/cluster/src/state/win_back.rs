@@ -13,7 +13,7 @@ use super::slots::Hold;
 use super::timers::Timer;
 use divvy_engine::PodKey;
 use divvy_ledger::Gpus;
-use divvy_words::reservation;
+use divvy_words::{keys, reservation};
 use std::time::{Duration, Instant};
 
 /// When the next search begins at the earliest: the device plugin may not be up yet.
@@ -89,7 +89,8 @@ impl State {
 
     /// Takes note that the device plugin had no card left for a reservation.
     pub(super) fn search_refused(&mut self, node: &str, why: &str) {
-        let is_shortage = why.contains("UnexpectedAdmissionError") || why.starts_with("OutOf");
+        // Not OutOfcpu, for example: that says nothing of cards.
+        let is_shortage = why.contains("UnexpectedAdmissionError") || why.contains(keys::GPU);
         if let Some(search) = self.searches.get_mut(node).filter(|_| is_shortage) {
             search.refused = true;
         }
