@@ -1,6 +1,7 @@
 //! Cards and drivers that fail while shares run on them.
 
 use crate::cluster::{Cluster, half, whole};
+use crate::settling::{condition, delete_reservations};
 use divvy_testbed::node::Card;
 
 impl Cluster {
@@ -116,5 +117,35 @@ async fn a_driver_that_fails_for_a_while_costs_no_share_its_card() {
     }
     assert_eq!(after, before);
     assert_eq!(cluster.reservation_uids().await, held, "none is lost, none is made anew");
+    cluster.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_card_that_loses_its_reservation_is_said_to_be_missing_and_the_node_goes_on() {
+    const MISSING: &str = "divvy.dev/CardMissing";
+    let Some(mut cluster) = Cluster::enter().await else { return };
+    let _divvy = cluster.start_divvy();
+    cluster.create(&half("default", "a")).await;
+    let dead = cluster.card_of("default", "a").await;
+    cluster.hurt(&dead, |card| card.failed = true).await;
+    delete_reservations(&cluster).await;
+    cluster
+        .until("the share says that its card is missing", async || {
+            condition(&cluster, "a", MISSING).await == Some("True".to_owned())
+        })
+        .await;
+    cluster.create(&whole("default", "w", 7)).await;
+    let others = cluster.cards_of("default", "w").await;
+    assert!(others.len() == 7 && !others.contains(&dead), "{others:?}");
+    cluster.create(&half("default", "b")).await;
+    cluster.said("default", "b", "0/1 nodes are available").await;
+    cluster.heal().await;
+    cluster
+        .until("the share says that it is over", async || {
+            condition(&cluster, "a", MISSING).await == Some("False".to_owned())
+        })
+        .await;
+    assert_eq!(cluster.card_of("default", "b").await, dead);
+    cluster.until_reservations(1).await;
     cluster.check().await;
 }

@@ -11,20 +11,19 @@ async fn has_taint(cluster: &Cluster) -> bool {
 }
 
 /// What a condition of a pod says: its status, if it has it.
-async fn condition(cluster: &Cluster, pod: &str, kind: &str) -> Option<String> {
+pub async fn condition(cluster: &Cluster, pod: &str, kind: &str) -> Option<String> {
     let pod = cluster.get("default", pod).await;
     let conditions = pod["status"]["conditions"].as_array()?;
     let found = conditions.iter().find(|condition| condition["type"] == kind)?;
     found["status"].as_str().map(str::to_owned)
 }
 
-async fn delete_reservations(cluster: &Cluster) {
+pub async fn delete_reservations(cluster: &Cluster) {
     for pod in cluster.reservations().await {
         let name = pod["metadata"]["name"].as_str().unwrap();
         let path = format!("/api/v1/namespaces/kai-resource-reservation/pods/{name}");
         cluster.api.delete(&path).await.unwrap();
     }
-    cluster.until_reservations(0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -53,6 +52,7 @@ async fn a_shared_card_that_another_scheduler_gave_away_is_said_on_both_pods_unt
     let card = cluster.card_of("default", "a").await;
     drop(divvy);
     delete_reservations(&cluster).await;
+    cluster.until_reservations(0).await;
     // Nobody guards the card now, and somebody takes them all.
     let mut taker = whole("default", "taker", 8);
     taker["spec"]["schedulerName"] = "another-scheduler".into();
