@@ -13,6 +13,8 @@ pub enum Asked {
     Shares,
     /// No GPU.
     Nothing,
+    /// No GPU, for a container with the variables of a share's.
+    Variables,
     /// This part of a card each, for a container that reads its card from the binding.
     Part(&'static str),
     /// One whole GPU each; one pod in twenty spreads over zones, one in twenty keeps apart.
@@ -31,12 +33,9 @@ pub fn make(i: usize, asked: Asked, scheduler: &str) -> Value {
     let plain = pod(NAMESPACE, &name(i), scheduler);
     let mut pod = match asked {
         Asked::Nothing => plain,
+        Asked::Variables => with_variables(plain),
         Asked::Shares => with_fraction(plain, "0.5", 1),
-        Asked::Part(fraction) => {
-            let mut pod = with_fraction(plain, fraction, 1);
-            pod["spec"]["containers"][0]["env"] = hand_off_variables();
-            pod
-        }
+        Asked::Part(fraction) => with_variables(with_fraction(plain, fraction, 1)),
         Asked::Whole | Asked::Related => with_gpus(plain, 1),
     };
     if asked == Asked::Related && i.is_multiple_of(10) {
@@ -57,6 +56,11 @@ pub fn make(i: usize, asked: Asked, scheduler: &str) -> Value {
             }});
         }
     }
+    pod
+}
+
+fn with_variables(mut pod: Value) -> Value {
+    pod["spec"]["containers"][0]["env"] = hand_off_variables();
     pod
 }
 

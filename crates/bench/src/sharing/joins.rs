@@ -14,8 +14,12 @@ use std::time::Duration;
 const FIRST: usize = 10;
 /// So small that one card has room for all.
 const SMALL: Asked = Asked::Part("0.005");
-const KINDS: [(&str, Asked); 3] =
-    [("no GPU", Asked::Nothing), ("whole GPUs", Asked::Whole), ("shares that join a card", SMALL)];
+const KINDS: [(&str, Asked); 4] = [
+    ("no GPU", Asked::Nothing),
+    ("no GPU, the variables of a share", Asked::Variables),
+    ("whole GPUs", Asked::Whole),
+    ("shares that join a card", SMALL),
+];
 /// The pod that keeps the card open.
 const OPENER: usize = 900_000;
 
@@ -71,8 +75,9 @@ fn report(options: &Options, took: &[Vec<Vec<f64>>]) {
         medians.push(p50);
     }
     println!();
-    if let [plain, whole, joins] = medians[..] {
-        println!("A share that joins a card takes {:.2} of a plain pod", joins / plain);
+    if let [plain, alike, whole, joins] = medians[..] {
+        println!("A share that joins a card takes {:.2} of a plain pod,", joins / plain);
+        println!("{:.2} of a plain pod with the same variables", joins / alike);
         println!("A whole GPU takes {:.2} of a plain pod", whole / plain);
     }
 }
