@@ -101,7 +101,8 @@ pub(super) fn busybox(name: &str, busybox: &Path) -> Result<Image, Unavailable> 
         name: name.to_owned(),
         files: vec![(busybox.to_owned(), "/bin/busybox".into())],
         links: others.map(|name| (Path::new("/bin").join(name), "busybox")).collect(),
-        entry: ["/bin/sleep", "1000000"].map(str::to_owned).into(),
+        // The first process of a container hears no signal that it does not wait for.
+        entry: ["/bin/sh", "-c", "trap exit TERM; sleep 1000000 & wait"].map(str::to_owned).into(),
         environment: vec![PATH],
     })
 }
