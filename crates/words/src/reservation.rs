@@ -5,7 +5,7 @@ use crate::cards::is_uuid;
 use crate::keys;
 use crate::manifest::{Metadata, PodStatus};
 use crate::quantity::Quantity;
-use divvy_ledger::{Bytes, MilliCpu, Opening};
+pub use divvy_ledger::{Bytes, MilliCpu, Opening};
 use serde_json::{Value, json};
 
 /// What a reservation pod asks besides its card, if nobody says otherwise.
