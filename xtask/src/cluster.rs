@@ -8,7 +8,7 @@ use divvy_testbed::{ControlPlane, Kwok, KwokPods, Process, Program, Programs, ca
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddrV4, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -18,6 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Names and process ids, in the order in which they are to be stopped.
 type Running = Vec<(String, u32)>;
 
+/// What the manifests of divvy ask for.
+const IMAGE: &str = concat!("docker.io/library/divvy:", env!("CARGO_PKG_VERSION"));
 /// The program that a real node is below.
 const NODE: &str = "unshare";
 
@@ -40,24 +42,33 @@ pub fn up(with_node: bool) -> anyhow::Result<()> {
     println!("[1/4] building divvy");
     run(cargo(&["build", "--release", "--package", "divvy"]))?;
     let divvy = target().join("release/divvy");
-    println!("[2/4] starting etcd, the API server, controllers, kube-scheduler and kwok");
+    println!("[2/4] starting etcd, the API server, controllers and kube-scheduler");
     if folder.exists() {
         std::fs::remove_dir_all(&folder)?;
     }
-    let kwok = Kwok { pods: KwokPods::Run, heartbeat: Duration::from_secs(15) };
-    let mut plane = ControlPlane::start_with_controllers(&programs, &folder)?.with_kwok(kwok)?;
+    let mut plane = ControlPlane::start_with_controllers(&programs, &folder)?;
     // For pods that name no scheduler, as in every cluster.
     plane.start_kube_scheduler()?;
-    println!("[3/4] making nodes{}", if with_node { ", one of them real" } else { "" });
-    create(&plane, &objects())?;
-    let node = if with_node { Some(start_node(&plane)?) } else { None };
-    println!("[4/4] starting divvy");
-    let scheduler = start_divvy(&divvy, &folder)?;
-    let mut running = vec![(scheduler.name().to_owned(), scheduler.id())];
-    running.extend(node.map(Node::detach));
+    let mut running = Running::new();
+    if with_node {
+        println!("[3/4] starting a node");
+        create(&plane, &namespaces())?;
+        let node = start_node(&plane, &divvy)?;
+        println!("[4/4] applying deploy/");
+        deploy(&plane, &node)?;
+        running.push(node.detach());
+    } else {
+        println!("[3/4] making nodes");
+        let kwok = Kwok { pods: KwokPods::Run, heartbeat: Duration::from_secs(15) };
+        plane = plane.with_kwok(kwok)?;
+        create(&plane, &objects())?;
+        println!("[4/4] starting divvy");
+        let scheduler = start_divvy(&divvy, &folder)?;
+        running.push((scheduler.name().to_owned(), scheduler.id()));
+        scheduler.detach();
+    }
     running.extend(plane.ids());
     std::fs::write(folder.join("running.json"), serde_json::to_string(&running)?)?;
-    scheduler.detach();
     plane.detach();
     println!();
     say_how(&folder, &programs);
@@ -97,16 +108,21 @@ fn objects() -> Vec<Value> {
         sliced.node("t4-sliced-1"),
         cpu_node("cpu-1"),
     ];
-    // Where the examples live.
-    for name in ["ml", "web"] {
-        objects.push(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
-    }
+    objects.extend(namespaces());
     objects
 }
 
+/// Where the examples live.
+fn namespaces() -> [Value; 2] {
+    let namespace =
+        |name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    ["ml", "web"].map(namespace)
+}
+
 /// The real node, with busybox in the place of the images of the examples: none can be pulled.
-fn start_node(plane: &ControlPlane) -> anyhow::Result<Node> {
+fn start_node(plane: &ControlPlane, divvy: &Path) -> anyhow::Result<Node> {
     let node = Node::start(plane, Options::default())?;
+    node.add_program(IMAGE, divvy, &[])?;
     let mut images = BTreeSet::new();
     for file in std::fs::read_dir(root().join("examples"))? {
         let text = std::fs::read_to_string(file?.path()).unwrap_or_default();
@@ -117,6 +133,52 @@ fn start_node(plane: &ControlPlane) -> anyhow::Result<Node> {
         node.add_stand_in(&image)?;
     }
     Ok(node)
+}
+
+/// Deploys divvy into the cluster, as deploy/README.md says.
+fn deploy(plane: &ControlPlane, node: &Node) -> anyhow::Result<()> {
+    let mut files = vec!["namespaces".to_owned()];
+    for file in std::fs::read_dir(root().join("deploy"))? {
+        let name = file?.file_name().to_string_lossy().into_owned();
+        files.extend(
+            name.strip_suffix(".yaml").filter(|n| n.starts_with("policy-")).map(Into::into),
+        );
+    }
+    files.extend(["admission", "webhooks", "scheduler"].map(Into::into));
+    for file in files {
+        let file = root().join(format!("deploy/{file}.yaml"));
+        let mut kubectl = plane.kubectl();
+        kubectl.args(["apply", "-f"]).arg(&file).stdout(Stdio::null());
+        ensure!(kubectl.status()?.success(), "kubectl apply -f {} failed", file.display());
+    }
+    for name in ["divvy-admission", "divvy-scheduler"] {
+        let mut kubectl = plane.kubectl();
+        kubectl.args([
+            "rollout",
+            "status",
+            "--timeout=60s",
+            "-n",
+            "divvy-system",
+            "deployment",
+            name,
+        ]);
+        ensure!(kubectl.stdout(Stdio::null()).status()?.success(), "{name} does not run");
+    }
+    // There is no kube-proxy: the first of the two is the service.
+    let service = get(plane, "service/divvy-admission", "{.spec.clusterIP}")?;
+    let pods = "pods --selector=app.kubernetes.io/name=divvy-admission";
+    let by = get(plane, pods, "{.items[0].status.podIP}")?;
+    node.serve(SocketAddrV4::new(service.parse()?, 443), SocketAddrV4::new(by.parse()?, 8443))?;
+    Ok(())
+}
+
+/// A field of an object of divvy's.
+fn get(plane: &ControlPlane, what: &str, field: &str) -> anyhow::Result<String> {
+    let mut kubectl = plane.kubectl();
+    kubectl.args(["get", "-n", "divvy-system"]).args(what.split(' '));
+    let output = kubectl.arg(format!("--output=jsonpath={field}")).output()?;
+    ensure!(output.status.success(), "kubectl get {what} failed");
+    Ok(String::from_utf8(output.stdout)?)
 }
 
 /// An image's name with the registry that is meant where none is named.
@@ -172,13 +234,17 @@ fn say_how(folder: &Path, programs: &Programs) {
     println!("export KUBECONFIG={}", folder.join("kubeconfig").display());
     println!("export PATH={}:{}:$PATH", parent(&kubectl), parent(&divvy));
     println!("\nThen try:");
-    println!("  kubectl apply -f examples/ && kubectl get pods -A -o wide");
+    let has_node = read(folder).iter().any(|(name, _)| name == NODE);
+    let examples = match has_node {
+        true => "examples/gpu-sharing.yaml -f examples/gpu-memory.yaml",
+        false => "examples/",
+    };
+    println!("  kubectl apply -f {examples} && kubectl get pods -A -o wide");
     println!("  divvy top cards");
-    if read(folder).iter().any(|(name, _)| name == NODE) {
-        println!(
-            "\n{} is a real node: pods with runtimeClassName nvidia see their cards.",
-            Node::NAME
-        );
+    if has_node {
+        println!("  kubectl exec gpu-sharing -- ls /dev");
+        println!("  kubectl get pods -n kai-resource-reservation -o wide");
+        println!("\n{} is a real node with mock cards, and divvy runs on it.", Node::NAME);
     }
     println!("\nLogs are in {}.", folder.display());
 }

@@ -64,7 +64,7 @@ enum Bench {
 enum Cluster {
     /// Build what is needed, start it, and say how to reach it
     Up {
-        /// Also one real node, on which pods run as containers (needs root)
+        /// One real node instead, on which pods run as containers and shares see their card (needs root)
         #[arg(long)]
         node: bool,
     },

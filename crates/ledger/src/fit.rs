@@ -159,8 +159,13 @@ impl Node {
     fn not_openable(&self, needs: &Needs, cards: u32) -> Shortage {
         let Opening { cpu, memory } = self.opening();
         let Room { cpu: free_cpu, memory: free_memory, .. } = *self.room();
-        let with = |asked: u64, each: u64| asked.saturating_add(each.saturating_mul(cards.into()));
-        let (cpu, memory) = (with(needs.cpu.0, cpu.0), with(needs.memory.0, memory.0));
+        // What the pod alone is too large for, it is told in its own numbers.
+        let with = |free: u64, asked: u64, each: u64| match asked > free {
+            true => asked,
+            false => asked.saturating_add(each.saturating_mul(cards.into())),
+        };
+        let cpu = with(free_cpu.0, needs.cpu.0, cpu.0);
+        let memory = with(free_memory.0, needs.memory.0, memory.0);
         if self.room().pods <= cards {
             Shortage::PodSlots
         } else if free_cpu.0 < cpu {

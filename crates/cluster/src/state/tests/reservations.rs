@@ -408,6 +408,10 @@ fn a_share_that_opens_a_card_needs_cpu_and_memory_for_its_reservation_too() {
     see(&mut state, &all);
     let told = acts(&mut state);
     assert!(told.len() == 1 && told[0].contains("CPU 32 < 32.001 asked"), "{told:?}");
+    all["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "40"}});
+    see(&mut state, &all);
+    let told = acts(&mut state);
+    assert!(told.len() == 1 && told[0].contains("CPU 32 < 40 asked"), "{told:?}");
     all["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "31999m"}});
     see(&mut state, &all);
     assert_eq!(acts(&mut state).len(), 1);
