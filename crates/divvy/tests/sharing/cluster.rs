@@ -124,10 +124,19 @@ impl Cluster {
                 let Ok(found) = self.parts().node.look_into(&pod, "main") else { continue };
                 let annotations = &pod["metadata"]["annotations"];
                 let is_whole = annotations["gpu-fraction"].is_null();
-                if !is_whole {
-                    let named = annotations["divvy.dev/visible-devices"].as_str().unwrap();
-                    let cards: Vec<String> = found.cards.iter().map(|c| self.uuid(c)).collect();
-                    assert_eq!(cards.join(","), named, "{namespace}/{name}");
+                let mut cards: Vec<String> = found.cards.iter().map(|c| self.uuid(c)).collect();
+                cards.sort();
+                let mut named: Vec<String> = match annotations["divvy.dev/visible-devices"].as_str()
+                {
+                    Some(named) => named.split(',').map(str::to_owned).collect(),
+                    None => devices(&pod),
+                };
+                named.sort();
+                assert_eq!(cards, named, "{namespace}/{name}: /dev, and what was granted");
+                if is_whole {
+                    let limits = &pod["spec"]["containers"][0]["resources"]["limits"];
+                    let asked = limits["nvidia.com/gpu"].as_str().map_or(0, |n| n.parse().unwrap());
+                    assert_eq!(cards.len(), asked, "{namespace}/{name}");
                 }
                 for card in found.cards {
                     of_card.entry(card).or_default().push((name.to_owned(), is_whole));
@@ -158,6 +167,18 @@ impl Cluster {
         command.arg("--reservation-image").arg(divvy.image);
         command.arg(format!("--quarantine={}", divvy.quarantine));
         Process::start(command, "divvy", plane.folder()).unwrap()
+    }
+
+    /// What deploy/scheduler.yaml says that reservation pods need before Kubernetes 1.36.
+    pub fn allow_reservations_to_write(&self) {
+        for line in [
+            "role divvy-reserve --resource=pods --verb=patch",
+            "rolebinding divvy-reserve --role=divvy-reserve --serviceaccount=kai-resource-reservation:divvy-reserve",
+        ] {
+            let mut kubectl = self.parts().plane.kubectl();
+            kubectl.args(["create", "--namespace=kai-resource-reservation"]).args(line.split(' '));
+            assert!(kubectl.stdout(Stdio::null()).status().unwrap().success(), "{line}");
+        }
     }
 
     /// A kubeconfig for a ServiceAccount.
@@ -364,6 +385,14 @@ impl Cluster {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
+}
+
+/// The devices of a pod's container as the kubelet publishes them.
+fn devices(pod: &Value) -> Vec<String> {
+    let given = pod["status"]["containerStatuses"][0]["allocatedResourcesStatus"].as_array();
+    let cards = given.into_iter().flatten().filter(|given| given["name"] == "nvidia.com/gpu");
+    let ids = cards.flat_map(|given| given["resources"].as_array().unwrap());
+    ids.map(|device| device["resourceID"].as_str().unwrap().to_owned()).collect()
 }
 
 fn start() -> Result<Parts, Unavailable> {

@@ -1,6 +1,8 @@
 //! What goes wrong on a node while shares run on it.
 
-use crate::cluster::{Cluster, half, whole};
+use crate::cluster::{Cluster, Divvy, half, whole};
+use crate::settling::{delete_reservations, has_taint};
+use divvy_testbed::proxy::{Fault, Target};
 use serde_json::json;
 use std::time::Duration;
 
@@ -119,4 +121,63 @@ async fn without_the_webhooks_no_share_is_made_and_what_runs_keeps_its_card() {
     cluster.start_admission().await;
     cluster.create(&half("default", "b")).await;
     assert_eq!(cluster.card_of("default", "b").await, card);
+}
+
+/// Starts a scheduler whose requests hang after so many writes, and kills it when one does, or when
+/// `done` holds before: what has been written by then is all that the next one finds.
+async fn killed_after(cluster: &Cluster, writes: usize, done: impl AsyncFn() -> bool) {
+    let proxy = cluster.start_proxy().await;
+    proxy.inject(Target::Writes, Fault::Slow(Duration::ZERO), writes);
+    proxy.inject(Target::Writes, Fault::Hang(Duration::from_secs(600)), usize::MAX);
+    let _divvy = cluster.start_divvy_with(&Divvy { through: Some(&proxy), ..Divvy::default() });
+    cluster
+        .until(&format!("{writes} writes"), async || proxy.injected() > writes || done().await)
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scheduler_killed_after_each_of_its_writes_for_a_share_is_no_loss() {
+    let Some(cluster) = Cluster::enter().await else { return };
+    // A reservation, two bindings, their events.
+    for writes in 0..5 {
+        let pods: Vec<_> = (0..2).map(|i| ("team", format!("p-{writes}-{i}"))).collect();
+        for (namespace, name) in &pods {
+            cluster.create(&half(namespace, name)).await;
+        }
+        killed_after(&cluster, writes, async || false).await;
+        let divvy = cluster.start_divvy();
+        let first = cluster.card_of("team", &pods[0].1).await;
+        assert_eq!(cluster.card_of("team", &pods[1].1).await, first);
+        cluster.until_reservations(1).await;
+        cluster.check().await;
+        cluster.delete_all(&pods).await;
+        cluster.until_reservations(0).await;
+        drop(divvy);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scheduler_killed_while_it_wins_a_card_back_or_returns_one_is_no_loss() {
+    let Some(cluster) = Cluster::enter().await else { return };
+    let divvy = cluster.start_divvy();
+    cluster.create(&half("default", "a")).await;
+    let card = cluster.card_of("default", "a").await;
+    drop(divvy);
+    // The taint, eight reservations, a label, seven of them returned, the taint.
+    for writes in [0, 1, 4, 9, 10, 13] {
+        delete_reservations(&cluster).await;
+        cluster.until_reservations(0).await;
+        let settled =
+            async || cluster.reservations().await.len() == 1 && !has_taint(&cluster).await;
+        killed_after(&cluster, writes, async || writes > 9 && settled().await).await;
+        let divvy = cluster.start_divvy();
+        cluster.until(&format!("settled again after {writes}"), settled).await;
+        assert_eq!(cluster.card_of("default", "a").await, card);
+        cluster.check().await;
+        drop(divvy);
+    }
+    let start = cluster.start_divvy();
+    cluster.delete("default", "a").await;
+    cluster.until_reservations(0).await;
+    drop(start);
 }

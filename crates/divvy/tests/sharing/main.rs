@@ -90,3 +90,47 @@ async fn the_examples_run_with_their_card_and_a_third_pod_that_does_not_fit_wait
     cluster.delete("default", "gpu-memory").await;
     assert_eq!(cluster.card_of("team", "third").await, card);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_share_of_two_cards_joins_one_and_opens_the_other_and_sees_both() {
+    let Some(cluster) = Cluster::enter().await else { return };
+    let _divvy = cluster.start_divvy();
+    cluster.create(&half("default", "a")).await;
+    let a = cluster.card_of("default", "a").await;
+    let mut two = half("team", "two");
+    two["metadata"]["annotations"]["gpu-fraction-num-devices"] = json!("2");
+    cluster.create(&two).await;
+    let cards = cluster.cards_of("team", "two").await;
+    assert!(cards.len() == 2 && cards.contains(&a), "{cards:?} {a}");
+    assert_eq!(cluster.environment("team", "two")["DIVVY_CARDS"].split(',').count(), 2);
+    cluster.until_reservations(2).await;
+    cluster.check().await;
+    cluster.delete("team", "two").await;
+    cluster.until_reservations(1).await;
+    cluster.delete("default", "a").await;
+    cluster.until_reservations(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_container_that_is_named_sees_the_card_and_the_others_see_none() {
+    let Some(cluster) = Cluster::enter().await else { return };
+    let _divvy = cluster.start_divvy();
+    let mut pod = half("default", "named");
+    pod["metadata"]["annotations"]["gpu-fraction-container-name"] = json!("side");
+    let mut side = pod["spec"]["containers"][0].clone();
+    side["name"] = json!("side");
+    pod["spec"]["containers"].as_array_mut().unwrap().push(side);
+    cluster.create(&pod).await;
+    cluster
+        .until("both containers run", async || {
+            let pod = cluster.get("default", "named").await;
+            let states = pod["status"]["containerStatuses"].as_array().cloned().unwrap_or_default();
+            states.len() == 2 && states.iter().all(|state| state["ready"] == true)
+        })
+        .await;
+    assert!(cluster.cards_of("default", "named").await.is_empty());
+    let card = cluster.only_card("default", "named", "side").await;
+    let pod = cluster.get("default", "named").await;
+    let devices = pod["metadata"]["annotations"]["divvy.dev/visible-devices"].as_str().unwrap();
+    assert_eq!(devices, cluster.uuid(&card));
+}

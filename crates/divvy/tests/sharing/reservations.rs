@@ -99,3 +99,29 @@ async fn the_last_pod_slot_takes_a_share_that_joins_a_card_and_none_that_opens_o
     cluster.until_reservations(2).await;
     cluster.check().await;
 }
+
+/// As before Kubernetes 1.36: no kubelet says which card a pod has, so the reservation says it itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn where_no_kubelet_tells_the_reservation_writes_which_card_it_has() {
+    let Some(mut cluster) = Cluster::enter().await else { return };
+    cluster.is_hurt(true);
+    let silent = json!({"featureGates": {
+        "ResourceHealthStatus": false, "ResourceHealthStatusMessage": false,
+    }});
+    cluster.node().change_kubelet(&silent).unwrap();
+    cluster.allow_reservations_to_write();
+    let _divvy = cluster.start_divvy();
+    cluster.create(&half("default", "a")).await;
+    let card = cluster.card_of("default", "a").await;
+    let [reservation] = &cluster.reservations().await[..] else { panic!("one reservation") };
+    let status = &reservation["status"]["containerStatuses"][0];
+    assert!(status["allocatedResourcesStatus"].is_null(), "{status}");
+    let written = &reservation["metadata"]["annotations"]["run.ai/reserve_for_gpu_index"];
+    assert_eq!(written, &json!(cluster.uuid(&card)));
+    cluster.create(&half("team", "b")).await;
+    assert_eq!(cluster.card_of("team", "b").await, card);
+    cluster.create(&whole("default", "rest", 7)).await;
+    assert!(!cluster.cards_of("default", "rest").await.contains(&card));
+    cluster.node().change_kubelet(&json!({"featureGates": {}})).unwrap();
+    cluster.is_hurt(false);
+}

@@ -4,7 +4,7 @@ use crate::cluster::{Cluster, half, whole};
 use divvy_testbed::node::Node;
 use serde_json::Value;
 
-async fn has_taint(cluster: &Cluster) -> bool {
+pub async fn has_taint(cluster: &Cluster) -> bool {
     let node = cluster.api.get(&format!("/api/v1/nodes/{}", Node::NAME)).await.unwrap();
     let taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
     taints.iter().any(|taint| taint["key"] == "divvy.dev/unsettled")
