@@ -64,29 +64,6 @@ async fn a_reservation_that_somebody_deletes_is_won_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_scheduler_killed_between_any_two_steps_goes_on_where_it_was() {
-    let Some(cluster) = Cluster::enter().await else { return };
-    for round in 0..5_u64 {
-        let pods: Vec<_> = (0..3).map(|i| ("team", format!("p-{round}-{i}"))).collect();
-        let divvy = cluster.start_divvy();
-        for (namespace, name) in &pods {
-            cluster.create(&half(namespace, name)).await;
-        }
-        // Before, while and after the reservation starts and the pods are bound.
-        tokio::time::sleep(Duration::from_millis(150 * round)).await;
-        drop(divvy);
-        let divvy = cluster.start_divvy();
-        for (namespace, name) in &pods {
-            cluster.card_of(namespace, name).await;
-        }
-        cluster.check().await;
-        cluster.delete_all(&pods).await;
-        cluster.until_reservations(0).await;
-        drop(divvy);
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_restart_of_kubelet_or_device_plugin_changes_nothing_for_shares() {
     let Some(mut cluster) = Cluster::enter().await else { return };
     let _divvy = cluster.start_divvy();
