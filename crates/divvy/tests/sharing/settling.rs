@@ -1,8 +1,9 @@
 //! Nodes on which it is not certain who has which card.
 
 use crate::cluster::{Cluster, half, whole};
+use divvy_testbed::api::Api;
 use divvy_testbed::node::Node;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub async fn has_taint(cluster: &Cluster) -> bool {
     let node = cluster.api.get(&format!("/api/v1/nodes/{}", Node::NAME)).await.unwrap();
@@ -95,4 +96,30 @@ async fn a_shared_card_that_another_scheduler_gave_away_is_said_on_both_pods_unt
     cluster.until_reservations(1).await;
     cluster.until("the taint is gone", async || !has_taint(&cluster).await).await;
     cluster.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_scheduler_may_change_nothing_of_a_node_but_its_taint() {
+    let Some(cluster) = Cluster::enter().await else { return };
+    let account = cluster.kubeconfig_as("divvy-system", "divvy-scheduler");
+    let divvy = Api::from_kubeconfig(&account).await.unwrap();
+    let path = format!("/api/v1/nodes/{}", Node::NAME);
+    let taint =
+        |key: &str, effect: &str| json!({"spec": {"taints": [{"key": key, "effect": effect}]}});
+    for (patch, why) in [
+        (json!({"metadata": {"labels": {"pool": "mine"}}}), "may change nothing of a node but"),
+        (json!({"spec": {"unschedulable": true}}), "may change nothing of a node but"),
+        (taint("other", "NoSchedule"), "may change no taint of a node but"),
+        (taint("divvy.dev/unsettled", "NoExecute"), "is NoSchedule"),
+    ] {
+        let refused = divvy.patch(&path, &patch).await.unwrap_err().to_string();
+        assert!(refused.contains(why), "{patch}: {refused}");
+    }
+    for path in ["/api/v1/namespaces/default/secrets", "/api/v1/namespaces/divvy-system/secrets"] {
+        let refused = divvy.get(path).await.unwrap_err().to_string();
+        assert!(refused.contains("forbidden"), "{path}: {refused}");
+    }
+    divvy.patch(&path, &taint("divvy.dev/unsettled", "NoSchedule")).await.unwrap();
+    let _divvy = cluster.start_divvy();
+    cluster.until("a taint that was left is removed", async || !has_taint(&cluster).await).await;
 }
