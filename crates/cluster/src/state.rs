@@ -16,10 +16,12 @@ mod failures;
 mod groups;
 mod hand_off;
 mod listing;
+mod marks;
 mod nodes;
 mod outcome;
 mod records;
 mod reservations;
+mod reserved;
 mod settle;
 mod slots;
 mod storage;
@@ -182,13 +184,15 @@ pub(crate) struct State {
     /// Whether something has changed that they may wait for.
     stirred: bool,
     slots: slots::Slots,
-    reservations: reservations::Reservations,
+    reservations: reserved::Reservations,
     adoption: adopt::Adoption,
     /// The cards of whole-GPU pods, where the kubelet tells.
     devices: devices::Devices,
     searches: FxHashMap<Box<str>, win_back::Search>,
     taints: taints::Taints,
-    trouble: trouble::Trouble,
+    marks: marks::Marks,
+    /// Nodes on which cards are missing, as they were when that was found.
+    grounds: FxHashMap<Box<str>, trouble::Ground>,
     /// Nodes whose shared cards are to be looked at.
     unsettled: FxHashSet<Box<str>>,
     /// Nodes whose reservations may not be needed any more.
@@ -228,12 +232,13 @@ impl State {
             providing: FxHashMap::default(),
             stirred: false,
             slots: slots::Slots::default(),
-            reservations: reservations::Reservations::default(),
+            reservations: reserved::Reservations::default(),
             adoption: adopt::Adoption::default(),
             devices: devices::Devices::default(),
             searches: FxHashMap::default(),
             taints: taints::Taints::default(),
-            trouble: trouble::Trouble::default(),
+            marks: marks::Marks::default(),
+            grounds: FxHashMap::default(),
             unsettled: FxHashSet::default(),
             idle: FxHashSet::default(),
             node_uids: FxHashMap::default(),
@@ -326,7 +331,7 @@ impl State {
             }
             self.stop_waiting(&key);
             self.forget_devices(&key);
-            self.trouble.forget(&key);
+            self.marks.forget(&key);
             return self.apply(Event::PodGone(key));
         }
         if pod.node().is_some() {
@@ -390,7 +395,7 @@ impl State {
         self.notice_binder(key, false, now);
         self.stop_waiting(key);
         self.adoption.forget(key);
-        self.trouble.forget(key);
+        self.marks.forget(key);
         self.reservation_gone(key, now);
         self.forget_devices(key);
         self.apply(Event::PodGone(key.clone()));

@@ -11,7 +11,7 @@
 
 use super::listing::Listing;
 use super::slots::Hold;
-use super::timers::Timer;
+use super::timers::{self, Timer};
 use super::{Action, State, Target};
 use crate::api::Failure;
 use crate::objects::{BindRequestItem, PodItem};
@@ -26,8 +26,6 @@ use std::time::{Duration, Instant};
 /// So long after KAI has gone it may only be restarting, and so long a reservation of its may wait
 /// for its first share.
 const MAY_COME_BACK: Duration = Duration::from_secs(60);
-/// When what could not be written is written again.
-const AGAIN: Duration = Duration::from_secs(30);
 
 /// What is known of pods that KAI bound.
 #[derive(Debug, Default)]
@@ -268,7 +266,7 @@ impl State {
             Ok(()) | Err(Failure::NotFound(_) | Failure::Conflict(_)) => {}
             Err(why) => {
                 tracing::warn!(pod = %pod.key, %why, "failed to write down the cards of a share that KAI bound, will try again");
-                self.timers.add(now + AGAIN, Timer::RecordAgain { pod, cards });
+                self.timers.add(now + timers::wait(why), Timer::RecordAgain { pod, cards });
             }
         }
     }

@@ -11,84 +11,20 @@
 //! Nothing here has to be undone after a crash: a reservation pod is found by its labels, and
 //! serves whoever needs a card on its node.
 
+use super::reserved::Reservation;
 use super::slots::{Hold, Slot};
-use super::timers::Timer;
+use super::timers::{self, Timer};
 use super::{Action, Binding, Grant, State, Target, records};
 use crate::api::Failure;
 use crate::objects::PodItem;
 use divvy_engine::{Bound, BoundCards, Event, PodKey, PodRecord, PodSpec};
 use divvy_ledger::{Bytes, CardShare, Opening, Portion, Request};
 use divvy_words::reservation;
-use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A reservation pod that exists, or is about to.
-#[derive(Clone, Debug)]
-pub(super) struct Reservation {
-    pub(super) node: Arc<str>,
-    pub(super) index: u32,
-    /// Empty until it has been seen.
-    pub(super) uid: Box<str>,
-    /// Why it does not run yet, as far as it says.
-    why: Arc<str>,
-    /// Since when it is waited for.
-    since: Instant,
-    /// What it asks besides its card.
-    asks: Opening,
-    /// Whether it was labelled anew, and that has not been seen yet.
-    relabelled: bool,
-    /// Since when we know it, if it was KAI's.
-    pub(super) adopted: Option<Instant>,
-}
-
-/// All reservation pods, also by node.
-#[derive(Debug, Default)]
-pub(super) struct Reservations {
-    all: FxHashMap<PodKey, Reservation>,
-    nodes: FxHashMap<Arc<str>, Vec<PodKey>>,
-}
-
-impl Reservations {
-    pub(super) fn get(&self, key: &PodKey) -> Option<&Reservation> {
-        self.all.get(key)
-    }
-
-    pub(super) fn get_mut(&mut self, key: &PodKey) -> Option<&mut Reservation> {
-        self.all.get_mut(key)
-    }
-
-    pub(super) fn contains_key(&self, key: &PodKey) -> bool {
-        self.all.contains_key(key)
-    }
-
-    /// Those of a node.
-    pub(super) fn of(&self, node: &str) -> impl Iterator<Item = (&PodKey, &Reservation)> {
-        let keys = self.nodes.get(node).map_or(&[][..], Vec::as_slice);
-        keys.iter().filter_map(|key| Some((key, self.all.get(key)?)))
-    }
-
-    fn insert(&mut self, key: PodKey, made: Reservation) {
-        self.remove(&key);
-        self.nodes.entry(made.node.clone()).or_default().push(key.clone());
-        self.all.insert(key, made);
-    }
-
-    fn remove(&mut self, key: &PodKey) {
-        let Some(made) = self.all.remove(key) else { return };
-        if let Some(keys) = self.nodes.get_mut(&made.node) {
-            keys.retain(|other| other != key);
-            if keys.is_empty() {
-                self.nodes.remove(&made.node);
-            }
-        }
-    }
-}
-
 /// How long a reservation pod may take to run.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// When a label that could not be written is written again.
-const RELABEL: Duration = Duration::from_secs(60);
 /// When a request that failed is made again.
 const AGAIN: Duration = Duration::from_secs(5);
 
@@ -231,7 +167,7 @@ impl State {
     pub(super) fn relabelled(&mut self, key: PodKey, result: &Result<(), Failure>, now: Instant) {
         if let Err(why) = result {
             tracing::warn!(pod = %key, %why, "failed to label a reservation, will try again");
-            self.timers.add(now + RELABEL, Timer::RelabelAgain(key));
+            self.timers.add(now + timers::wait(why), Timer::RelabelAgain(key));
         }
     }
 

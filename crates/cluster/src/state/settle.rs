@@ -3,7 +3,7 @@
 //! not, and after it, so that cards that nobody shares are returned.
 
 use super::State;
-use super::reservations::Reservation;
+use super::reserved::Reservation;
 use super::slots::{Hold, Slot};
 use divvy_engine::PodKey;
 use divvy_ledger::{Card, CardState, Holding, Node, Request};
@@ -43,6 +43,9 @@ impl State {
             }
             if lost.is_empty() {
                 self.number(&node);
+            }
+            if !self.slots.of(&node).any(|(_, slot)| slot.hold == Hold::Missing) {
+                self.grounds.remove(&node);
             }
             self.mark_pods(&node);
             self.mark_sick(&node);

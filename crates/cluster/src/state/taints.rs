@@ -1,15 +1,11 @@
 //! The taint that keeps other schedulers off a node whose shared cards are being won back. It is
 //! written until the node is as it should be, whoever changed it.
 
-use super::timers::Timer;
+use super::timers::{self, Timer};
 use super::{Action, State};
 use crate::api::Failure;
 use rustc_hash::FxHashMap;
-use std::time::{Duration, Instant};
-
-/// When a write that failed is made again, and one that was refused.
-const AGAIN: Duration = Duration::from_secs(5);
-const AFTER_REFUSAL: Duration = Duration::from_secs(300);
+use std::time::Instant;
 
 /// The nodes that have the taint, or should.
 #[derive(Debug, Default)]
@@ -73,14 +69,12 @@ impl State {
         result: &Result<(), Failure>,
         now: Instant,
     ) {
-        let wait = match result {
+        match result {
             Ok(()) => {
                 self.taints.seen(node, on);
-                return self.taints.write_again(node);
+                self.taints.write_again(node);
             }
-            Err(Failure::Refused { .. }) => AFTER_REFUSAL,
-            Err(_) => AGAIN,
-        };
-        self.timers.add(now + wait, Timer::Taint(node.into()));
+            Err(why) => self.timers.add(now + timers::wait(why), Timer::Taint(node.into())),
+        }
     }
 }

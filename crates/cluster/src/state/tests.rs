@@ -46,6 +46,17 @@ fn node(name: &str, cards: u32) -> NodeItem {
     serde_json::from_value(node).unwrap()
 }
 
+/// Node `a` with so many cards of which its device plugin hands out so many, and pod slots.
+fn hands_out(cards: u32, usable: u32, pods: u32) -> NodeItem {
+    let mut node = node("a", cards);
+    node.status.allocatable = serde_json::from_value(json!({
+        "cpu": "32", "memory": "64Gi", "pods": pods.to_string(),
+        "nvidia.com/gpu": usable.to_string(),
+    }))
+    .unwrap();
+    node
+}
+
 /// A pod of half a card.
 fn half(name: &str) -> Value {
     json!({

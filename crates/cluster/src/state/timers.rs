@@ -1,12 +1,22 @@
 //! What is due later.
 
 use super::Target;
+use crate::api::Failure;
 use divvy_engine::PodKey;
 use divvy_words::cards::NamedShare;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// When a write that failed is made again: what was refused would be refused again, until somebody
+/// changes what is allowed.
+pub(super) const fn wait(failure: &Failure) -> Duration {
+    match failure {
+        Failure::Refused { .. } => Duration::from_secs(300),
+        _ => Duration::from_secs(5),
+    }
+}
 
 /// Something that is due.
 #[derive(Debug)]

@@ -1,57 +1,20 @@
 //! Shared cards that cannot be won back: another pod was given them, or the device plugin does not
-//! hand them out any more. They take nobody new, and their pods say so: by an event, and by a
-//! condition for as long as it lasts.
+//! hand them out any more. They take nobody new, and their pods say so.
 
+use super::State;
 use super::slots::{Hold, Slot};
-use super::timers::Timer;
-use super::{Action, State, Target};
-use crate::api::Failure;
-use crate::objects::PodItem;
 use divvy_engine::PodKey;
 use divvy_ledger::{CardState, Gpus, Node};
-use divvy_words::reservation;
-use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-const CONFLICT: &str = "CardConflict";
-const MISSING: &str = "CardMissing";
-/// When a condition that could not be written is written again, and one that was refused.
-const AGAIN: Duration = Duration::from_secs(5);
-const AFTER_REFUSAL: Duration = Duration::from_secs(300);
-
-/// What is said on pods, and where it cannot change by itself.
-#[derive(Debug, Default)]
-pub(super) struct Trouble {
-    /// The pods that have one of our conditions, or should.
-    marks: BTreeMap<PodKey, BTreeMap<&'static str, Mark>>,
-    /// Nodes on which cards are missing, as they were when that was found.
-    grounds: FxHashMap<Box<str>, Ground>,
-}
-
-/// A condition of a pod.
-#[derive(Debug, Default)]
-struct Mark {
-    node: Box<str>,
-    /// What it should say, if it should be there.
-    wanted: Option<Box<str>>,
-    /// What it says.
-    there: Option<Box<str>>,
-    /// Whether a write is under way, or waits to be made again.
-    writing: bool,
-}
-
+pub(super) const CONFLICT: &str = "CardConflict";
+pub(super) const MISSING: &str = "CardMissing";
 /// What a node hands out, and to whom.
 #[derive(Debug)]
-struct Ground {
+pub(super) struct Ground {
     usable: u32,
     whole: Vec<PodKey>,
-}
-
-impl Trouble {
-    pub(super) fn forget(&mut self, key: &PodKey) {
-        self.marks.remove(key);
-    }
 }
 
 impl State {
@@ -64,7 +27,7 @@ impl State {
         if slot.hold == Hold::Held || slot.hold == Hold::Taken && self.is_reserved(node, index) {
             return Hold::Held;
         }
-        let ground = self.trouble.grounds.get(node);
+        let ground = self.grounds.get(node);
         match ground.filter(|_| slot.hold == Hold::Missing) {
             Some(ground) if !self.may_be_back(node, ground) => Hold::Missing,
             _ => Hold::Lost,
@@ -123,7 +86,7 @@ impl State {
         let given = ground.whole.iter().filter(is_given).count();
         let in_vain = ground.usable > 0 && held + given >= ground.usable as usize;
         if in_vain {
-            self.trouble.grounds.insert(node.into(), ground);
+            self.grounds.insert(node.into(), ground);
         }
         in_vain
     }
@@ -149,80 +112,9 @@ impl State {
         now.usable > then.usable || then.whole.iter().any(|pod| !now.whole.contains(pod))
     }
 
-    /// Brings what is to be said on the pods of a node up to date.
-    pub(super) fn mark_pods(&mut self, node: &str) {
-        let mut wanted = self.marks(node);
-        for (key, marks) in &mut self.trouble.marks {
-            for (reason, mark) in marks.iter_mut().filter(|(_, mark)| *mark.node == *node) {
-                mark.wanted = wanted.remove(&(key.clone(), *reason)).map(Into::into);
-            }
-        }
-        for ((key, reason), note) in wanted {
-            let wanted = Some(note.into());
-            let mark = Mark { node: node.into(), wanted, ..Mark::default() };
-            self.trouble.marks.entry(key).or_default().insert(reason, mark);
-        }
-        if !self.slots.of(node).any(|(_, slot)| slot.hold == Hold::Missing) {
-            self.trouble.grounds.remove(node);
-        }
-    }
-
-    /// Writes the conditions that are not as they should be.
-    pub(super) fn write_marks(&mut self) {
-        for (key, marks) in &mut self.trouble.marks {
-            marks.retain(|_, mark| mark.wanted.is_some() || mark.there.is_some() || mark.writing);
-            for (reason, mark) in marks {
-                if mark.wanted == mark.there || mark.writing {
-                    continue;
-                }
-                mark.writing = true;
-                let uid = self.scheduler.uid(key).unwrap_or_default().into();
-                let (pod, note) = (Target { key: key.clone(), uid }, mark.wanted.clone());
-                if let Some(note) = note.as_ref().filter(|_| mark.there.is_none()) {
-                    let (pod, note) = (pod.clone(), note.to_string());
-                    self.actions.push(Action::Warn { pod, reason, note });
-                }
-                self.actions.push(Action::Mark { pod, reason, note });
-            }
-        }
-        self.trouble.marks.retain(|_, marks| !marks.is_empty());
-    }
-
-    /// What became of [`Action::Mark`].
-    pub(super) fn marked(
-        &mut self,
-        pod: &Target,
-        reason: &'static str,
-        note: Option<Box<str>>,
-        result: &Result<(), Failure>,
-        now: Instant,
-    ) {
-        let Some(mark) = self.mark(&pod.key, reason) else { return };
-        let wait = match result {
-            // Gone, or another one of that name: whoever is there says itself what is on it.
-            Ok(()) | Err(Failure::NotFound(_) | Failure::Conflict(_)) => {
-                (mark.there, mark.writing) = (note, false);
-                return;
-            }
-            Err(Failure::Refused { .. }) => AFTER_REFUSAL,
-            Err(_) => AGAIN,
-        };
-        self.timers.add(now + wait, Timer::MarkAgain(pod.key.clone(), reason));
-    }
-
-    pub(super) fn mark_again(&mut self, key: &PodKey, reason: &'static str) {
-        if let Some(mark) = self.mark(key, reason) {
-            mark.writing = false;
-        }
-    }
-
-    fn mark(&mut self, key: &PodKey, reason: &'static str) -> Option<&mut Mark> {
-        self.trouble.marks.get_mut(key)?.get_mut(reason)
-    }
-
     /// What is to be said on which pods of a node.
-    fn marks(&self, node: &str) -> BTreeMap<(PodKey, &'static str), String> {
-        let mut marks = BTreeMap::new();
+    pub(super) fn troubles(&self, node: &str) -> BTreeMap<(PodKey, &'static str), String> {
+        let mut troubles = BTreeMap::new();
         for (index, slot) in self.slots.of(node).filter(|(_, slot)| slot.hold.is_trouble()) {
             let uuid = slot.uuid.as_deref().unwrap_or_default();
             let mut sharers = self.sharers(node, index);
@@ -232,7 +124,7 @@ impl State {
                     "card {uuid}, which this pod has a share of, is held by no reservation, and the device plugin does \
                      not hand it out: it may have failed, or another pod may have it; it takes no new shares"
                 );
-                marks.extend(sharers.into_iter().map(|pod| ((pod, MISSING), note.clone())));
+                troubles.extend(sharers.into_iter().map(|pod| ((pod, MISSING), note.clone())));
                 continue;
             };
             let names: Vec<String> = sharers.iter().map(ToString::to_string).collect();
@@ -243,26 +135,10 @@ impl State {
             let of_sharers = format!(
                 "card {uuid}, which this pod has a share of, was also given whole to {taker} by the device plugin"
             );
-            marks.extend(sharers.into_iter().map(|pod| ((pod, CONFLICT), of_sharers.clone())));
-            marks.insert((taker, CONFLICT), note);
+            troubles.extend(sharers.into_iter().map(|pod| ((pod, CONFLICT), of_sharers.clone())));
+            troubles.insert((taker, CONFLICT), note);
         }
-        marks
-    }
-
-    /// Takes note of what a pod says, by us or by who led before.
-    pub(super) fn notice_marks(&mut self, key: &PodKey, pod: &PodItem) {
-        for reason in [CONFLICT, MISSING] {
-            let mut conditions = pod.status.conditions.iter().filter(|c| &*c.status == "True");
-            let kind = reservation::condition(reason);
-            let Some(found) = conditions.find(|c| *c.kind == *kind) else { continue };
-            let mark = self.trouble.marks.entry(key.clone()).or_default().entry(reason);
-            let mark = mark.or_default();
-            if mark.there.is_none() && !mark.writing {
-                mark.there = Some(found.message.clone());
-                mark.node = pod.node().unwrap_or_default().into();
-                self.unsettled.insert(mark.node.clone());
-            }
-        }
+        troubles
     }
 
     /// Cards that are shared and given to another pod, and such that are missing.

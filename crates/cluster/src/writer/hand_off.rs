@@ -47,11 +47,15 @@ impl Writer {
         self.patiently(|| self.api.post(&path, body.clone())).await.map(|_| ())
     }
 
+    async fn merge(&self, path: &str, patch: &Value) -> Result<(), Failure> {
+        let body = patch.to_string().into_bytes();
+        self.patiently(|| self.api.patch(path, body.clone())).await.map(|_| ())
+    }
+
     pub(super) async fn relabel(&self, key: &PodKey, group: &str) -> Result<(), Failure> {
         let path = format!("/api/v1/namespaces/{}/pods/{}", key.namespace(), key.name());
         let body = json!({ "metadata": { "labels": reservation::our_labels(group) } });
-        let body = body.to_string().into_bytes();
-        self.patiently(|| self.api.patch(&path, body.clone())).await.map(|_| ())
+        self.merge(&path, &body).await
     }
 
     /// Writes on a share that KAI bound which cards it has.
@@ -59,8 +63,7 @@ impl Writer {
         let path = format!("{}/status", super::path(pod));
         let annotations = json!({ keys::CARDS: cards::print(shares) });
         let body = json!({ "metadata": { "uid": pod.uid, "annotations": annotations } });
-        let body = body.to_string().into_bytes();
-        self.patiently(|| self.api.patch(&path, body.clone())).await.map(|_| ())
+        self.merge(&path, &body).await
     }
 
     pub(super) async fn unreserve(&self, key: &PodKey, uid: &str) -> Result<(), Failure> {
@@ -90,8 +93,7 @@ impl Writer {
         });
         let body =
             json!({ "metadata": { "uid": pod.uid }, "status": { "conditions": [condition] } });
-        let body = body.to_string().into_bytes();
-        self.patiently(|| self.api.patch(&path, body.clone())).await.map(|_| ())
+        self.merge(&path, &body).await
     }
 
     /// Taints a node for other schedulers, or removes the taint. The list of taints is written as
@@ -117,14 +119,13 @@ impl Writer {
             let version = &found["metadata"]["resourceVersion"];
             let body =
                 json!({ "metadata": { "resourceVersion": version }, "spec": { "taints": taints } });
-            let body = body.to_string().into_bytes();
-            match self.patiently(|| self.api.patch(&path, body.clone())).await {
+            match self.merge(&path, &body).await {
                 Err(Failure::Conflict(_)) => {}
                 Err(why) => {
                     tracing::warn!(node, %why, "failed to write the taint {}", keys::UNSETTLED);
                     return Err(why);
                 }
-                Ok(_) => return Ok(()),
+                Ok(()) => return Ok(()),
             }
         }
         Err(Failure::Unclear("the node changes all the time".to_owned()))

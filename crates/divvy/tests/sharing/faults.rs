@@ -48,14 +48,7 @@ async fn a_reservation_that_somebody_deletes_is_won_back() {
     let Some(cluster) = Cluster::enter().await else { return };
     let _divvy = cluster.start_divvy();
     let before = three_halves(&cluster).await;
-    for pod in cluster.reservations().await {
-        let name = pod["metadata"]["name"].as_str().unwrap();
-        cluster
-            .api
-            .delete(&format!("/api/v1/namespaces/kai-resource-reservation/pods/{name}"))
-            .await
-            .unwrap();
-    }
+    delete_reservations(&cluster).await;
     cluster.create(&whole("default", "rest", 6)).await;
     let rest = cluster.cards_of("default", "rest").await;
     assert!(!rest.iter().any(|card| before.contains(card)), "{rest:?} {before:?}");

@@ -327,12 +327,7 @@ fn a_share_whose_record_could_not_be_written_keeps_its_card_when_the_reservation
 #[test]
 fn on_a_node_with_replicas_reservations_of_kai_are_what_they_are() {
     let mut state = handing(&[]);
-    let mut sliced = node("a", 1);
-    sliced.status.allocatable = serde_json::from_value(json!({
-        "cpu": "32", "memory": "64Gi", "pods": "110", "nvidia.com/gpu": "4",
-    }))
-    .unwrap();
-    state.node_changed(Change::Seen(sliced));
+    state.node_changed(Change::Seen(hands_out(1, 4, 110)));
     see(&mut state, &kais("a", "g", "GPU-1"));
     see(&mut state, &of_group("p", "g"));
     assert!(acts(&mut state).is_empty());

@@ -238,16 +238,6 @@ fn a_reservation_that_does_not_come_to_run_is_given_up_in_time() {
     assert!(done[1].ends_with(why), "{done:?}");
 }
 
-/// Node `a` with fewer cards that its device plugin hands out than it has.
-fn weak(cards: u32, usable: u32) -> NodeItem {
-    let mut weak = node("a", cards);
-    weak.status.allocatable = serde_json::from_value(json!({
-        "cpu": "32", "memory": "64Gi", "pods": "110", "nvidia.com/gpu": usable.to_string(),
-    }))
-    .unwrap();
-    weak
-}
-
 #[test]
 fn a_shared_card_that_fails_keeps_its_shares_and_takes_no_new_ones_until_it_is_well() {
     let mut state = handing(&[("a", 2)]);
@@ -259,7 +249,7 @@ fn a_shared_card_that_fails_keeps_its_shares_and_takes_no_new_ones_until_it_is_w
     sick["status"]["containerStatuses"][0]["allocatedResourcesStatus"][0]["resources"][0]["health"] =
         "Unhealthy".into();
     see(&mut state, &sick);
-    state.node_changed(Change::Seen(weak(2, 1)));
+    state.node_changed(Change::Seen(hands_out(2, 1, 110)));
     // The one that works is still free.
     see(&mut state, &ready("q"));
     assert_eq!(acts(&mut state), [format!("reserve {} on a for q-uid", key("q-uid"))]);
@@ -270,7 +260,7 @@ fn a_shared_card_that_fails_keeps_its_shares_and_takes_no_new_ones_until_it_is_w
     let told = acts(&mut state);
     assert!(told.len() == 1 && told[0].contains("1 of 2 cards allocatable"), "{told:?}");
     see(&mut state, &held);
-    state.node_changed(Change::Seen(weak(2, 2)));
+    state.node_changed(Change::Seen(hands_out(2, 2, 110)));
     assert_eq!(acts(&mut state), ["bind ml/s v10 to a GPU-1:42949672960"]);
 }
 
@@ -282,12 +272,12 @@ fn a_card_that_failed_while_it_was_shared_is_a_card_like_others_once_it_is_retur
         "Unhealthy".into();
     see(&mut state, &sick);
     see(&mut state, &runs("p", "GPU-1"));
-    state.node_changed(Change::Seen(weak(2, 1)));
+    state.node_changed(Change::Seen(hands_out(2, 1, 110)));
     ended(&mut state, &runs("p", "GPU-1"));
     assert_eq!(acts(&mut state).len(), 1, "it is returned");
     gone(&mut state, &sick);
     acts(&mut state);
-    state.node_changed(Change::Seen(weak(2, 2)));
+    state.node_changed(Change::Seen(hands_out(2, 2, 110)));
     see(&mut state, &whole("w", 2));
     assert_eq!(acts(&mut state), ["bind ml/w v10 to a -"]);
 }
@@ -381,12 +371,7 @@ fn a_share_whose_variables_are_not_in_place_is_not_bound() {
 #[test]
 fn a_share_that_opens_a_card_needs_a_second_pod_slot_and_one_that_joins_does_not() {
     let mut state = handing(&[]);
-    let mut small = node("a", 2);
-    small.status.allocatable = serde_json::from_value(json!({
-        "cpu": "32", "memory": "64Gi", "pods": "3", "nvidia.com/gpu": "2",
-    }))
-    .unwrap();
-    state.node_changed(Change::Seen(small));
+    state.node_changed(Change::Seen(hands_out(2, 2, 3)));
     see(&mut state, &ready("p"));
     assert_eq!(acts(&mut state).len(), 1);
     // One slot is left: enough beside the first, not for a card of its own.
@@ -421,12 +406,7 @@ fn a_share_that_opens_a_card_needs_cpu_and_memory_for_its_reservation_too() {
 #[test]
 fn shares_that_are_placed_at_once_leave_room_for_the_reservations_of_each_other() {
     let mut state = handing(&[]);
-    let mut small = node("a", 8);
-    small.status.allocatable = serde_json::from_value(json!({
-        "cpu": "32", "memory": "64Gi", "pods": "5", "nvidia.com/gpu": "8",
-    }))
-    .unwrap();
-    state.node_changed(Change::Seen(small));
+    state.node_changed(Change::Seen(hands_out(8, 8, 5)));
     for name in ["p", "q", "r", "s"] {
         let mut large = ready(name);
         large["metadata"]["annotations"]["gpu-fraction"] = "0.6".into();

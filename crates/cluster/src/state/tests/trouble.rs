@@ -175,20 +175,10 @@ fn a_node_that_hands_out_nothing_for_long_is_not_kept_from_its_device_plugin() {
     assert!(acts(&mut state).contains(&"taint a true".to_owned()));
 }
 
-/// Node `a` with so many cards, of which the device plugin hands out fewer.
-fn hands_out(cards: u32, usable: u32) -> NodeItem {
-    let mut node = node("a", cards);
-    node.status.allocatable = serde_json::from_value(json!({
-        "cpu": "32", "memory": "64Gi", "pods": "110", "nvidia.com/gpu": usable.to_string(),
-    }))
-    .unwrap();
-    node
-}
-
 /// A node whose shared card the device plugin does not hand out any more: all others were taken.
 fn missing() -> State {
     let mut state = lost();
-    state.node_changed(Change::Seen(hands_out(4, 3)));
+    state.node_changed(Change::Seen(hands_out(4, 3, 110)));
     let asked = acts(&mut state);
     assert_eq!(asked.iter().filter(|act| act.starts_with("reserve ")).count(), 3, "{asked:?}");
     for (nth, uuid) in ["GPU-0", "GPU-2", "GPU-3"].into_iter().enumerate() {
@@ -244,7 +234,7 @@ fn a_missing_card_is_looked_for_again_when_more_are_handed_out_or_a_pod_gives_it
         }
         acts(&mut state);
         if more {
-            state.node_changed(Change::Seen(hands_out(4, 4)));
+            state.node_changed(Change::Seen(hands_out(4, 4, 110)));
         } else {
             // One that came later says nothing of the card.
             let later = bound(&whole("later", 1), "a", "");
@@ -326,12 +316,7 @@ fn a_reservation_whose_card_was_given_twice_is_returned_with_its_last_share() {
 #[test]
 fn room_for_the_pods_that_are_to_hold_lost_cards_is_not_given_to_others() {
     let mut state = handing(&[]);
-    let mut small = node("a", 1);
-    small.status.allocatable = serde_json::from_value(json!({
-        "cpu": "32", "memory": "64Gi", "pods": "3", "nvidia.com/gpu": "1",
-    }))
-    .unwrap();
-    state.node_changed(Change::Seen(small));
+    state.node_changed(Change::Seen(hands_out(1, 1, 3)));
     let held = reservation("a", "g", Some("GPU-1"));
     see(&mut state, &held);
     see(&mut state, &runs("p", "GPU-1"));

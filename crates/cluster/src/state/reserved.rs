@@ -1,0 +1,69 @@
+//! The reservation pods that there are, also by node.
+
+use divvy_engine::PodKey;
+use divvy_ledger::Opening;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A reservation pod that exists, or is about to.
+#[derive(Clone, Debug)]
+pub(super) struct Reservation {
+    pub(super) node: Arc<str>,
+    pub(super) index: u32,
+    /// Empty until it has been seen.
+    pub(super) uid: Box<str>,
+    /// Why it does not run yet, as far as it says.
+    pub(super) why: Arc<str>,
+    /// Since when it is waited for.
+    pub(super) since: Instant,
+    /// What it asks besides its card.
+    pub(super) asks: Opening,
+    /// Whether it was labelled anew, and that has not been seen yet.
+    pub(super) relabelled: bool,
+    /// Since when we know it, if it was KAI's.
+    pub(super) adopted: Option<Instant>,
+}
+
+/// All reservation pods, also by node.
+#[derive(Debug, Default)]
+pub(super) struct Reservations {
+    all: FxHashMap<PodKey, Reservation>,
+    nodes: FxHashMap<Arc<str>, Vec<PodKey>>,
+}
+
+impl Reservations {
+    pub(super) fn get(&self, key: &PodKey) -> Option<&Reservation> {
+        self.all.get(key)
+    }
+
+    pub(super) fn get_mut(&mut self, key: &PodKey) -> Option<&mut Reservation> {
+        self.all.get_mut(key)
+    }
+
+    pub(super) fn contains_key(&self, key: &PodKey) -> bool {
+        self.all.contains_key(key)
+    }
+
+    /// Those of a node.
+    pub(super) fn of(&self, node: &str) -> impl Iterator<Item = (&PodKey, &Reservation)> {
+        let keys = self.nodes.get(node).map_or(&[][..], Vec::as_slice);
+        keys.iter().filter_map(|key| Some((key, self.all.get(key)?)))
+    }
+
+    pub(super) fn insert(&mut self, key: PodKey, made: Reservation) {
+        self.remove(&key);
+        self.nodes.entry(made.node.clone()).or_default().push(key.clone());
+        self.all.insert(key, made);
+    }
+
+    pub(super) fn remove(&mut self, key: &PodKey) {
+        let Some(made) = self.all.remove(key) else { return };
+        if let Some(keys) = self.nodes.get_mut(&made.node) {
+            keys.retain(|other| other != key);
+            if keys.is_empty() {
+                self.nodes.remove(&made.node);
+            }
+        }
+    }
+}
