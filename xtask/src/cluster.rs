@@ -204,7 +204,8 @@ fn start_divvy(divvy: &Path, folder: &Path) -> anyhow::Result<Process> {
     let [port] = free_ports()?;
     let mut command = Command::new(divvy);
     command.arg("scheduler").arg("--kubeconfig").arg(folder.join("kubeconfig"));
-    command.args(["--leader-elect=false", "--listen", &format!("127.0.0.1:{port}")]);
+    command.args(["--leader-elect=false", "--takeover-wait=0"]);
+    command.arg(format!("--listen=127.0.0.1:{port}"));
     let mut process = Process::start(command, "divvy", folder)?;
     let start = Instant::now();
     while !is_ready(port) {

@@ -155,6 +155,7 @@ mod tests {
             block_visible_devices: true,
             runtime_class: "nvidia".to_owned(),
             scheduler_names: vec!["divvy-scheduler".to_owned()],
+            max_grace_period: 600,
         }
     }
 

@@ -5,9 +5,9 @@ mod creates;
 mod pace;
 
 use crate::e2e::cost::{cpu_ms, peak_mb, quantile};
-use crate::e2e::pods::hand_off_variables;
 use anyhow::ensure;
 use clap::Args;
+use divvy_testbed::manifests::hand_off_variables;
 use divvy_testbed::{Process, free_ports};
 use http::Request;
 use http_body_util::{BodyExt, Full};

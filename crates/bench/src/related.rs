@@ -28,7 +28,10 @@ fn labels(deployment: usize) -> Arc<Labels> {
 }
 
 fn selector(deployment: usize) -> Selector {
-    Selector::all([Requirement { key: "app".into(), test: Test::In(vec![app(deployment).into()]) }])
+    Selector::all([Requirement {
+        key: "app".into(),
+        test: Test::In(vec![app(deployment).into()].into()),
+    }])
 }
 
 fn term(deployment: usize, topology: &str) -> PodTerm {

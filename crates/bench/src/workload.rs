@@ -115,9 +115,6 @@ pub fn pod(i: usize, spec: PodSpec) -> PodRecord {
         priority: 0,
         created: i as i64,
         spec,
-        invalid: None,
-        paused: None,
-        nominated: None,
-        bound: None,
+        ..PodRecord::default()
     }
 }

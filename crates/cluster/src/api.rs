@@ -3,10 +3,11 @@
 use crate::client::explain;
 use crate::fence::Fence;
 use crate::metrics::{Metrics, Verb};
+use crate::timely::SendBy;
 use http::{Method, Request, Response, StatusCode, header};
 use kube::client::Body;
 use serde::Deserialize;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Sends requests; every answer is counted.
 #[derive(Clone)]
@@ -59,6 +60,14 @@ impl Failure {
     }
 }
 
+/// What is sent with a request; nothing to read something.
+#[derive(Default)]
+struct Sent<'a> {
+    content: &'a str,
+    body: Vec<u8>,
+    by: Option<SendBy>,
+}
+
 /// No server can send us away for longer.
 const LONGEST_BUSY: u64 = 60;
 /// No request waits longer for its answer.
@@ -73,12 +82,7 @@ impl Api {
 
     /// Reads one object.
     pub(crate) async fn get(&self, path: &str) -> Result<Vec<u8>, Failure> {
-        self.request(Verb::Get, path, "", Vec::new(), PATIENCE).await
-    }
-
-    /// Reads one page of a list.
-    pub(crate) async fn list(&self, path: &str) -> Result<Vec<u8>, Failure> {
-        self.request(Verb::List, path, "", Vec::new(), PATIENCE).await
+        self.request(Verb::Get, path, Sent::default(), PATIENCE).await
     }
 
     /// Creates something.
@@ -114,18 +118,19 @@ impl Api {
         if patience.is_zero() {
             return Err(Failure::Fenced);
         }
-        let seconds = patience.as_secs().max(1);
+        // The server's time counts from when it has the request: what is spent before is ours.
+        let to_send = patience / 4;
         let separator = if path.contains('?') { '&' } else { '?' };
-        let path = format!("{path}{separator}timeout={seconds}s");
-        self.request(verb, &path, content, body, patience).await
+        let path = format!("{path}{separator}timeout={}ms", (patience - to_send).as_millis());
+        let body = Sent { content, body, by: Some(SendBy(Instant::now() + to_send)) };
+        self.request(verb, &path, body, patience).await
     }
 
     async fn request(
         &self,
         verb: Verb,
         path: &str,
-        content: &str,
-        body: Vec<u8>,
+        body: Sent<'_>,
         patience: Duration,
     ) -> Result<Vec<u8>, Failure> {
         let method = match verb {
@@ -136,7 +141,7 @@ impl Api {
             _ => Method::GET,
         };
         let answer = async {
-            let response = self.send(method, path, content, body).await?;
+            let response = self.send(method, path, body).await?;
             let (parts, body) = response.into_parts();
             let bytes = body.collect_bytes().await.map_err(|e| Failure::Unclear(explain(&e)))?;
             Ok((parts, bytes))
@@ -160,13 +165,13 @@ impl Api {
         }
     }
 
-    /// Opens a watch: the answer's body goes on until somebody ends it.
-    pub(crate) async fn open(&self, path: &str) -> Result<Body, Failure> {
-        let opened = self.send(Method::GET, path, "", Vec::new());
+    /// Opens a list or a watch, whose body the caller reads while it comes.
+    pub(crate) async fn open(&self, verb: Verb, path: &str) -> Result<Body, Failure> {
+        let opened = self.send(Method::GET, path, Sent::default());
         let response = tokio::time::timeout(PATIENCE, opened)
             .await
-            .map_err(|_| Failure::Unclear("no answer to a watch".to_owned()))??;
-        self.metrics.request(Verb::Watch, Some(response.status().as_u16()));
+            .map_err(|_| Failure::Unclear("no answer".to_owned()))??;
+        self.metrics.request(verb, Some(response.status().as_u16()));
         let (parts, body) = response.into_parts();
         if parts.status.is_success() {
             return Ok(body);
@@ -181,14 +186,16 @@ impl Api {
         &self,
         method: Method,
         path: &str,
-        content: &str,
-        body: Vec<u8>,
+        sent: Sent<'_>,
     ) -> Result<Response<Body>, Failure> {
         let mut request = Request::builder().method(method).uri(path);
-        if !content.is_empty() {
-            request = request.header(header::CONTENT_TYPE, content);
+        if !sent.content.is_empty() {
+            request = request.header(header::CONTENT_TYPE, sent.content);
         }
-        let request = request.body(Body::from(body));
+        if let Some(by) = sent.by {
+            request = request.extension(by);
+        }
+        let request = request.body(Body::from(sent.body));
         let request = request.map_err(|e| Failure::Refused { code: 0, message: e.to_string() })?;
         self.client.send(request).await.map_err(|e| Failure::Unclear(explain(&e)))
     }

@@ -1,7 +1,7 @@
 //! The way to the API server.
 //!
 //! ```text
-//!   kube::Client ─► base URI ─► authorization ─► headers ─► hyper, HTTP/1.1 ─► TLS ─► fenced TCP
+//!   kube::Client ─► base URI ─► authorization ─► headers ─► timely ─► hyper, HTTP/1.1 ─► TLS ─► fenced TCP
 //! ```
 //!
 //! These are the layers of kube's own client without the ones that would decide for us: it retries
@@ -11,10 +11,11 @@
 
 use crate::fence::Fence;
 use crate::fenced::Fenced;
+use crate::timely::Timely;
 use http::header::{HeaderValue, USER_AGENT};
 use hyper_util::client::legacy::{Client as Hyper, connect::HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use kube::client::{Body, ClientBuilder, ConfigExt};
+use kube::client::{ClientBuilder, ConfigExt};
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use std::path::Path;
 use std::time::Duration;
@@ -59,9 +60,6 @@ pub enum ClientError {
 
 /// A connection, TLS included, that takes longer is given up.
 const CONNECT: Duration = Duration::from_secs(5);
-/// A sent byte that is not acknowledged for so long is never sent again: together with the fence,
-/// this bounds how late a write can arrive.
-const UNACKNOWLEDGED: Duration = Duration::from_secs(4);
 /// A watch is silent for minutes, so a dead peer is found by probes.
 const PROBE: Duration = Duration::from_secs(15);
 /// Shorter than the API server's own limit, so that it is seldom the one that hangs up.
@@ -70,7 +68,8 @@ const IDLE: Duration = Duration::from_secs(60);
 const IDLE_CONNECTIONS: usize = 128;
 
 /// Which cluster: the kubeconfig that is given, else `KUBECONFIG` or `~/.kube/config`, else the
-/// one this pod runs in. A file that exists and is wrong is an error, not a reason to go on.
+/// one this pod runs in. A file that exists and is wrong is an error, not a reason to go on. That
+/// the server is believed without a certificate is logged here, once.
 pub async fn config(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
@@ -96,7 +95,14 @@ pub async fn config(
             let options =
                 KubeConfigOptions { context: context.map(str::to_owned), ..Default::default() };
             let config = kube::Config::from_custom_kubeconfig(file, &options).await;
-            without_proxy(config.map_err(failed)?)
+            let config = without_proxy(config.map_err(failed)?)?;
+            if config.accept_invalid_certs {
+                tracing::warn!(
+                    "the API server's certificate is not checked (insecure-skip-tls-verify in the \
+                     kubeconfig)"
+                );
+            }
+            Ok(config)
         }
     }
 }
@@ -138,7 +144,8 @@ fn build(config: &kube::Config, fence: Fence) -> Result<kube::Client, kube::Erro
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_connect_timeout(Some(CONNECT));
-    tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
+    // Together with the fence, this bounds how late a write can arrive.
+    tcp.set_tcp_user_timeout(Some(fence.reach()));
     tcp.set_keepalive(Some(PROBE));
     tcp.set_keepalive_interval(Some(PROBE));
     let tcp = tcp
@@ -153,8 +160,9 @@ fn build(config: &kube::Config, fence: Fence) -> Result<kube::Client, kube::Erro
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE)
         .pool_max_idle_per_host(IDLE_CONNECTIONS)
-        .build::<_, Body>(tls);
-    Ok(ClientBuilder::new(hyper.map_err(BoxError::from), config.default_namespace.clone())
+        .build::<_, Timely>(tls);
+    let hyper = hyper.map_request(Timely::request).map_err(BoxError::from);
+    Ok(ClientBuilder::new(hyper, config.default_namespace.clone())
         .with_layer(&config.extra_headers_layer()?)
         .with_layer(&option_layer(config.auth_layer()?))
         .with_layer(&config.base_uri_layer())

@@ -25,6 +25,7 @@ mod side;
 pub mod snapshot;
 mod sources;
 mod state;
+mod timely;
 mod watch;
 mod writer;
 

@@ -52,6 +52,7 @@ struct Inner {
     unsettled: Gauge,
     conflicting: Gauge,
     missing: Gauge,
+    ghosts: Gauge,
     memory: Family<Label, Gauge>,
     queued_writes: Gauge,
     leader: Gauge,
@@ -90,6 +91,7 @@ impl Metrics {
             unsettled: Gauge::default(),
             conflicting: Gauge::default(),
             missing: Gauge::default(),
+            ghosts: Gauge::default(),
             memory: Family::default(),
             queued_writes: Gauge::default(),
             leader: Gauge::default(),
@@ -186,6 +188,11 @@ impl Metrics {
         self.0.missing.set(whole(missing));
     }
 
+    /// How many pods vanished whose cards are not free yet.
+    pub fn set_ghosts(&self, count: usize) {
+        self.0.ghosts.set(whole(count));
+    }
+
     /// How many writes wait for their turn.
     pub fn set_queued_writes(&self, count: usize) {
         self.0.queued_writes.set(whole(count));
@@ -252,6 +259,8 @@ impl Inner {
         r.register("conflicting_cards", help, self.conflicting.clone());
         let help = "Shared cards that no reservation holds and the device plugin does not hand out";
         r.register("missing_cards", help, self.missing.clone());
+        let help = "Pods that vanished without ending, and whose cards are not free yet";
+        r.register("ghosts", help, self.ghosts.clone());
         let help = "Memory of cards; stranded is free and too little for any share in use";
         r.register_with_unit("card_memory", help, Unit::Bytes, self.memory.clone());
         let help = "Writes that wait for their turn";

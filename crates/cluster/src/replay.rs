@@ -87,7 +87,7 @@ pub async fn replay(
         runtime_class: String::new(),
         resources: reservation::USUAL,
     };
-    let hand_off = HandOffSettings { reservation, cdi: false };
+    let hand_off = HandOffSettings { reservation, cdi: false, max_grace_period: 600 };
     let writer = Writer::new(api, "replay", metrics, Some(hand_off));
     let steps = Arc::new(steps);
     let (next, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));

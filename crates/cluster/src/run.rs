@@ -9,7 +9,7 @@
 
 use crate::api::Api;
 use crate::client::{self, ClientError};
-use crate::fence::Fence;
+use crate::fence::{Fence, writing_part};
 use crate::health::Health;
 use crate::lease::{self, Leadership, LeaseError, LeaseSettings, Lost};
 use crate::metrics::{LedgerTotals, Metrics};
@@ -19,7 +19,7 @@ use crate::serve;
 use crate::settings::{Lease, Overrides, Settings};
 use crate::side::Side;
 use crate::sources::{self, Heard, Watches};
-use crate::state::{Action, Outcome, Rules, State};
+use crate::state::{Action, Clock, Outcome, Rules, State};
 use crate::watch::{Change, Pace};
 use crate::writer::{Writer, is_binding};
 use divvy_engine::Config;
@@ -86,9 +86,25 @@ pub async fn run(settings: Settings, stop: impl Future<Output = ()>) -> Result<(
     let config =
         client::config(settings.kubeconfig.as_deref(), settings.context.as_deref()).await?;
     let (fence, identity, mut leadership) = match &settings.lease {
-        None => (Fence::open(), format!("divvy_{}", std::process::id()), None),
+        None => {
+            let wait = settings.takeover_wait;
+            if !wait.is_zero() {
+                let seconds = wait.as_secs();
+                tracing::info!(
+                    seconds,
+                    "waiting until nothing that an earlier process has sent can take effect"
+                );
+                tokio::select! {
+                    () = tokio::time::sleep(wait) => {}
+                    () = &mut stop => return Ok(()),
+                }
+            }
+            // Where nobody waited, the next one may.
+            let wait = if wait.is_zero() { Settings::TAKEOVER_WAIT } else { wait };
+            (Fence::alone(wait), format!("divvy_{}", std::process::id()), None)
+        }
         Some(lease) => {
-            let fence = Fence::closed();
+            let fence = Fence::elected(lease.duration);
             let unfenced = client::client(config.clone(), &Fence::open())?;
             let asked = election(lease)?;
             let identity = asked.identity.clone();
@@ -134,7 +150,7 @@ fn election(lease: &Lease) -> Result<LeaseSettings, LeaseError> {
     let duration = lease.duration;
     let retry = (duration / 6).min(Duration::from_secs(2));
     let usual = LeaseSettings::new(&lease.namespace, &lease.name)?;
-    Ok(LeaseSettings { duration, renew_deadline: duration * 2 / 3, retry, ..usual })
+    Ok(LeaseSettings { duration, renew_deadline: writing_part(duration), retry, ..usual })
 }
 
 /// What the loop hears of.
@@ -175,6 +191,8 @@ impl Loop {
             writes: settings.writes,
             quarantine: settings.quarantine,
             hand_off: settings.hand_off.as_ref().map(|h| h.reservation.resources),
+            max_grace_period: settings.hand_off.as_ref().map_or(0, |h| h.max_grace_period),
+            clock: Clock { moment: Instant::now(), unix: Timestamp::now().as_second() },
         };
         let config = settings.overrides.over(*placing.borrow());
         let pace = Pace { page: 500, silence: settings.watch_silence };
@@ -329,6 +347,7 @@ impl Loop {
         self.metrics.set_queued_writes(self.state.writing() + self.side.len() + self.side_writes);
         let (conflicting, missing) = self.state.troubled_cards();
         self.metrics.set_troubled_cards(conflicting, missing);
+        self.metrics.set_ghosts(self.state.ghost_count());
         let position = self.state.scheduler.ledger().journal().end();
         if position != self.measured {
             self.measured = position;

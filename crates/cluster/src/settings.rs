@@ -16,6 +16,9 @@ pub struct Settings {
     pub scheduler_names: Vec<String>,
     /// The lease by which one of several replicas works; `None` if there is only one.
     pub lease: Option<Lease>,
+    /// Without a lease: how long to wait at the start until nothing that an earlier process has sent
+    /// can take effect; zero where none has run.
+    pub takeover_wait: Duration,
     /// Where health and metrics are served.
     pub listen: Option<SocketAddr>,
     /// A file that says how to place, read again whenever it changes.
@@ -32,6 +35,11 @@ pub struct Settings {
     pub hand_off: Option<HandOffSettings>,
 }
 
+impl Settings {
+    /// The usual one: as long as the usual lease.
+    pub const TAKEOVER_WAIT: Duration = Duration::from_secs(15);
+}
+
 /// How shares are handed to their containers.
 #[derive(Clone, Debug)]
 pub struct HandOffSettings {
@@ -39,6 +47,8 @@ pub struct HandOffSettings {
     pub reservation: divvy_words::reservation::Settings,
     /// Whether the container runtime wants CDI names instead of UUIDs.
     pub cdi: bool,
+    /// How long the containers of a share may take to end, in seconds.
+    pub max_grace_period: u32,
 }
 
 /// Strategies that were asked for on the command line.

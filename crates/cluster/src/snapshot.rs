@@ -2,17 +2,23 @@
 
 mod failure;
 mod follow;
+mod kept;
 mod strip;
 
 pub use failure::SnapshotError;
 pub use follow::Follower;
 
+use kept::Kept;
 use strip::strip;
 
 use crate::client::{self, ClientError};
 use crate::fence::Fence;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Bytes;
+use kube::client::Body;
+use kube::core::Status;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::value::RawValue;
 use std::path::Path;
 use std::time::Duration;
 
@@ -27,35 +33,49 @@ pub struct Resource {
     pub plural: &'static str,
     /// Whether a rehearsal means nothing without it.
     pub needed: bool,
+    /// What a snapshot has of its objects.
+    kept: &'static Kept,
 }
 
-const fn needed(kind: &'static str, plural: &'static str) -> Resource {
-    Resource { api_version: "v1", kind, plural, needed: true }
+const fn needed(kind: &'static str, plural: &'static str, kept: &'static Kept) -> Resource {
+    Resource { api_version: "v1", kind, plural, needed: true, kept }
 }
 
-const fn optional(api_version: &'static str, kind: &'static str, plural: &'static str) -> Resource {
-    Resource { api_version, kind, plural, needed: false }
+const fn optional(
+    api_version: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+    kept: &'static Kept,
+) -> Resource {
+    Resource { api_version, kind, plural, needed: false, kept }
 }
 
 /// All that a rehearsal looks at. Nodes come after pods: a pod's node is then there, unless it
 /// was deleted in between.
 pub const EVERYTHING: [Resource; 14] = [
-    needed("Pod", "pods"),
-    needed("Node", "nodes"),
-    optional("v1", "Namespace", "namespaces"),
-    optional("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses"),
-    optional("v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
-    optional("v1", "PersistentVolume", "persistentvolumes"),
-    optional("storage.k8s.io/v1", "StorageClass", "storageclasses"),
-    optional("storage.k8s.io/v1", "CSINode", "csinodes"),
-    optional("storage.k8s.io/v1", "CSIDriver", "csidrivers"),
-    optional("storage.k8s.io/v1", "CSIStorageCapacity", "csistoragecapacities"),
-    optional("storage.k8s.io/v1", "VolumeAttachment", "volumeattachments"),
-    // Of Kubernetes, of its scheduler plugins, and of KAI.
-    optional("scheduling.k8s.io/v1beta1", "PodGroup", "podgroups"),
-    optional("scheduling.x-k8s.io/v1alpha1", "PodGroup", "podgroups"),
-    optional("scheduling.run.ai/v2alpha2", "PodGroup", "podgroups"),
+    needed("Pod", "pods", &kept::POD),
+    needed("Node", "nodes", &kept::NODE),
+    optional("v1", "Namespace", "namespaces", &kept::NAMESPACE),
+    optional(SCHEDULING, "PriorityClass", "priorityclasses", &kept::PRIORITY_CLASS),
+    optional(
+        "v1",
+        "PersistentVolumeClaim",
+        "persistentvolumeclaims",
+        &kept::PERSISTENT_VOLUME_CLAIM,
+    ),
+    optional("v1", "PersistentVolume", "persistentvolumes", &kept::PERSISTENT_VOLUME),
+    optional(STORAGE, "StorageClass", "storageclasses", &kept::STORAGE_CLASS),
+    optional(STORAGE, "CSINode", "csinodes", &kept::CSI_NODE),
+    optional(STORAGE, "CSIDriver", "csidrivers", &kept::CSI_DRIVER),
+    optional(STORAGE, "CSIStorageCapacity", "csistoragecapacities", &kept::CSI_STORAGE_CAPACITY),
+    optional(STORAGE, "VolumeAttachment", "volumeattachments", &kept::VOLUME_ATTACHMENT),
+    optional("scheduling.k8s.io/v1beta1", "PodGroup", "podgroups", &kept::POD_GROUP),
+    optional("scheduling.x-k8s.io/v1alpha1", "PodGroup", "podgroups", &kept::POD_GROUP_OF_OTHERS),
+    optional("scheduling.run.ai/v2alpha2", "PodGroup", "podgroups", &kept::POD_GROUP_OF_OTHERS),
 ];
+
+const SCHEDULING: &str = "scheduling.k8s.io/v1";
+const STORAGE: &str = "storage.k8s.io/v1";
 
 /// What is enough to say who holds what.
 pub static HOLDINGS: [Resource; 2] = [EVERYTHING[0], EVERYTHING[1]];
@@ -108,11 +128,13 @@ pub struct Reader {
     patience: Duration,
 }
 
+/// Its objects are read one by one: as values they take several times the memory of their text.
 #[derive(Deserialize)]
-struct Page {
+struct Page<'a> {
     #[serde(default)]
     metadata: PageMetadata,
-    items: Option<Vec<Value>>,
+    #[serde(borrow)]
+    items: Option<Vec<&'a RawValue>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -124,6 +146,8 @@ struct PageMetadata {
 
 /// Objects in a page: what kubectl asks for, and what the API server serves without effort.
 const PAGE: usize = 500;
+/// The text of a page; of larger objects fewer are asked for at a time.
+const PAGE_BYTES: usize = 64 << 20;
 /// A list that takes longer than the API server remembers is begun again, so often.
 const TRIES: usize = 3;
 
@@ -196,14 +220,27 @@ impl Reader {
         on_page: OnPage<'_>,
     ) -> Result<Vec<String>, SnapshotError> {
         let mut objects = Vec::new();
+        let mut limit = PAGE;
         let mut from = String::new();
         loop {
-            let path = format!("{}?limit={PAGE}{from}", resource.path());
-            let page: Page = self.get(resource, &path).await?;
+            let path = format!("{}?limit={limit}{from}", resource.path());
+            let text = match self.get(resource, &path).await? {
+                Some(text) => text,
+                None if limit > 1 => {
+                    limit = (limit / 8).max(1);
+                    continue;
+                }
+                None => return Err(SnapshotError::too_large(&self.server, resource)),
+            };
+            let failed = |why| self.failed(resource, &kube::Error::SerdeError(why));
+            let page: Page<'_> = serde_json::from_slice(&text).map_err(failed)?;
             let items = page.items.unwrap_or_default();
             let left = page.metadata.remaining_item_count.unwrap_or_default();
             on_page(resource.plural, items.len() as u64, left);
-            objects.extend(items.into_iter().map(|item| strip(resource, item).to_string()));
+            for item in items {
+                let object = serde_json::from_str(item.get()).map_err(failed)?;
+                objects.push(strip(resource, object).to_string());
+            }
             match page.metadata.r#continue.filter(|token| !token.is_empty()) {
                 Some(token) => from = format!("&continue={token}"),
                 None => return Ok(objects),
@@ -211,16 +248,10 @@ impl Reader {
         }
     }
 
-    async fn get<T: for<'de> Deserialize<'de>>(
-        &self,
-        resource: &Resource,
-        path: &str,
-    ) -> Result<T, SnapshotError> {
-        let failed = |why: kube::Error| SnapshotError::of(&self.server, resource, &why);
-        let request = http::Request::get(path).body(Vec::new());
-        let request = request.map_err(|why| failed(kube::Error::HttpError(why)))?;
-        let answer = self.client.request_text(request);
-        let text = if self.patience.is_zero() {
+    /// The text at this path; nothing if it is longer than [`PAGE_BYTES`].
+    async fn get(&self, resource: &Resource, path: &str) -> Result<Option<Bytes>, SnapshotError> {
+        let answer = self.answer(path);
+        let answer = if self.patience.is_zero() {
             answer.await
         } else {
             tokio::time::timeout(self.patience, answer).await.map_err(|_| SnapshotError::Late {
@@ -229,8 +260,28 @@ impl Reader {
                 seconds: self.patience.as_secs_f32(),
             })?
         };
-        serde_json::from_str(&text.map_err(failed)?)
-            .map_err(|why| failed(kube::Error::SerdeError(why)))
+        answer.map_err(|why| self.failed(resource, &why))
+    }
+
+    async fn answer(&self, path: &str) -> Result<Option<Bytes>, kube::Error> {
+        let request = http::Request::get(path).body(Body::empty());
+        let answer = self.client.send(request.map_err(kube::Error::HttpError)?).await?;
+        let code = answer.status();
+        let text = match Limited::new(answer.into_body(), PAGE_BYTES).collect().await {
+            Ok(text) => text.to_bytes(),
+            Err(why) if why.is::<LengthLimitError>() => return Ok(None),
+            Err(why) => return Err(kube::Error::Service(why)),
+        };
+        if code.is_success() {
+            return Ok(Some(text));
+        }
+        let other = || Status::failure(&String::from_utf8_lossy(&text), "").with_code(code.into());
+        let status = serde_json::from_slice(&text).unwrap_or_else(|_| other());
+        Err(kube::Error::Api(Box::new(status)))
+    }
+
+    fn failed(&self, resource: &Resource, why: &kube::Error) -> SnapshotError {
+        SnapshotError::of(&self.server, resource, why)
     }
 }
 

@@ -11,10 +11,13 @@
 //! ```
 
 mod adopt;
+mod bounds;
 mod devices;
 mod failures;
+mod ghosts;
 mod groups;
 mod hand_off;
+mod held_back;
 mod listing;
 mod marks;
 mod nodes;
@@ -29,6 +32,7 @@ mod taints;
 mod timers;
 mod told;
 mod trouble;
+mod wanted;
 mod win_back;
 
 pub(crate) use hand_off::HandOff;
@@ -36,19 +40,19 @@ pub(crate) use outcome::Outcome;
 
 use crate::objects::PodItem;
 use crate::watch::Change;
-use divvy_engine::{Bound, BoundCards, Config, Event, PlanEffect, PodKey, PodRecord, PodSpec};
 use divvy_engine::{ClaimKey, Placement, Scheduler, VolumeStep};
-use divvy_ledger::{Holding, Opening, Request};
+use divvy_engine::{Config, Event, PlanEffect, PodKey};
+use divvy_ledger::{Opening, Request};
 use divvy_words::cards::NamedShare;
 use divvy_words::manifest::StorageKind;
 use divvy_words::{Groups, keys, reservation};
 use failures::Failures;
+use foldhash::{HashMap, HashSet};
 use listing::Listing;
-use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use storage::Providing;
-use timers::{Timer, Timers};
+use timers::Timers;
 
 /// What to do in the cluster.
 #[derive(Debug)]
@@ -70,6 +74,8 @@ pub(crate) enum Action {
     Unreserve { key: PodKey, uid: Box<str> },
     /// Look at a pod. [`Outcome::Looked`] follows.
     Look { pod: Target },
+    /// Write on a reservation pod what is left of pods on its card. [`Outcome::Remembered`] follows.
+    Remember { key: PodKey, ghosts: String },
     /// Name a reservation pod's group anew.
     Relabel { key: PodKey, group: Box<str> },
     /// Write on a share that KAI bound which cards it has. [`Outcome::Recorded`] follows.
@@ -148,9 +154,6 @@ enum Stage {
     Failed,
 }
 
-/// No pod is waited for longer that vanished without ending, whatever it asks.
-const LONGEST_GRACE: Duration = Duration::from_secs(24 * 3600);
-
 /// How the state is to behave.
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
@@ -163,6 +166,31 @@ pub(crate) struct Rules {
     pub(crate) quarantine: Duration,
     /// What a reservation pod asks; `None` if shares are not handed to their containers.
     pub(crate) hand_off: Option<Opening>,
+    /// How long the containers of such a share may take to end, in seconds.
+    pub(crate) max_grace_period: u32,
+    /// What time it is for others.
+    pub(crate) clock: Clock,
+}
+
+/// A moment on our own clock, and what time it was for others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    pub(crate) moment: Instant,
+    /// Seconds since 1970.
+    pub(crate) unix: i64,
+}
+
+impl Clock {
+    fn unix(self, at: Instant) -> i64 {
+        let since = at.saturating_duration_since(self.moment).as_secs();
+        self.unix.saturating_add(i64::try_from(since).unwrap_or(i64::MAX))
+    }
+
+    /// When it is that time; `now` if that is over.
+    fn instant(self, unix: i64, now: Instant) -> Instant {
+        let left = u64::try_from(unix.saturating_sub(self.unix(now))).unwrap_or(0);
+        now.checked_add(Duration::from_secs(left)).unwrap_or(now)
+    }
 }
 
 /// The state of the cluster, and of what we are doing in it.
@@ -172,36 +200,39 @@ pub(crate) struct State {
     pods: Listing<PodKey>,
     nodes: Listing<Box<str>>,
     namespaces: Listing<Box<str>>,
-    storage: FxHashMap<StorageKind, Listing<ClaimKey>>,
-    group_lists: FxHashMap<&'static str, Listing<ClaimKey>>,
+    storage: HashMap<StorageKind, Listing<ClaimKey>>,
+    group_lists: HashMap<&'static str, Listing<ClaimKey>>,
     groups: Groups,
     /// The watches that have not told all yet.
-    missing: FxHashSet<&'static str>,
-    waiting: FxHashMap<PodKey, Waiting>,
-    failures: FxHashMap<PodKey, Failures>,
+    missing: HashSet<&'static str>,
+    waiting: HashMap<PodKey, Waiting>,
+    failures: HashMap<PodKey, Failures>,
     /// Pods whose claims are being bound.
-    providing: FxHashMap<PodKey, Providing>,
+    providing: HashMap<PodKey, Providing>,
     /// Whether something has changed that they may wait for.
     stirred: bool,
     slots: slots::Slots,
     reservations: reserved::Reservations,
     adoption: adopt::Adoption,
+    ghosts: ghosts::Ghosts,
+    bounds: bounds::Bounds,
+    held_back: held_back::HeldBack,
     /// The cards of whole-GPU pods, where the kubelet tells.
     devices: devices::Devices,
-    searches: FxHashMap<Box<str>, win_back::Search>,
+    searches: HashMap<Box<str>, win_back::Search>,
     taints: taints::Taints,
     marks: marks::Marks,
     /// Nodes on which cards are missing, as they were when that was found.
-    grounds: FxHashMap<Box<str>, trouble::Ground>,
+    grounds: HashMap<Box<str>, trouble::Ground>,
     /// Nodes whose shared cards are to be looked at.
-    unsettled: FxHashSet<Box<str>>,
+    unsettled: HashSet<Box<str>>,
     /// Nodes whose reservations may not be needed any more.
-    idle: FxHashSet<Box<str>>,
+    idle: HashSet<Box<str>>,
     /// The uids of nodes.
-    node_uids: FxHashMap<Box<str>, Box<str>>,
+    node_uids: HashMap<Box<str>, Box<str>>,
     timers: Timers,
     /// Pods that are KAI's own scheduler.
-    kai: FxHashSet<PodKey>,
+    kai: HashSet<PodKey>,
     writing: usize,
     told: told::Told,
     pub(crate) actions: Vec<Action>,
@@ -223,27 +254,30 @@ impl State {
             pods: Listing::default(),
             nodes: Listing::default(),
             namespaces: Listing::default(),
-            storage: FxHashMap::default(),
-            group_lists: FxHashMap::default(),
+            storage: HashMap::default(),
+            group_lists: HashMap::default(),
             groups: Groups::default(),
             missing: watches.collect(),
-            waiting: FxHashMap::default(),
-            failures: FxHashMap::default(),
-            providing: FxHashMap::default(),
+            waiting: HashMap::default(),
+            failures: HashMap::default(),
+            providing: HashMap::default(),
             stirred: false,
             slots: slots::Slots::default(),
             reservations: reserved::Reservations::default(),
             adoption: adopt::Adoption::default(),
+            ghosts: ghosts::Ghosts::default(),
+            bounds: bounds::Bounds::default(),
+            held_back: held_back::HeldBack::default(),
             devices: devices::Devices::default(),
-            searches: FxHashMap::default(),
+            searches: HashMap::default(),
             taints: taints::Taints::default(),
             marks: marks::Marks::default(),
-            grounds: FxHashMap::default(),
-            unsettled: FxHashSet::default(),
-            idle: FxHashSet::default(),
-            node_uids: FxHashMap::default(),
+            grounds: HashMap::default(),
+            unsettled: HashSet::default(),
+            idle: HashSet::default(),
+            node_uids: HashMap::default(),
             timers: Timers::default(),
-            kai: FxHashSet::default(),
+            kai: HashSet::default(),
             writing: 0,
             told: told::Told::default(),
             actions: Vec::new(),
@@ -276,10 +310,21 @@ impl State {
         !self.kai.is_empty()
     }
 
-    pub(crate) fn apply(&mut self, event: Event) {
-        match &event {
-            Event::Pod(record) => self.cards_may_go(&record.key),
-            Event::PodGone(key) => self.cards_may_go(key),
+    pub(crate) fn apply(&mut self, mut event: Event) {
+        match &mut event {
+            Event::Pod(record) => {
+                self.cards_may_go(&record.key);
+                self.bounds.enter(record);
+                if record.held_back.is_some() {
+                    self.held_back.add(&record.key);
+                }
+            }
+            Event::PodGone(key) => {
+                self.cards_may_go(key);
+                if self.bounds.leave(key) {
+                    self.held_back.may_go_on(key.namespace());
+                }
+            }
             _ => {}
         }
         if let Err(problem) = self.scheduler.apply(event) {
@@ -296,7 +341,7 @@ impl State {
                 for key in self.pods.gone() {
                     // Nobody saw how it went.
                     if !self.reservations.contains_key(&key) {
-                        self.quarantine(&key, None, now);
+                        self.quarantine(&key, now);
                     }
                     self.forget(&key, now);
                 }
@@ -323,15 +368,18 @@ impl State {
         self.notice_binder(&key, divvy_words::is_kai_binder(&pod.metadata, &pod.status), now);
         if self.scheduler.uid(&key).is_some_and(|known| *known != *pod.metadata.uid) {
             // Another pod of that name, and nobody saw how the first one went.
-            self.quarantine(&key, None, now);
+            self.quarantine(&key, now);
+            self.ghosts.forget(&key);
         }
         if pod.status.has_ended() {
             if pod.is_given_up() {
-                self.quarantine(&key, Some(pod), now);
+                self.ghosts.seen(&key, pod);
+                self.quarantine(&key, now);
             }
             self.stop_waiting(&key);
             self.forget_devices(&key);
             self.marks.forget(&key);
+            self.ghosts.forget(&key);
             return self.apply(Event::PodGone(key));
         }
         if pod.node().is_some() {
@@ -339,6 +387,9 @@ impl State {
             self.bound_after.extend(placed.map(|w| w.created));
             self.stop_waiting(&key);
             let record = self.bound_record(pod);
+            if record.spec.request != Request::None {
+                self.ghosts.seen(&key, pod);
+            }
             self.apply(Event::Pod(Box::new(record)));
             self.meet(&key, pod);
             self.notice_marks(&key, pod);
@@ -369,7 +420,13 @@ impl State {
         self.groups.refuse(&pod.metadata, &pod.spec, &mut record);
         if self.rules.hand_off.is_some() && record.invalid.is_none() {
             record.invalid = divvy_words::hand_off_ready(&pod.metadata, &pod.spec).err();
+            if record.invalid.is_none() && matches!(record.spec.request, Request::Share { .. }) {
+                let most = self.rules.max_grace_period;
+                record.invalid = divvy_words::grace_period_allowed(&pod.spec, most).err();
+            }
         }
+        self.held_back.remove(&key);
+        record.held_back = self.haunted(&key, record.spec.request);
         let created = record.created;
         let waiting = Waiting { uid, version, created, told, refused, reason, groups, stage };
         self.waiting.insert(key, waiting);
@@ -384,7 +441,8 @@ impl State {
             && !pod.status.has_ended()
             && !pod.status.start_time.is_empty()
         {
-            self.quarantine(&key, Some(pod), now);
+            self.ghosts.seen(&key, pod);
+            self.quarantine(&key, now);
         }
         self.forget(&key, now);
     }
@@ -396,6 +454,7 @@ impl State {
         self.stop_waiting(key);
         self.adoption.forget(key);
         self.marks.forget(key);
+        self.ghosts.forget(key);
         self.reservation_gone(key, now);
         self.forget_devices(key);
         self.apply(Event::PodGone(key.clone()));
@@ -405,49 +464,7 @@ impl State {
         self.waiting.remove(key);
         self.failures.remove(key);
         self.providing.remove(key);
-    }
-
-    /// Keeps the cards of a pod that was taken out of the API while its containers may still run:
-    /// deleted by force, or with its node.
-    fn quarantine(&mut self, key: &PodKey, pod: Option<&PodItem>, now: Instant) {
-        // On a node with replicas only their number is known.
-        let held =
-            |h: &&Holding| !h.cards.is_empty() || matches!(h.needs.request, Request::Whole(_));
-        let Some(holding) = self.scheduler.holding(key).filter(held) else {
-            return;
-        };
-        let Some(node) = self.scheduler.ledger().node(holding.node) else { return };
-        let request = holding.needs.request;
-        let cards = match request {
-            Request::Share { .. } => BoundCards::Recorded(holding.cards.to_vec()),
-            _ => BoundCards::Choose,
-        };
-        let uid = self.scheduler.uid(key).unwrap_or_default();
-        let ghost = PodKey::new(key.namespace(), &format!("{} (gone, {uid})", key.name()));
-        let record = PodRecord {
-            key: ghost.clone(),
-            uid: uid.into(),
-            priority: 0,
-            created: 0,
-            spec: PodSpec { request, ..PodSpec::default() },
-            invalid: None,
-            paused: None,
-            nominated: None,
-            bound: Some(Bound {
-                node: node.name().to_string(),
-                cards,
-                nominated: false,
-                terminating: true,
-            }),
-        };
-        let grace = pod.and_then(|pod| pod.spec.termination_grace_period_seconds).unwrap_or(30);
-        let grace = Duration::from_secs(u64::try_from(grace).unwrap_or(0)).min(LONGEST_GRACE);
-        let until = grace + self.rules.quarantine;
-        tracing::info!(pod = %key, node = %node.name(), seconds = until.as_secs(),
-            "vanished without ending: its cards stay closed for a while");
-        self.apply(Event::PodGone(key.clone()));
-        self.apply(Event::Pod(Box::new(record)));
-        self.timers.add(now + until, Timer::Quarantine(ghost));
+        self.held_back.remove(key);
     }
 
     fn is_ours(&self, name: &str) -> bool {
@@ -488,6 +505,7 @@ impl State {
             return;
         }
         self.adopt(now);
+        self.go_on_soon(now);
         self.settle_cards(now);
         self.write_taints();
         self.write_marks();
@@ -498,7 +516,8 @@ impl State {
             let room = self.rules.writes - self.writing;
             let plan = self.scheduler.pass(if self.rules.hand_off.is_some() { 1 } else { room });
             if plan.effects.is_empty() {
-                break;
+                // Only now: a reservation that nobody used may have found its share.
+                return self.return_cards(now);
             }
             for effect in plan.effects {
                 match effect {
@@ -509,13 +528,11 @@ impl State {
                 }
             }
         }
-        // Only now: a reservation that nobody used may have found its share.
-        self.return_cards(now);
     }
 
     /// How many pods wait for which reason.
-    pub(crate) fn reasons(&self) -> FxHashMap<&'static str, usize> {
-        let mut reasons = FxHashMap::default();
+    pub(crate) fn reasons(&self) -> HashMap<&'static str, usize> {
+        let mut reasons = HashMap::default();
         for reason in self.waiting.values().filter_map(|w| w.reason) {
             *reasons.entry(reason).or_default() += 1;
         }
@@ -523,12 +540,19 @@ impl State {
     }
 
     fn bind(&mut self, key: PodKey, placement: Placement, volumes: Vec<VolumeStep>, now: Instant) {
-        let Some(waiting) = self.waiting.get_mut(&key) else {
+        let Some(waiting) = self.waiting.get(&key) else {
             // Not ours any more: what was assumed is undone.
             return self.apply(Event::PodGone(key));
         };
-        waiting.stage = Stage::Placed;
         let request = self.scheduler.request(&key);
+        if self.haunted(&key, request.unwrap_or_default()).is_some() {
+            // Since it was last looked at; now it is held back.
+            let pod = Target { uid: waiting.uid.clone(), key };
+            self.apply(Event::PodGone(pod.key.clone()));
+            return self.actions.push(Action::Look { pod });
+        }
+        let Some(waiting) = self.waiting.get_mut(&key) else { return };
+        waiting.stage = Stage::Placed;
         let grant = match request {
             Some(Request::Share { .. }) if self.rules.hand_off.is_some() => Grant::HandOff(None),
             Some(Request::Share { .. }) => Grant::Indexes,

@@ -8,13 +8,16 @@
 //!
 //! Each object is decoded straight into what a decision needs; its text is not kept.
 
+mod split;
+
 use crate::api::{Api, Failure};
-use crate::metrics::{Metrics, Restart};
+use crate::metrics::{Metrics, Restart, Verb};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+use split::Split;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -86,6 +89,11 @@ pub(crate) struct Pace {
     /// A watch that says nothing for so long, not even a bookmark, is taken for hung.
     pub(crate) silence: Duration,
 }
+
+/// So much text of objects is decoded before they are handed on.
+const BATCH: usize = 256 * 1024;
+/// A list of which nothing comes for so long is given up.
+const LIST_SILENCE: Duration = Duration::from_secs(30);
 
 /// Watches until the receiver is gone.
 pub(crate) async fn watch<T: Item>(
@@ -167,12 +175,11 @@ fn after(failure: &Failure) -> Duration {
     }
 }
 
+/// A page of a list, without its objects.
 #[derive(Deserialize)]
-struct Page<'a> {
+struct Page {
     #[serde(default)]
     metadata: PageMetadata,
-    #[serde(borrow, default)]
-    items: Option<Vec<&'a RawValue>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -196,12 +203,7 @@ async fn list<T: Item>(
         if let Some(next) = &next {
             path = format!("{path}&continue={next}");
         }
-        let bytes = api.list(&path).await?;
-        let page: Page<'_> = serde_json::from_slice(&bytes)
-            .map_err(|e| Failure::Unclear(format!("the list cannot be read: {e}")))?;
-        for item in page.items.unwrap_or_default() {
-            changes.extend(decode(source, item.get()).map(Change::Seen));
-        }
+        let page = read_page(api, source, &path, &mut changes, tell).await?;
         next = page.metadata.r#continue.filter(|token| !token.is_empty());
         if next.is_none() {
             changes.push(Change::Listed);
@@ -213,6 +215,37 @@ async fn list<T: Item>(
             return Ok(page.metadata.resource_version);
         }
     }
+}
+
+/// Tells the objects of a page while they come: all of it may be more than there is memory for.
+async fn read_page<T: Item>(
+    api: &Api,
+    source: &Source,
+    path: &str,
+    changes: &mut Vec<Change<T>>,
+    tell: &mpsc::Sender<Vec<Change<T>>>,
+) -> Result<Page, Failure> {
+    let unclear = |why: String| Failure::Unclear(format!("the list cannot be read: {why}"));
+    let mut body = api.open(Verb::List, path).await?;
+    let (mut split, mut bytes) = (Split::default(), 0);
+    loop {
+        let piece = tokio::time::timeout(LIST_SILENCE, next_chunk(&mut body)).await;
+        let piece = piece.map_err(|_| unclear("nothing came for a while".to_owned()))?;
+        let Some(piece) = piece.map_err(unclear)? else { break };
+        let pushed = split.push(&piece, |item| {
+            bytes += item.len();
+            let text = std::str::from_utf8(item).unwrap_or_default();
+            changes.extend(decode(source, text).map(Change::Seen));
+        });
+        pushed.map_err(|why| unclear(why.to_owned()))?;
+        if bytes >= BATCH {
+            bytes = 0;
+            if tell.send(std::mem::take(changes)).await.is_err() {
+                return Err(Failure::Fenced);
+            }
+        }
+    }
+    serde_json::from_slice(split.rest()).map_err(|why| unclear(why.to_string()))
 }
 
 fn decode<T: Item>(source: &Source, text: &str) -> Option<T> {
@@ -256,7 +289,7 @@ async fn follow<T: Item>(
         source.path
     );
     let mut body = tokio::select! {
-        opened = api.open(&path) => match opened {
+        opened = api.open(Verb::Watch, &path) => match opened {
             Ok(body) => body,
             Err(failure) => return (false, End::Failed(failure)),
         },

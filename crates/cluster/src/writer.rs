@@ -77,6 +77,10 @@ impl Writer {
                 let result = self.look(&pod).await;
                 Outcome::Looked { pod, text: None, tries: 0, result }
             }
+            Action::Remember { key, ghosts } => {
+                let result = self.remember(&key, &ghosts).await;
+                Outcome::Remembered { key, ghosts, result }
+            }
             Action::Relabel { key, group } => {
                 let result = self.relabel(&key, &group).await;
                 Outcome::Relabelled { key, result }

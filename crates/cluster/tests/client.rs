@@ -62,7 +62,7 @@ async fn a_failed_write_is_not_sent_again_behind_our_back() {
 #[tokio::test]
 async fn nothing_is_sent_before_the_fence_opens_and_after_it_is_shut() {
     let (config, seen) = server(StatusCode::OK).await;
-    let fence = Fence::closed();
+    let fence = Fence::elected(Duration::from_secs(15));
     let client = client(config, &fence).unwrap();
     let error = post(&client).await.unwrap_err();
     let text = format!("{error:?}");
@@ -79,7 +79,7 @@ async fn nothing_is_sent_before_the_fence_opens_and_after_it_is_shut() {
 #[tokio::test]
 async fn a_fence_that_runs_out_refuses_on_a_connection_that_is_open() {
     let (config, seen) = server(StatusCode::OK).await;
-    let fence = Fence::closed();
+    let fence = Fence::elected(Duration::from_secs(15));
     let client = client(config, &fence).unwrap();
     fence.extend(Instant::now() + Duration::from_secs(2));
     post(&client).await.unwrap();

@@ -72,7 +72,11 @@ impl Stage {
         settings.duration = Duration::from_secs(6);
         settings.renew_deadline = Duration::from_secs(5);
         settings.retry = Duration::from_millis(200);
-        Replica { settings, fence: Fence::closed(), config: self.direct.clone() }
+        Replica {
+            settings,
+            fence: Fence::elected(Duration::from_secs(15)),
+            config: self.direct.clone(),
+        }
     }
 
     /// Its lease does not expire within a test: whoever takes over does so for another reason.

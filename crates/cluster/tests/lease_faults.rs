@@ -28,7 +28,7 @@ async fn a_candidate_asks_at_most_once_in_a_period_whatever_the_answer() {
 
         let mut settings = LeaseSettings::new("default", "divvy").unwrap();
         settings.retry = Duration::from_millis(50);
-        let (fence, start) = (Fence::closed(), Instant::now());
+        let (fence, start) = (Fence::elected(Duration::from_secs(15)), Instant::now());
         let candidate = client(config, &Fence::open()).unwrap();
         let candidate = tokio::spawn(lead(candidate, settings, fence.clone()));
         while asked.load(Ordering::SeqCst) < 10 {
@@ -60,7 +60,9 @@ async fn times_that_would_let_two_lead_are_refused() {
     let client = client(config, &Fence::open()).unwrap();
     for settings in cases {
         let text = format!("{settings:?}");
-        let error = lead(client.clone(), settings, Fence::closed()).await.unwrap_err();
+        let error = lead(client.clone(), settings, Fence::elected(Duration::from_secs(15)))
+            .await
+            .unwrap_err();
         assert!(error.to_string().starts_with("leader election: "), "{text}: {error}");
     }
     assert_ne!(good.identity, LeaseSettings::new("default", "divvy").unwrap().identity);

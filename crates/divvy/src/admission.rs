@@ -6,7 +6,7 @@ use clap::{ArgAction, Args};
 use divvy_admission::{Certificates, Settings};
 use divvy_cluster::client::{client, config};
 use divvy_cluster::fence::Fence;
-use divvy_words::keys;
+use divvy_words::{MAX_GRACE_PERIOD, keys};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -45,6 +45,14 @@ pub struct AdmissionArgs {
     /// Pods with these scheduler names are divvy's
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_values = keys::SCHEDULER_NAMES)]
     pub scheduler_names: Vec<String>,
+    /// The longest time to end that a pod with a share may ask for, in seconds
+    ///
+    /// If such a pod is deleted by force, its cards stay closed for the time that it asked for.
+    #[arg(
+        long, value_name = "SECONDS", default_value_t = MAX_GRACE_PERIOD,
+        value_parser = clap::value_parser!(u32).range(1..=86_400)
+    )]
+    pub max_grace_period: u32,
     /// Where reviews are answered; port 0 takes a free one, and the log says which
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8443")]
     pub listen: SocketAddr,
@@ -83,6 +91,7 @@ pub fn run(args: &AdmissionArgs) -> anyhow::Result<u8> {
         block_visible_devices: args.block_nvidia_visible_devices,
         runtime_class: args.runtime_class.clone(),
         scheduler_names: args.scheduler_names.clone(),
+        max_grace_period: args.max_grace_period,
     };
     runtime()?.block_on(async {
         let stop = signals()?;

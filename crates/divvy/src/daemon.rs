@@ -3,7 +3,11 @@
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use std::io::IsTerminal;
+use tracing::Metadata;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 #[derive(Args)]
 pub struct LogArgs {
@@ -28,12 +32,20 @@ impl LogArgs {
         let filter = EnvFilter::try_new(&self.log_level).context("--log-level")?;
         let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
         let log = log.with_ansi(std::io::stderr().is_terminal());
+        let news = filter_fn(is_news);
         match self.log_format {
-            LogFormat::Text => log.with_target(false).init(),
-            LogFormat::Json => log.json().flatten_event(true).init(),
+            LogFormat::Text => log.with_target(false).finish().with(news).init(),
+            LogFormat::Json => log.json().flatten_event(true).finish().with(news).init(),
         }
         Ok(())
     }
+}
+
+/// Not that the API server's certificate is not checked, which kube says anew for each connection
+/// and divvy once. A CA file that cannot be read again is news of the same module.
+pub fn is_news(metadata: &Metadata<'_>) -> bool {
+    let is_of_tls = metadata.target().starts_with("kube_client::client::tls");
+    !is_of_tls || metadata.fields().field("path").is_some()
 }
 
 pub fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {

@@ -46,6 +46,13 @@ pub struct SchedulerArgs {
     /// How long the lease holds without being renewed, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(3..=3600))]
     pub lease_duration: u64,
+    /// Without leader election: how long to wait at the start, in seconds, until nothing that an
+    /// earlier process has sent can take effect
+    ///
+    /// Use the same for all that run one after the other: no write takes longer. 0 is for a
+    /// cluster in which no divvy scheduler has run yet.
+    #[arg(long, value_name = "SECONDS", default_value_t = Settings::TAKEOVER_WAIT.as_secs(), value_parser = clap::value_parser!(u64).range(0..=3600))]
+    pub takeover_wait: u64,
     /// Where health and metrics are served; port 0 takes a free one, and the log says which
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:10259")]
     pub listen: SocketAddr,
@@ -79,6 +86,9 @@ pub struct SchedulerArgs {
     /// The memory that each reservation pod asks
     #[arg(long, value_name = "QUANTITY", default_value = "16Mi", value_parser = reservation::memory)]
     pub reservation_memory: Bytes,
+    /// The longest terminationGracePeriodSeconds of pods with a share, as divvy admission has it
+    #[arg(long, value_name = "SECONDS", default_value_t = divvy_words::MAX_GRACE_PERIOD, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub max_grace_period: u32,
     /// Whether the container runtime wants CDI names of cards, as nodes with CDI only do
     #[arg(long, value_name = "BOOL", default_value_t = false, action = ArgAction::Set)]
     pub cdi: bool,
@@ -100,6 +110,7 @@ pub fn run(args: &SchedulerArgs) -> anyhow::Result<u8> {
             name: args.lease_name.clone(),
             duration: Duration::from_secs(args.lease_duration),
         }),
+        takeover_wait: Duration::from_secs(args.takeover_wait),
         listen: Some(args.listen),
         config_file: args.placement.config.clone(),
         overrides: Overrides {
@@ -116,6 +127,7 @@ pub fn run(args: &SchedulerArgs) -> anyhow::Result<u8> {
                 resources: Opening { cpu: args.reservation_cpu, memory: args.reservation_memory },
             },
             cdi: args.cdi,
+            max_grace_period: args.max_grace_period,
         }),
     };
     runtime()?.block_on(async {

@@ -9,25 +9,22 @@ use divvy_cluster::snapshot::{EVERYTHING, Snapshot};
 use std::path::PathBuf;
 
 #[derive(Args)]
-#[command(
-    long_about = "\
-Save what a rehearsal reads of a live cluster
-
-Pods, nodes, namespaces, priority classes, pod groups, and what volumes need: claims, volumes,
-attachments, storage classes, CSI nodes, drivers and capacities. Collections that you may not list
-are left out with a note, except pods and nodes.
-
-Left out of every object is what no decision needs: environment variables, commands, images and
-messages of containers, annotations that neither divvy nor Kubernetes reads, managed fields,
-parameters of storage drivers. Secrets and ConfigMaps are not read at all.",
-    after_help = "\
+#[command(after_help = "\
 Examples:
   divvy snapshot -o now.yaml
   divvy simulate --cluster now.yaml -f new.yaml
   divvy snapshot --context prod | divvy top cards --cluster -
 
-Exit codes: 0 saved, 1 the cluster could not be read."
-)]
+Pods, nodes, namespaces, priority classes, pod groups, and what volumes need: claims, volumes,
+attachments, storage classes, CSI nodes, drivers and capacities. Collections that you may not list
+are left out with a note, except pods and nodes. Secrets and ConfigMaps are not read.
+
+Of each object only the fields that a rehearsal reads are kept: names, labels, amounts of resources,
+rules of placement, which volume is where, who holds what. Environment variables, commands, images,
+messages, parameters and options of storage drivers, and annotations that divvy does not read are
+not among them. docs/output.md has the list.
+
+Exit codes: 0 saved, 1 the cluster could not be read.")]
 pub struct SnapshotArgs {
     /// Where to save it: JSON if the name ends in .json, else YAML; without it or with -, YAML to
     /// standard output

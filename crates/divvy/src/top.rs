@@ -1,12 +1,16 @@
 //! `divvy top`
 
 use crate::cli::{Format, TopArgs, TopKind};
+use crate::daemon::is_news;
 use crate::progress::Bar;
 use crate::{DONE, input, output};
 use anyhow::bail;
 use divvy_cluster::snapshot::HOLDINGS;
 use divvy_sim::Rehearsal;
 use std::io::IsTerminal;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 const KAI_RUNS: &str = "KAI's scheduler runs in this cluster: pods with schedulerName \
     kai-scheduler are left to it";
@@ -96,7 +100,8 @@ fn cut(text: &str, height: usize) -> String {
 /// What goes wrong with the watches, for people.
 fn start_log() {
     let log = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN);
-    log.with_writer(std::io::stderr).without_time().with_target(false).init();
+    let log = log.with_writer(std::io::stderr).without_time().with_target(false);
+    log.finish().with(filter_fn(is_news)).init();
 }
 
 #[cfg(test)]

@@ -250,6 +250,15 @@ fn the_cli_reference_is_up_to_date() {
 }
 
 #[test]
+fn a_share_may_be_given_from_a_second_to_a_day_to_end() {
+    for seconds in ["0", "86401", "-1", "ten"] {
+        let output = divvy(&["admission", &format!("--max-grace-period={seconds}")], "");
+        assert_ne!(code(&output), 0, "{seconds}");
+        assert!(stderr(&output).contains("--max-grace-period"), "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn completion_scripts_are_printed_for_every_shell() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let output = divvy(&["completion", shell], "");

@@ -41,6 +41,10 @@ impl Cluster {
         held["metadata"]["annotations"]["divvy.dev/cards"] = "3:21474836480".into();
         held["spec"]["containers"][0]["env"] = json!([{"name": "TOKEN", "value": "hunter2"}]);
         held["spec"]["containers"][0]["command"] = json!(["serve", "--password=hunter2"]);
+        held["spec"]["volumes"] = json!([
+            {"name": "code", "gitRepo": {"repository": "https://me:hunter2@example.com/"}},
+            {"name": "data", "flexVolume": {"driver": "x/y", "options": {"password": "hunter2"}}},
+        ]);
         let class = json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
             "metadata": {"name": "high"}, "value": 1000});
         let namespaces = ["ml", "kai-scheduler"].map(
@@ -365,12 +369,9 @@ fn a_watched_list_is_printed_again_when_something_changes_until_ctrl_c() {
 fn explain_says_what_the_scheduler_wrote_on_the_pod() {
     let Some(cluster) = cluster() else { return };
     let mut scheduler = command(&cluster.0.kubeconfig());
-    scheduler.args(["scheduler", "--leader-elect=false", "--listen", "127.0.0.1:0"]).args([
-        "--scheduler-names",
-        "teller",
-        "--log-level",
-        "error",
-    ]);
+    scheduler
+        .args(["scheduler", "--leader-elect=false", "--takeover-wait=0", "--listen", "127.0.0.1:0"])
+        .args(["--scheduler-names", "teller", "--log-level", "error"]);
     let scheduler = Process::start(scheduler, "scheduler", cluster.0.folder()).unwrap();
     cluster.create(&with_memory(pod("ml", "told", "teller"), 98_304));
     let jsonpath = "jsonpath={.status.conditions[?(@.type==\"PodScheduled\")].message}";
@@ -392,6 +393,39 @@ fn explain_says_what_the_scheduler_wrote_on_the_pod() {
     assert!(condition.starts_with("0/3 nodes are available: 1 largest card 80.0"), "{condition}");
     assert_eq!(explanation["message"], *condition);
     assert_eq!(event, condition);
+}
+
+#[test]
+fn a_certificate_that_is_not_checked_is_said_once_and_not_for_each_connection() {
+    let Some(cluster) = cluster() else { return };
+    for format in ["text", "json"] {
+        let mut scheduler = command(&cluster.0.kubeconfig());
+        scheduler.args(["scheduler", "--leader-elect=false", "--listen", "127.0.0.1:0"]).args([
+            "--scheduler-names",
+            "unchecked",
+            "--log-format",
+            format,
+        ]);
+        let name = format!("scheduler-{format}");
+        let scheduler = Process::start(scheduler, &name, cluster.0.folder()).unwrap();
+        // By then each watch has its connection, and the binding one more.
+        let pod_name = format!("unchecked-{format}");
+        cluster.create(&pod("ml", &pod_name, "unchecked"));
+        let pod_name = format!("pod/{pod_name}");
+        cluster.kubectl(&[
+            "wait",
+            &pod_name,
+            "-n",
+            "ml",
+            "--for=condition=PodScheduled",
+            "--timeout=60s",
+        ]);
+        let log = std::fs::read_to_string(scheduler.log()).unwrap();
+        drop(scheduler);
+        cluster.kubectl(&["delete", &pod_name, "-n", "ml", "--grace-period=0", "--force"]);
+        assert_eq!(log.matches("certificate is not checked").count(), 1, "{log}");
+        assert!(!log.contains("bypassed"), "{log}");
+    }
 }
 
 /// Asks until there is an answer.

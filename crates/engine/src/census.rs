@@ -27,17 +27,20 @@ use crate::relations::{HostPort, Relations};
 use crate::slab::Slab;
 use crowds::{Crowd, CrowdId, CrowdKey};
 use divvy_ledger::{NodeId, PodId};
+use foldhash::HashMap;
 use index::{ByLabel, Index};
-use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use ties::{Bond, BondId};
 
 /// How many, by node.
-pub(crate) type Counts = FxHashMap<NodeId, u32>;
+pub(crate) type Counts = HashMap<NodeId, u32>;
 
-/// Ports that are taken and by whom, by node.
-pub(crate) type Ports = FxHashMap<NodeId, Vec<(HostPort, PodId)>>;
+/// Ports that are taken and by whom, by node and number.
+pub(crate) type Ports = HashMap<NodeId, TakenPorts>;
+
+/// Ports of a node that are taken and by whom, by number.
+pub(crate) type TakenPorts = HashMap<u16, Vec<(HostPort, PodId)>>;
 
 /// Pods of one namespace with the same labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -115,6 +118,7 @@ struct Namespace {
     /// `None` if nobody has told of the namespace.
     labels: Option<Labels>,
     kins: BTreeSet<KinId>,
+    ties: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -126,7 +130,7 @@ pub(crate) struct Kin {
     /// How many of the users are pods that do not hold a place.
     waiting: u32,
     /// By node: as counted for `Meets`, `Bars` and `Spreads`.
-    here: FxHashMap<NodeId, [u32; 3]>,
+    here: HashMap<NodeId, [u32; 3]>,
     crowds: Vec<CrowdId>,
     /// When its namespace's labels last changed what it matches.
     changed: u64,
@@ -146,16 +150,17 @@ pub(crate) struct Census {
     /// The pods of each node.
     here: Vec<Vec<PodId>>,
     namespaces: Vec<Namespace>,
-    namespace_ids: FxHashMap<Box<str>, NamespaceId>,
+    namespace_ids: HashMap<Box<str>, NamespaceId>,
+    vacant_namespaces: Vec<NamespaceId>,
     kins: Slab<Kin>,
-    kin_ids: FxHashMap<(NamespaceId, Arc<Labels>), KinId>,
+    kin_ids: HashMap<(NamespaceId, Arc<Labels>), KinId>,
     kin_index: ByLabel<KinId>,
     crowds: Slab<Crowd>,
-    crowd_ids: FxHashMap<Arc<CrowdKey>, CrowdId>,
+    crowd_ids: HashMap<Arc<CrowdKey>, CrowdId>,
     index: Index,
     bonds: Slab<Bond>,
     ties: Slab<Tie>,
-    tie_ids: FxHashMap<(NamespaceId, Arc<Relations>), TieId>,
+    tie_ids: HashMap<(NamespaceId, Arc<Relations>), TieId>,
     ports: Ports,
     /// Grows with everything that can change an answer.
     clock: u64,
@@ -248,8 +253,10 @@ impl Census {
         self.here[node.index()].push(pod);
         let tie = member.who.tie.and_then(|id| self.ties.get(id.0));
         if let Some(tie) = tie.filter(|tie| !tie.relations.ports.is_empty()) {
-            let ports = self.ports.entry(node).or_default();
-            ports.extend(tie.relations.ports.iter().map(|port| (port.clone(), pod)));
+            let taken = self.ports.entry(node).or_default();
+            for port in &tie.relations.ports {
+                taken.entry(port.port).or_default().push((port.clone(), pod));
+            }
         }
     }
 
@@ -263,9 +270,17 @@ impl Census {
         }
         self.count(member, node, false);
         self.here[node.index()].retain(|other| *other != pod);
-        if let Some(ports) = self.ports.get_mut(&node) {
-            ports.retain(|(_, holder)| *holder != pod);
-            if ports.is_empty() {
+        let tie = member.who.tie.and_then(|id| self.ties.get(id.0));
+        let ports = tie.map_or(&[][..], |tie| &tie.relations.ports);
+        if let Some(taken) = self.ports.get_mut(&node) {
+            for port in ports {
+                let Some(holders) = taken.get_mut(&port.port) else { continue };
+                holders.retain(|(_, holder)| *holder != pod);
+                if holders.is_empty() {
+                    taken.remove(&port.port);
+                }
+            }
+            if taken.is_empty() {
                 self.ports.remove(&node);
             }
         }
@@ -304,11 +319,32 @@ impl Census {
         if let Some(id) = self.namespace_ids.get(name) {
             return *id;
         }
-        let id = NamespaceId(self.namespaces.len() as u32);
-        let namespace = Namespace { name: name.into(), labels: None, kins: BTreeSet::new() };
-        self.namespaces.push(namespace);
+        let namespace =
+            Namespace { name: name.into(), labels: None, kins: BTreeSet::new(), ties: 0 };
+        let id = match self.vacant_namespaces.pop() {
+            Some(id) => {
+                self.namespaces[id.0 as usize] = namespace;
+                id
+            }
+            None => {
+                self.namespaces.push(namespace);
+                NamespaceId(self.namespaces.len() as u32 - 1)
+            }
+        };
         self.namespace_ids.insert(name.into(), id);
         id
+    }
+
+    /// Forgets a namespace of which nobody tells and in which nobody is.
+    fn tidy_namespace(&mut self, id: NamespaceId) {
+        let Namespace { name, labels, kins, ties } = &self.namespaces[id.0 as usize];
+        if labels.is_none()
+            && kins.is_empty()
+            && *ties == 0
+            && self.namespace_ids.remove(name).is_some()
+        {
+            self.vacant_namespaces.push(id);
+        }
     }
 
     fn kin(&mut self, namespace: NamespaceId, labels: &Arc<Labels>) -> KinId {
@@ -324,7 +360,7 @@ impl Census {
             labels: labels.clone(),
             users: 1,
             waiting: 0,
-            here: FxHashMap::default(),
+            here: HashMap::default(),
             crowds,
             changed: 0,
         }));
@@ -348,6 +384,7 @@ impl Census {
             self.kin_index.remove(label, value, id);
         }
         self.kin_ids.remove(&(kin.namespace, kin.labels));
+        self.tidy_namespace(kin.namespace);
     }
 
     /// Whether a term that some pod has is about pods of this kin.
@@ -366,13 +403,14 @@ impl Census {
     pub(crate) fn set_namespace(&mut self, name: &str, labels: Option<Labels>) {
         let id = self.namespace(name);
         if self.namespaces[id.0 as usize].labels == labels {
-            return;
+            return self.tidy_namespace(id);
         }
         self.namespaces[id.0 as usize].labels = labels;
         self.clock += 1;
         for kin in self.namespaces[id.0 as usize].kins.clone() {
             self.match_again(kin);
         }
+        self.tidy_namespace(id);
     }
 
     /// A node came, went, or has other labels or taints.

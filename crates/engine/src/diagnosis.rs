@@ -10,7 +10,7 @@ use crate::rules::Barred;
 use crate::scheduler::{Scheduler, share_on};
 use crate::shapes::ShapeId;
 use divvy_ledger::{Needs, Request, Shortage};
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -74,6 +74,9 @@ impl Scheduler {
             State::Paused(stuck) => {
                 Standing::Waiting(Diagnosis::of(Reason::Refused(stuck.why.clone())))
             }
+            State::HeldBack(stuck) => {
+                Standing::Waiting(Diagnosis::of(Reason::HeldBack(stuck.why.clone())))
+            }
             State::Waiting(shape) => Standing::Waiting(self.diagnose(*shape)?),
         })
     }
@@ -119,7 +122,7 @@ impl Scheduler {
             return Some(Diagnosis::of(Reason::Volume(refusal.told())));
         }
         let mut groups: Vec<Group> = Vec::new();
-        let mut by_kind: FxHashMap<String, usize> = FxHashMap::default();
+        let mut by_kind: HashMap<String, usize> = HashMap::default();
         let mut nearest: Option<(u64, Nearest)> = None;
         // What is free on a node does not matter where the storage cannot be used.
         let elsewhere = |id| {

@@ -40,6 +40,7 @@ mod shapes;
 mod slab;
 mod topology;
 mod volumes;
+mod weight;
 mod world;
 
 pub use config::{Config, PerResource, Strategy};
@@ -51,7 +52,7 @@ pub use reason::Reason;
 pub use record::{Bound, BoundCards, NodeRecord, PodKey, PodRecord, PodSpec};
 pub use relations::{HostPort, PodSelector, PodTerm, Protocol, Relations, Spread};
 pub use rules::{
-    Barred, Effect, Liking, NodeFacts, Requirement, Rules, Taint, Term, Test, Toleration,
+    Barred, Effect, Liking, NodeFacts, Requirement, Rules, Taint, Term, Test, Toleration, Values,
 };
 pub use scheduler::Scheduler;
 pub use shapes::ShapeId;
@@ -60,3 +61,4 @@ pub use volumes::{
     ClassRecord, CsiNodeRecord, Disk, DriverRecord, Migrated, StorageEvent, Terms, VolumeReason,
     VolumeRecord, VolumeStep, VolumeUse,
 };
+pub use weight::TermId;

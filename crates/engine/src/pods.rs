@@ -4,7 +4,7 @@ use crate::record::{PodKey, PodRecord};
 use crate::shapes::{ShapeId, Turn};
 use crate::slab::Slab;
 use divvy_ledger::{PodId, Request};
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -21,6 +21,8 @@ pub(crate) enum State {
     Invalid(Arc<Stuck>),
     /// Its binding failed, and it is not tried for a while.
     Paused(Arc<Stuck>),
+    /// Nothing is given to it for now.
+    HeldBack(Arc<Stuck>),
     /// It is bound to a node that is not known: it holds nothing.
     Astray,
 }
@@ -53,7 +55,12 @@ impl State {
     pub(crate) const fn shape(&self) -> Option<ShapeId> {
         match self {
             Self::Waiting(shape) => Some(*shape),
-            Self::Held | Self::Gated(_) | Self::Invalid(_) | Self::Paused(_) | Self::Astray => None,
+            Self::Held
+            | Self::Gated(_)
+            | Self::Invalid(_)
+            | Self::Paused(_)
+            | Self::HeldBack(_)
+            | Self::Astray => None,
         }
     }
 }
@@ -88,7 +95,7 @@ impl Pod {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pods {
     pods: Slab<Pod>,
-    ids: FxHashMap<PodKey, PodId>,
+    ids: HashMap<PodKey, PodId>,
 }
 
 impl Pods {

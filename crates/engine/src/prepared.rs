@@ -8,7 +8,7 @@ mod spread;
 
 pub(crate) use question::{About, Question};
 
-use crate::census::{Census, Counts};
+use crate::census::{Census, Counts, TakenPorts};
 use crate::relations::HostPort;
 use crate::topology::Topology;
 use crate::volumes::{Refusal, Wants};
@@ -102,6 +102,16 @@ impl<'a> Prepared<'a> {
         self.volume_refusal(node).map_or(Ok(()), |_| Err(Clash::Volumes))
     }
 
+    /// How many tables there are to make and to look at.
+    pub(crate) fn cost(&self) -> usize {
+        let relations = self.question.relations;
+        let own = relations.map_or(0, |r| r.preferred.len() + r.ports.len() + 4 * r.volumes.len());
+        own + self.affinity.len()
+            + self.question.anti_affinity.len()
+            + self.spread.len()
+            + self.question.bonds.len()
+    }
+
     /// Why no node at all is for the pod, because of its volumes.
     pub(crate) fn nowhere(&self) -> Option<Refusal<'a>> {
         self.volumes.as_ref()?.as_ref().err().copied()
@@ -121,8 +131,9 @@ impl<'a> Prepared<'a> {
         if relations.ports.is_empty() {
             return Ok(());
         }
-        let taken = self.question.ports.get(&node).map_or(&[][..], Vec::as_slice);
-        port_clash(&relations.ports, taken).map_or(Ok(()), |(port, by)| Err(Clash::Port(port, by)))
+        let taken = self.question.ports.get(&node);
+        let clash = taken.and_then(|taken| port_clash(&relations.ports, taken));
+        clash.map_or(Ok(()), |(port, by)| Err(Clash::Port(port, by)))
     }
 
     /// What depends on the domains that a node is in.
@@ -176,12 +187,9 @@ impl<'a> Prepared<'a> {
 }
 
 /// The first port of a pod that somebody has already: which, and who.
-pub(crate) fn port_clash(
-    wanted: &[HostPort],
-    taken: &[(HostPort, PodId)],
-) -> Option<(usize, PodId)> {
+pub(crate) fn port_clash(wanted: &[HostPort], taken: &TakenPorts) -> Option<(usize, PodId)> {
     wanted.iter().enumerate().find_map(|(index, port)| {
-        let by = taken.iter().find(|(other, _)| port.clashes(other))?;
+        let by = taken.get(&port.port)?.iter().find(|(other, _)| port.clashes(other))?;
         Some((index, by.1))
     })
 }

@@ -36,6 +36,8 @@ pub enum Reason {
     Affinity,
     /// A binding failed lately; this says how.
     Refused(Arc<str>),
+    /// Nothing is given to the pod for now.
+    HeldBack(Arc<str>),
     /// A port of the node is taken.
     Port {
         /// The port, as `8080/TCP`.
@@ -105,6 +107,7 @@ impl Reason {
             Self::PodAntiAffinity { .. } => "PodAntiAffinity",
             Self::Spread { .. } => "TopologySpread",
             Self::Refused(_) => "BindingRefused",
+            Self::HeldBack(_) => "HeldBack",
             Self::Volume(reason) => reason.name(),
             Self::Lacks { shortage, .. } => match shortage {
                 Shortage::NoGpu => "NoGpu",
@@ -161,7 +164,8 @@ impl Reason {
             | Self::Gated(_)
             | Self::NoNodes
             | Self::NoSuchNode(_)
-            | Self::Refused(_) => 13,
+            | Self::Refused(_)
+            | Self::HeldBack(_) => 13,
         };
         (rank, 0)
     }
@@ -284,6 +288,7 @@ impl fmt::Display for Reason {
             Self::Selector { key, value } => write!(f, "no label {key}={value}"),
             Self::Affinity => f.write_str("node affinity does not match"),
             Self::Refused(why) => write!(f, "binding failed: {why}"),
+            Self::HeldBack(why) => f.write_str(why),
             Self::Port { port, by: Some(pod) } => {
                 write!(f, "host port {port} is taken by {pod}")
             }

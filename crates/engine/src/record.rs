@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Namespace and name of a pod.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodKey(Arc<str>);
 
 impl PodKey {
@@ -36,7 +36,7 @@ impl fmt::Display for PodKey {
 }
 
 /// A pod as it is known now; sending it again replaces what was known.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodRecord {
     /// Which pod.
     pub key: PodKey,
@@ -52,6 +52,8 @@ pub struct PodRecord {
     pub invalid: Option<String>,
     /// What it waits for before it is tried again, if its binding failed several times.
     pub paused: Option<Arc<str>>,
+    /// Why nothing is given to it for now, whatever is free.
+    pub held_back: Option<Arc<str>>,
     /// The node that somebody makes room on for it: it goes there if it can.
     pub nominated: Option<Box<str>>,
     /// Where it is bound, if it is.
@@ -81,6 +83,8 @@ pub struct PodSpec {
     pub strategy: Option<Strategy>,
     /// Scheduling gates that are still closed.
     pub gates: Vec<String>,
+    /// Whether it is what is left of a pod that vanished: it takes no pod slot.
+    pub ghost: bool,
 }
 
 /// Where a pod is bound.

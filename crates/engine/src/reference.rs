@@ -138,7 +138,8 @@ impl Scheduler {
         let mut ports = Ports::default();
         for pod in self.census().everyone() {
             for port in pod.tie.iter().flat_map(|tie| &tie.relations.ports) {
-                ports.entry(pod.node).or_default().push((port.clone(), pod.id));
+                let taken = ports.entry(pod.node).or_default();
+                taken.entry(port.port).or_default().push((port.clone(), pod.id));
             }
         }
         ports

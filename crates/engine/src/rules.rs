@@ -86,13 +86,39 @@ pub struct Requirement {
     pub test: Test,
 }
 
+/// Values of which one is meant; sorted, so that many of them take no longer to look through.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Values(Box<[Box<str>]>);
+
+impl Values {
+    fn has(&self, value: &str) -> bool {
+        self.0.binary_search_by(|known| (**known).cmp(value)).is_ok()
+    }
+}
+
+impl From<Vec<Box<str>>> for Values {
+    fn from(mut values: Vec<Box<str>>) -> Self {
+        values.sort_unstable();
+        values.dedup();
+        Self(values.into())
+    }
+}
+
+impl std::ops::Deref for Values {
+    type Target = [Box<str>];
+
+    fn deref(&self) -> &[Box<str>] {
+        &self.0
+    }
+}
+
 /// The operators of node affinity.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Test {
     /// Present with one of these values.
-    In(Vec<Box<str>>),
+    In(Values),
     /// Absent, or with none of these values.
-    NotIn(Vec<Box<str>>),
+    NotIn(Values),
     /// Present.
     Exists,
     /// Absent.
@@ -107,8 +133,8 @@ impl Test {
     pub(crate) fn accepts(&self, value: Option<&str>) -> bool {
         let integer = || value.and_then(|v| v.parse::<i64>().ok());
         match self {
-            Self::In(values) => value.is_some_and(|v| values.iter().any(|x| x.as_ref() == v)),
-            Self::NotIn(values) => value.is_none_or(|v| values.iter().all(|x| x.as_ref() != v)),
+            Self::In(values) => value.is_some_and(|v| values.has(v)),
+            Self::NotIn(values) => value.is_none_or(|v| !values.has(v)),
             Self::Exists => value.is_some(),
             Self::DoesNotExist => value.is_none(),
             Self::Gt(bound) => integer().is_some_and(|v| v > *bound),
@@ -255,6 +281,14 @@ impl Rules {
 
     fn tolerates(&self, key: &str, value: &str, effect: Effect) -> bool {
         self.tolerations.iter().any(|t| t.covers(key, value, effect))
+    }
+
+    /// How many conditions there are to look at, at most.
+    pub(crate) fn cost(&self) -> usize {
+        let Self { selector, required, preferred, tolerations, avoid, .. } = self;
+        let terms = required.iter().flatten().chain(preferred.iter().map(|(_, term)| term));
+        let conditions: usize = terms.map(|term| 1 + term.labels.len() + term.fields.len()).sum();
+        (selector.len() + conditions + tolerations.len() + avoid.len()) / 4
     }
 
     /// The only nodes that can come into question, if the rules name them: pods of a DaemonSet

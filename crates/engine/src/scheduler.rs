@@ -31,11 +31,21 @@ pub struct Scheduler {
     parked: BTreeSet<ShapeId>,
     /// Up to where journal and census were looked at for the parked shapes.
     woken: (Position, u64),
+    waking: queue::Waking,
+    /// Whether the last slice left something to try.
+    is_behind: bool,
+    /// The namespace whose turn was last, when all take turns.
+    served: Box<str>,
     /// Pods that joined a parked shape and have not been reported.
     unreported: Vec<PodId>,
     /// Bound pods that could not be entered as their records say, and why.
     unsettled: BTreeMap<PodKey, (PodRecord, Problem)>,
+    /// With so many names of extended resources it is time to look which are in use.
+    forget_resources_at: usize,
 }
+
+/// So many names of extended resources are kept without a look.
+const FEW_RESOURCES: usize = 256;
 
 impl Scheduler {
     /// An empty cluster.
@@ -138,7 +148,9 @@ impl Scheduler {
         match &self.pod(key)?.state {
             State::Held => Some(self.holding(key)?.needs.request),
             State::Waiting(shape) => Some(self.shapes.needs(*shape)?.request),
-            State::Gated(stuck) | State::Paused(stuck) => Some(stuck.request),
+            State::Gated(stuck) | State::Paused(stuck) | State::HeldBack(stuck) => {
+                Some(stuck.request)
+            }
             State::Invalid(stuck) => Some(stuck.request).filter(|r| *r != Request::None),
             State::Astray => None,
         }
@@ -212,8 +224,8 @@ impl Scheduler {
         }
         if is_new || self.world.facts[id.index()] != record.facts {
             self.shapes.node_facts_changed(id, &name, &record.facts);
-            self.world.facts[id.index()] = record.facts;
-            self.world.topologies.node_changed(id, &self.world.facts);
+            let before = std::mem::replace(&mut self.world.facts[id.index()], record.facts);
+            self.world.topologies.node_changed(id, &before, &self.world.facts);
             self.world.census.places_changed();
             if !changed {
                 self.world.ledger.touch(id);
@@ -229,8 +241,8 @@ impl Scheduler {
             self.world.order.remove(name);
             self.world.ledger.remove_node(id);
             // Without labels it is in no domain, and the pods that are left there near nobody.
-            self.world.facts[id.index()] = NodeFacts::default();
-            self.world.topologies.node_changed(id, &self.world.facts);
+            let before = std::mem::take(&mut self.world.facts[id.index()]);
+            self.world.topologies.node_changed(id, &before, &self.world.facts);
             self.world.census.places_changed();
         }
     }
@@ -300,6 +312,8 @@ impl Scheduler {
         let stuck = |why: &str| Arc::new(Stuck { why: why.into(), request: spec.request });
         if let Some(why) = &record.invalid {
             State::Invalid(stuck(why))
+        } else if let Some(why) = &record.held_back {
+            State::HeldBack(stuck(why))
         } else if let Some(why) = &record.paused {
             State::Paused(stuck(why))
         } else if spec.gates.is_empty() {
@@ -338,6 +352,10 @@ impl Scheduler {
     }
 
     fn needs(&mut self, spec: &PodSpec) -> Needs {
+        if self.world.ledger.resource_count() >= self.forget_resources_at {
+            self.world.ledger.forget_resources(self.shapes.all_needs());
+            self.forget_resources_at = 2 * self.world.ledger.resource_count() + FEW_RESOURCES;
+        }
         for (name, _) in &spec.extended {
             self.world.ledger.resource(name);
         }
@@ -356,6 +374,7 @@ impl Scheduler {
             ephemeral: spec.ephemeral,
             extended: extended.into(),
             request: spec.request,
+            ghost: spec.ghost,
         })
     }
 }

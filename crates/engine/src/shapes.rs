@@ -19,8 +19,8 @@ use crate::slab::Slab;
 use crate::volumes::Stirred;
 use crate::world::World;
 use divvy_ledger::{Needs, NodeId, PodId, Position};
+use foldhash::HashMap;
 use related::NodeSet;
-use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -49,6 +49,9 @@ struct RuleSet {
     /// asked for once may never come again.
     likings: Option<Vec<u32>>,
     searches: u32,
+    last_search: u64,
+    /// How much more than a plain look it is to judge a node.
+    cost: u64,
     /// Whether the rules name their nodes, so that few are looked at.
     named: bool,
 }
@@ -87,14 +90,17 @@ pub(crate) struct Shape {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shapes {
     shapes: Slab<Shape>,
-    ids: FxHashMap<ShapeKey, ShapeId>,
+    ids: HashMap<ShapeKey, ShapeId>,
     rule_sets: Slab<RuleSet>,
-    rule_ids: FxHashMap<Arc<Rules>, RuleSetId>,
+    rule_ids: HashMap<Arc<Rules>, RuleSetId>,
     /// Identities of shapes that were forgotten.
     retired: Vec<Identity>,
     last_rules: Option<(Arc<Rules>, RuleSetId)>,
     clock: u64,
+    /// How many nodes were looked at, each as often as it takes to judge it.
+    work: u64,
     ranked_nodes: usize,
+    judged_nodes: usize,
     sweep_at: usize,
     /// Marks of the nodes that one refresh has already looked at.
     marks: Vec<u64>,
@@ -180,7 +186,15 @@ impl Shapes {
 
     fn add_rules(&mut self, rules: Arc<Rules>) -> RuleSetId {
         let named = rules.only_nodes().is_some();
-        let set = RuleSet { rules: rules.clone(), shapes: 0, likings: None, searches: 0, named };
+        let set = RuleSet {
+            rules: rules.clone(),
+            shapes: 0,
+            likings: None,
+            searches: 0,
+            last_search: 0,
+            cost: 1 + rules.cost() as u64,
+            named,
+        };
         let id = RuleSetId(self.rule_sets.insert(set));
         self.rule_ids.insert(rules, id);
         id
@@ -188,10 +202,11 @@ impl Shapes {
 
     /// Asks every rule set again about a node whose labels or taints are new.
     pub(crate) fn node_facts_changed(&mut self, id: NodeId, name: &str, facts: &NodeFacts) {
-        for set in self.rule_sets.values_mut() {
+        for set in self.rule_sets.values_mut().filter(|set| set.likings.is_some()) {
             let liking = set.liking(name, facts);
             let Some(likings) = &mut set.likings else { continue };
             if likings.len() <= id.index() {
+                self.judged_nodes += id.index() + 1 - likings.len();
                 likings.resize(id.index() + 1, 0);
             }
             likings[id.index()] = liking;
@@ -204,6 +219,16 @@ impl Shapes {
             shape.ranking = None;
         }
         self.ranked_nodes = 0;
+    }
+
+    /// What pods of all shapes ask.
+    pub(crate) fn all_needs(&self) -> impl Iterator<Item = &Needs> {
+        self.shapes.iter().map(|(_, shape)| &*shape.key.needs)
+    }
+
+    /// How much has been looked at: about the number of nodes, by all that was asked of each.
+    pub(crate) const fn work(&self) -> u64 {
+        self.work
     }
 
     /// How often a shape was searched for.
@@ -254,6 +279,7 @@ impl Shapes {
         let Some(shape) = self.shapes.get_mut(id.0) else { return false };
         let Some(rules) = self.rule_sets.get(shape.key.rules.0) else { return false };
         let Shape { key, sizes, allowed, .. } = shape;
+        self.work += freed.len() as u64 * rules.cost_of_look();
         let mut fitting = freed.iter().filter(|node| {
             allowed.contains(**node)
                 && appraise(key, sizes, rules, **node, world) > 0
@@ -300,6 +326,7 @@ impl Shapes {
             if set.shapes == 0
                 && let Some(set) = self.rule_sets.remove(rules)
             {
+                self.judged_nodes -= set.likings.map_or(0, |likings| likings.len());
                 self.rule_ids.remove(&set.rules);
             }
         }
@@ -308,6 +335,11 @@ impl Shapes {
 }
 
 impl RuleSet {
+    /// How much it is to look at one node.
+    const fn cost_of_look(&self) -> u64 {
+        if self.likings.is_some() { 1 } else { self.cost }
+    }
+
     fn judge_all(&mut self, world: &World) {
         let nodes = world.ledger.nodes().iter().zip(&world.facts);
         let likings = nodes.map(|(node, facts)| self.liking(node.name(), facts)).collect();

@@ -2,7 +2,7 @@
 
 use crate::rules::NodeFacts;
 use divvy_ledger::NodeId;
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 use std::sync::Arc;
 
 /// The domain of each node by one label, as small numbers; 0 where the label is missing.
@@ -11,7 +11,7 @@ pub(crate) struct Topology {
     key: Box<str>,
     domains: Vec<u32>,
     values: Vec<Arc<str>>,
-    ids: FxHashMap<Arc<str>, u32>,
+    ids: HashMap<Arc<str>, u32>,
 }
 
 impl Topology {
@@ -20,7 +20,7 @@ impl Topology {
             key: key.into(),
             domains: vec![0; facts.len()],
             values: vec![Arc::from("")],
-            ids: FxHashMap::default(),
+            ids: HashMap::default(),
         };
         for (index, facts) in facts.iter().enumerate() {
             topology.set(NodeId(index as u32), facts);
@@ -67,7 +67,11 @@ impl Topology {
 
 /// The topologies that pods ask about, followed as nodes change.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Topologies(FxHashMap<Box<str>, Arc<Topology>>);
+pub(crate) struct Topologies {
+    kept: HashMap<Box<str>, Arc<Topology>>,
+    /// How many nodes have each label. Pods can ask about any: those that no node has cost nothing.
+    labels: HashMap<Box<str>, u32>,
+}
 
 impl Topologies {
     /// Pods choose the keys, so that what is kept must have an end.
@@ -75,25 +79,38 @@ impl Topologies {
 
     /// Keeps a topology for the tries to come.
     pub(crate) fn keep(&mut self, key: &str, facts: &[NodeFacts]) {
-        if self.0.contains_key(key) {
+        if self.kept.contains_key(key) || !self.labels.contains_key(key) {
             return;
         }
-        if self.0.len() >= Self::MAX {
-            self.0.clear();
+        if self.kept.len() >= Self::MAX {
+            self.kept.clear();
         }
-        self.0.insert(key.into(), Arc::new(Topology::new(key, facts)));
+        self.kept.insert(key.into(), Arc::new(Topology::new(key, facts)));
     }
 
     /// The kept topology, or one made for this question.
     pub(crate) fn get(&self, key: &str, facts: &[NodeFacts]) -> Arc<Topology> {
-        let kept = self.0.get(key).cloned();
+        let facts = if self.labels.contains_key(key) { facts } else { &[] };
+        let kept = self.kept.get(key).cloned();
         kept.unwrap_or_else(|| Arc::new(Topology::new(key, facts)))
     }
 
     /// Follows a node whose labels are new.
-    pub(crate) fn node_changed(&mut self, node: NodeId, facts: &[NodeFacts]) {
+    pub(crate) fn node_changed(&mut self, node: NodeId, before: &NodeFacts, facts: &[NodeFacts]) {
         let Some(now) = facts.get(node.index()) else { return };
-        for topology in self.0.values_mut() {
+        for (key, _) in &now.labels {
+            *self.labels.entry(key.clone()).or_default() += 1;
+        }
+        for (key, _) in &before.labels {
+            if let Some(nodes) = self.labels.get_mut(key) {
+                *nodes -= 1;
+                if *nodes == 0 {
+                    self.labels.remove(key);
+                    self.kept.remove(key);
+                }
+            }
+        }
+        for topology in self.kept.values_mut() {
             // Values of nodes that are gone are dropped now and then.
             if topology.values.len() > 2 * facts.len() + 64 {
                 *topology = Arc::new(Topology::new(&topology.key, facts));

@@ -35,7 +35,7 @@ use crate::record::PodKey;
 use crate::relations::Relations;
 use assume::Assumption;
 use divvy_ledger::{Bytes, NodeId, PodId};
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
 use std::sync::Arc;
@@ -43,27 +43,27 @@ use std::sync::Arc;
 /// All storage objects, the pods that hold volumes, and what is assumed of both.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Volumes {
-    claims: FxHashMap<ClaimKey, ClaimRecord>,
-    volumes: FxHashMap<Box<str>, VolumeRecord>,
+    claims: HashMap<ClaimKey, ClaimRecord>,
+    volumes: HashMap<Box<str>, VolumeRecord>,
     /// The volumes of each class, smallest first.
-    by_class: FxHashMap<Box<str>, BTreeSet<(Bytes, Box<str>)>>,
-    classes: FxHashMap<Box<str>, ClassRecord>,
-    csi_nodes: FxHashMap<Box<str>, CsiNodeRecord>,
-    drivers: FxHashMap<Box<str>, DriverRecord>,
+    by_class: HashMap<Box<str>, BTreeSet<(Bytes, Box<str>)>>,
+    classes: HashMap<Box<str>, ClassRecord>,
+    csi_nodes: HashMap<Box<str>, CsiNodeRecord>,
+    drivers: HashMap<Box<str>, DriverRecord>,
     capacities: BTreeMap<Box<str>, CapacityRecord>,
-    attachments: FxHashMap<Box<str>, AttachmentRecord>,
+    attachments: HashMap<Box<str>, AttachmentRecord>,
     /// The attachments of each node.
-    attached_to: FxHashMap<Box<str>, BTreeSet<Box<str>>>,
+    attached_to: HashMap<Box<str>, BTreeSet<Box<str>>>,
     /// Pods that use volumes.
-    pods: FxHashMap<PodId, Member>,
+    pods: HashMap<PodId, Member>,
     /// Those that hold a place, by node.
-    on_node: FxHashMap<NodeId, BTreeSet<PodId>>,
+    on_node: HashMap<NodeId, BTreeSet<PodId>>,
     /// The same by the claims they use.
-    users: FxHashMap<ClaimKey, BTreeSet<PodId>>,
+    users: HashMap<ClaimKey, BTreeSet<PodId>>,
     /// What was decided about claims that are not bound.
-    assumed: FxHashMap<ClaimKey, Assumption>,
+    assumed: HashMap<ClaimKey, Assumption>,
     /// Volumes that were given to claims and do not say so yet.
-    reserved: FxHashMap<Box<str>, ClaimKey>,
+    reserved: HashMap<Box<str>, ClaimKey>,
     stirred: Stirred,
 }
 
@@ -257,7 +257,7 @@ impl Volumes {
 }
 
 /// Enters a value and says whether it was not there like this before.
-fn replace<K: Eq + Hash, V: Eq>(map: &mut FxHashMap<K, V>, key: K, value: V) -> bool {
+fn replace<K: Eq + Hash, V: Eq>(map: &mut HashMap<K, V>, key: K, value: V) -> bool {
     match map.get_mut(&key) {
         Some(known) if *known == value => false,
         Some(known) => {
@@ -272,7 +272,7 @@ fn replace<K: Eq + Hash, V: Eq>(map: &mut FxHashMap<K, V>, key: K, value: V) -> 
 }
 
 /// Takes one member out of a set of sets; an empty set goes too.
-fn take_from<K, Q, V>(sets: &mut FxHashMap<K, BTreeSet<V>>, key: &Q, member: &V)
+fn take_from<K, Q, V>(sets: &mut HashMap<K, BTreeSet<V>>, key: &Q, member: &V)
 where
     K: Eq + Hash + std::borrow::Borrow<Q>,
     Q: Eq + Hash + ?Sized,

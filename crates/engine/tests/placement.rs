@@ -168,7 +168,10 @@ fn preferred_affinity_comes_before_packing() {
     liked.facts.labels = vec![("tier".into(), "gold".into())];
     let mut s = cluster(Config::default(), [node("a", cards(2, 80)), liked]);
     let term = Term {
-        labels: vec![Requirement { key: "tier".into(), test: Test::In(vec!["gold".into()]) }],
+        labels: vec![Requirement {
+            key: "tier".into(),
+            test: Test::In(vec!["gold".into()].into()),
+        }],
         ..Term::default()
     };
     let mut spec = whole(1);

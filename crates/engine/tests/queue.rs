@@ -216,3 +216,74 @@ fn a_paused_pod_says_why_and_is_not_tried() {
     assert_eq!(waiting(&s, "p").headline(), "binding failed: 3 times");
     assert_eq!(place(&mut s, "p", whole(1)), "p a 0");
 }
+
+/// Looks as little as it can at a time, and lets `between` happen in between; what was decided.
+fn in_slices(s: &mut Scheduler, mut between: impl FnMut(&mut Scheduler, usize)) -> Vec<String> {
+    let mut all = Vec::new();
+    for slice in 0.. {
+        let mut work = 1;
+        let plan = s.slice(usize::MAX, &mut work);
+        let is_over = work > 0 && plan.effects.is_empty();
+        all.extend(plan.effects.iter().map(told));
+        if is_over {
+            return all;
+        }
+        between(s, slice);
+    }
+    all
+}
+
+#[test]
+fn work_in_slices_decides_the_same_in_the_same_order() {
+    let make = || {
+        let mut s =
+            cluster(Config::default(), (0..20).map(|i| node(&format!("n{i:02}"), cards(4, 80))));
+        for i in 0..60 {
+            let mut spec = whole(1 + i % 5);
+            spec.cpu = MilliCpu(u64::from(i));
+            add(&mut s, &format!("p{i:02}"), spec);
+        }
+        s
+    };
+    let whole = pass(&mut make());
+    assert_eq!(in_slices(&mut make(), |_, _| {}), whole);
+}
+
+#[test]
+fn nobody_waits_for_all_that_another_namespace_has_made_before() {
+    let mut s = cluster(Config::default(), (0..10).map(|i| node(&format!("n{i}"), cards(8, 80))));
+    for i in 0..1000 {
+        let mut spec = whole(99);
+        spec.cpu = MilliCpu(i);
+        let record = PodRecord { key: PodKey::new("many", &format!("p{i:04}")), ..pod("", spec) };
+        s.apply(Event::Pod(Box::new(record))).unwrap();
+    }
+    let mut after = None;
+    let told = in_slices(&mut s, |s, slice| {
+        if slice == 10 {
+            let late =
+                PodRecord { created: 99, key: PodKey::new("one", "late"), ..pod("", whole(1)) };
+            s.apply(Event::Pod(Box::new(late))).unwrap();
+        }
+        if after.is_none() && s.holding(&PodKey::new("one", "late")).is_some() {
+            after = Some(slice);
+        }
+    });
+    assert_eq!(told.len(), 1001);
+    assert!(after.is_some_and(|slice| slice < 15), "placed in slice {after:?}");
+}
+
+#[test]
+fn whoever_is_woken_in_slices_gets_what_was_freed_in_turn() {
+    let mut s = cluster(Config::default(), [node("n", cards(1, 80))]);
+    place(&mut s, "runs", whole(1));
+    for i in 0..50 {
+        let mut spec = whole(1);
+        spec.cpu = MilliCpu(i);
+        let record = PodRecord { priority: i as i32, ..pod(&format!("p{i:02}"), spec) };
+        s.apply(Event::Pod(Box::new(record))).unwrap();
+    }
+    pass(&mut s);
+    gone(&mut s, "runs");
+    assert_eq!(in_slices(&mut s, |_, _| {}), ["p49 n 0"]);
+}

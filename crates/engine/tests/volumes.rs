@@ -103,11 +103,13 @@ fn an_ephemeral_volume_waits_for_its_own_claim() {
 
 #[test]
 fn a_bound_volume_is_used_where_it_can_be_reached() {
-    let named =
-        |name: &str| Requirement { key: "metadata.name".into(), test: Test::In(vec![name.into()]) };
+    let named = |name: &str| Requirement {
+        key: "metadata.name".into(),
+        test: Test::In(vec![name.into()].into()),
+    };
     let by_name = Term { labels: Vec::new(), fields: vec![named("a")] };
     let not_b = Term {
-        labels: vec![Requirement { key: ZONE.into(), test: Test::NotIn(vec!["b".into()]) }],
+        labels: vec![Requirement { key: ZONE.into(), test: Test::NotIn(vec!["b".into()].into()) }],
         fields: Vec::new(),
     };
     let cases: [(Option<Vec<Term>>, &str, &str); 8] = [

@@ -3,7 +3,7 @@
 use crate::card::{Card, CardState, Share};
 use crate::node::{Capacity, Gpus, Node, Opening};
 use crate::{Bytes, Journal, Needs, NodeId, PodId, Request, ResourceId, Statement};
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -66,11 +66,12 @@ pub enum HoldError {
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     nodes: Vec<Node>,
-    names: FxHashMap<Arc<str>, NodeId>,
+    names: HashMap<Arc<str>, NodeId>,
     vacant: Vec<NodeId>,
     holdings: Vec<Option<Holding>>,
-    resources: Vec<Arc<str>>,
-    resource_ids: FxHashMap<Arc<str>, ResourceId>,
+    /// Names of extended resources by id; `None` where nobody uses one any more.
+    resources: Vec<Option<Arc<str>>>,
+    resource_ids: HashMap<Arc<str>, ResourceId>,
     journal: Journal,
     opening: Opening,
 }
@@ -122,11 +123,44 @@ impl Ledger {
         if let Some(id) = self.find_resource(name) {
             return id;
         }
-        let id = ResourceId(u32::try_from(self.resources.len()).unwrap_or(u32::MAX));
         let name: Arc<str> = name.into();
-        self.resources.push(name.clone());
+        let vacant = match self.resource_ids.len() < self.resources.len() {
+            true => self.resources.iter().position(Option::is_none),
+            false => None,
+        };
+        let at = vacant.unwrap_or(self.resources.len());
+        if at == self.resources.len() {
+            self.resources.push(None);
+        }
+        self.resources[at] = Some(name.clone());
+        let id = ResourceId(u32::try_from(at).unwrap_or(u32::MAX));
         self.resource_ids.insert(name, id);
         id
+    }
+
+    /// How many names of extended resources are kept.
+    pub fn resource_count(&self) -> usize {
+        self.resource_ids.len()
+    }
+
+    /// Forgets the names of extended resources that no node has and nobody asks: neither who holds
+    /// something nor `others`. Pods choose these names, so that they must not be kept for ever.
+    pub fn forget_resources<'a>(&mut self, others: impl Iterator<Item = &'a Needs>) {
+        let mut used = vec![false; self.resources.len()];
+        let mut mark = |id: ResourceId| {
+            if let Some(used) = used.get_mut(id.0 as usize) {
+                *used = true;
+            }
+        };
+        self.nodes.iter().flat_map(Node::resources).for_each(&mut mark);
+        let held = self.holdings.iter().flatten().flat_map(|holding| &holding.needs.extended);
+        held.for_each(|(id, _)| mark(*id));
+        others.flat_map(|needs| &needs.extended).for_each(|(id, _)| mark(*id));
+        for (name, used) in self.resources.iter_mut().zip(used) {
+            if !used && let Some(name) = name.take() {
+                self.resource_ids.remove(&name);
+            }
+        }
     }
 
     /// The id of an extended resource that some pod or node has named before.
@@ -136,7 +170,7 @@ impl Ledger {
 
     /// The name of an extended resource.
     pub fn resource_name(&self, id: ResourceId) -> &str {
-        self.resources.get(id.0 as usize).map_or("?", |n| n)
+        self.resources.get(id.0 as usize).and_then(Option::as_deref).unwrap_or("?")
     }
 
     /// Adds a node or changes what it has. Holdings stay; a card that is held keeps its capacity

@@ -86,4 +86,6 @@ pub struct Needs {
     pub extended: Box<[(ResourceId, u64)]>,
     /// GPUs.
     pub request: Request,
+    /// Whether it is what is left of a pod that vanished: it takes no pod slot.
+    pub ghost: bool,
 }

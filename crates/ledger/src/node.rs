@@ -89,7 +89,14 @@ struct Used {
     memory: u128,
     ephemeral: u128,
     pods: u32,
+    ghosts: u32,
     replicas: u64,
+}
+
+impl Used {
+    const fn count(&mut self, needs: &Needs) -> &mut u32 {
+        if needs.ghost { &mut self.ghosts } else { &mut self.pods }
+    }
 }
 
 /// A node of the ledger.
@@ -209,6 +216,12 @@ impl Node {
         })
     }
 
+    /// The extended resources that it has, or that somebody holds of it.
+    pub(crate) fn resources(&self) -> impl Iterator<Item = ResourceId> {
+        let has = self.capacity.extended.iter().map(|(resource, _)| *resource);
+        has.chain(self.extended.iter().map(|counter| counter.resource))
+    }
+
     /// The cards that may take a new holder: present now, of the size the node has now, and not
     /// claimed by a pod that does not fit there.
     fn open_cards(&self) -> impl Iterator<Item = (usize, &Card)> {
@@ -283,7 +296,7 @@ impl Node {
         self.used.cpu += u128::from(needs.cpu.0);
         self.used.memory += u128::from(needs.memory.0);
         self.used.ephemeral += u128::from(needs.ephemeral.0);
-        self.used.pods += 1;
+        *self.used.count(needs) += 1;
         self.used.replicas += u64::from(replicas);
         for (resource, n) in &needs.extended {
             self.counter(*resource).used += u128::from(*n);
@@ -294,7 +307,7 @@ impl Node {
         self.used.cpu -= u128::from(needs.cpu.0);
         self.used.memory -= u128::from(needs.memory.0);
         self.used.ephemeral -= u128::from(needs.ephemeral.0);
-        self.used.pods -= 1;
+        *self.used.count(needs) -= 1;
         self.used.replicas -= u64::from(replicas);
         for (resource, n) in &needs.extended {
             self.counter(*resource).used -= u128::from(*n);
@@ -305,7 +318,7 @@ impl Node {
     }
 
     pub(crate) const fn is_empty(&self) -> bool {
-        self.used.pods == 0
+        self.used.pods + self.used.ghosts == 0
     }
 
     fn counter(&mut self, resource: ResourceId) -> &mut Counter {

@@ -68,6 +68,7 @@ fn needs(ledger: &mut Ledger, request: u8) -> Arc<Needs> {
         ephemeral: Bytes(3),
         extended: [(nic, 3)].into(),
         request,
+        ghost: false,
     })
 }
 

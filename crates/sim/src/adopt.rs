@@ -5,11 +5,11 @@
 //! the card for them; each group is given a card of its own, so that a rehearsal neither counts a
 //! card twice nor moves a pod off the card it shares.
 
-use divvy_engine::{BoundCards, PodRecord, Scheduler};
+use divvy_engine::{BoundCards, PodRecord, PodSpec, Scheduler};
 use divvy_ledger::{CardShare, Portion, Request};
 use divvy_words::cards::{self, CardName, NamedShare};
 use divvy_words::manifest::Metadata;
-use divvy_words::{keys, reservation};
+use divvy_words::{ghosts, keys, reservation};
 use std::collections::BTreeMap;
 
 /// What a bound pod's own manifest says of its cards.
@@ -60,6 +60,16 @@ fn named(cards: Vec<NamedShare>, groups: Vec<String>) -> Claim {
         None if groups.len() == cards.len() => Claim::Groups(groups),
         None => Claim::Groups(cards.into_iter().map(|share| share.card.to_string()).collect()),
     }
+}
+
+/// What a reservation pod says of pods that vanished from its card: each holds its share there.
+pub(crate) fn ghosts(metadata: &Metadata) -> impl Iterator<Item = PodRecord> {
+    let text = metadata.annotations.get(keys::GHOSTS).unwrap_or_default();
+    ghosts::parse(text).into_iter().map(|ghost| {
+        let request = Request::Share { portion: Portion::Memory(ghost.bytes), cards: 1 };
+        let spec = PodSpec { request, ghost: true, ..PodSpec::default() };
+        PodRecord { key: ghost.key(), uid: ghost.uid, spec, ..PodRecord::default() }
+    })
 }
 
 /// The card of each group, by node and group.

@@ -134,7 +134,7 @@ impl Expansion<'_> {
             let mut pod = PodRecord { key: numbered(&record.key, name), ..plain.clone() };
             let here = Requirement {
                 key: "metadata.name".into(),
-                test: Condition::In(vec![(**name).into()]),
+                test: Condition::In(vec![(**name).into()].into()),
             };
             // The rest of the affinity has been asked already.
             let rules = Arc::make_mut(&mut pod.spec.rules);

@@ -261,6 +261,12 @@ impl Loading<'_> {
                 let key = &record.key;
                 self.warn(format!("pod {key} is twice in the cluster: the later one counts"));
             }
+            if let Some(group) = reservation::group(&object.metadata) {
+                for ghost in adopt::ghosts(&object.metadata) {
+                    self.terminating.insert(ghost.key.clone());
+                    grouped.push((ghost, node.clone(), vec![group.to_owned()]));
+                }
+            }
             match adopt::claim(&object.metadata, &mut record) {
                 Claim::Groups(groups) => grouped.push((record, node, groups)),
                 Claim::Cards(BoundCards::Choose) => loose.push((record, node)),
@@ -467,8 +473,6 @@ fn malformed(namespace: &str, name: &str, error: &str) -> PodRecord {
         created: i64::MAX,
         spec: PodSpec::default(),
         invalid: Some(error.to_owned()),
-        paused: None,
-        nominated: None,
-        bound: None,
+        ..PodRecord::default()
     }
 }

@@ -213,6 +213,22 @@ fn pods_of_a_kai_cluster_keep_to_their_groups_and_reservations_count_once() {
 }
 
 #[test]
+fn what_is_left_of_a_pod_that_vanished_is_not_given_again() {
+    let labels = "labels: {app: kai-resource-reservation, runai-gpu-group: g}";
+    let ghost = format!("ml/p/u:{}:1800000000", 20u64 << 30);
+    let reservation =
+        bound("r", "n1", &format!("{labels}, annotations: {{divvy.dev/ghosts: \"{ghost}\"}}"), "")
+            .replace("namespace: ml", "namespace: kai-resource-reservation");
+    let runs =
+        bound("a", "n1", "annotations: {gpu-fraction: \"0.25\"}, labels: {runai-gpu-group: g}", "");
+    let half = "apiVersion: v1\nkind: Pod\nmetadata: {name: w, annotations: {gpu-fraction: \"0.5\"}}\nspec: {containers: [{name: c}]}\n";
+    let rehearsal = rehearse(Some(&cluster(&[node("n1", 1), reservation, runs])), half, None);
+    let cards = |name: &str| line(&rehearsal, &PodKey::new("ml", name));
+    assert_eq!((cards("a"), cards("p(gone-u)")), ("ml/a n1 0".into(), "ml/p(gone-u) n1 0".into()));
+    assert_eq!(lines(&rehearsal), ["default/w: largest free share 0.25 < 0.5 asked"]);
+}
+
+#[test]
 fn a_card_that_kai_over_packed_is_reported() {
     let in_x = "annotations: {gpu-fraction: \"0.5\"}, labels: {runai-gpu-group: x}";
     let pods = ["a", "b", "c"].map(|name| bound(name, "n1", in_x, ""));

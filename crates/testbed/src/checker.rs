@@ -2,7 +2,8 @@
 //! instant, whether somebody was given what was not there.
 //!
 //! It shares no code with divvy on purpose. What a pod holds it reads off the pod: its node, its
-//! annotation `divvy.dev/cards`, its whole GPUs. Held = bound, there, and not ended; a deletion that
+//! annotation `divvy.dev/cards`, its whole GPUs; a card that is named by UUID must be held by a
+//! reservation when the pod is bound. Held = bound, there, and not ended; a deletion that
 //! is only announced frees nothing.
 
 mod amounts;
@@ -122,16 +123,21 @@ impl Checker {
                 problems.push(format!("on {name} {text}"));
             }
         };
-        for (index, bytes) in &use_of.shared {
+        for (card, bytes) in &use_of.shared {
             let size = node.card_bytes.unwrap_or(0);
-            say(*index >= node.cards, format!("there is no card {index}"));
-            say(*bytes > size, format!("card {index} has {size} bytes and gives {bytes}"));
-            say(use_of.named.contains_key(index), format!("card {index} is whole and shared"));
+            let index = card.parse::<u32>().ok();
+            let is_there = match index {
+                Some(index) => index < node.cards,
+                None => use_of.reserved.contains_key(card),
+            };
+            say(!is_there, format!("there is no card {card}, or no reservation holds it"));
+            say(*bytes > size, format!("card {card} has {size} bytes and gives {bytes}"));
+            say(use_of.named.contains_key(card), format!("card {card} is whole and shared"));
         }
-        for (index, holders) in &use_of.named {
-            say(*holders > 1, format!("card {index} is whole for {holders} pods"));
+        for (card, holders) in use_of.named.iter().chain(&use_of.reserved) {
+            say(*holders > 1, format!("card {card} is whole for {holders} pods"));
         }
-        let cards = use_of.whole + use_of.shared.len() as u64;
+        let cards = use_of.whole + use_of.opened();
         say(cards > node.gpus, format!("{cards} of {} GPUs are held", node.gpus));
         for (what, used, has) in [
             ("milli-CPU", use_of.cpu, node.cpu),
@@ -167,9 +173,11 @@ impl Checker {
 #[derive(Default)]
 struct Use {
     /// Bytes by card.
-    shared: BTreeMap<u32, u128>,
+    shared: BTreeMap<String, u128>,
     /// Whole cards that a record names, and by how many pods.
-    named: BTreeMap<u32, usize>,
+    named: BTreeMap<String, usize>,
+    /// Cards that reservations hold, and how many do.
+    reserved: BTreeMap<String, usize>,
     whole: u64,
     cpu: u128,
     memory: u128,
@@ -183,30 +191,38 @@ impl Use {
             sum.cpu += pod.cpu;
             sum.memory += pod.memory;
             sum.pods += 1;
+            if let Some(card) = &pod.reserved {
+                *sum.reserved.entry(card.clone()).or_default() += 1;
+            }
             match &pod.asked {
                 Asked::Whole(count) => {
                     sum.whole += count;
-                    for (index, _) in &pod.cards {
-                        *sum.named.entry(*index).or_default() += 1;
+                    for (card, _) in &pod.cards {
+                        *sum.named.entry(card.clone()).or_default() += 1;
                     }
                 }
                 Asked::Nothing | Asked::Share { .. } => {
-                    for (index, bytes) in &pod.cards {
-                        *sum.shared.entry(*index).or_default() += bytes;
+                    for (card, bytes) in &pod.cards {
+                        *sum.shared.entry(card.clone()).or_default() += bytes;
                     }
                 }
             }
         }
         sum
     }
+
+    /// Shared cards that count by themselves: others count as their reservations.
+    fn opened(&self) -> u64 {
+        self.shared.keys().filter(|card| card.parse::<u32>().is_ok()).count() as u64
+    }
 }
 
 /// Why the record of a pod is not exactly what it asked for.
 fn inexact(pod: &Pod, node: &Node) -> Option<String> {
-    let mut indexes: Vec<u32> = pod.cards.iter().map(|(index, _)| *index).collect();
-    indexes.sort_unstable();
-    indexes.dedup();
-    if indexes.len() != pod.cards.len() {
+    let mut cards: Vec<&String> = pod.cards.iter().map(|(card, _)| card).collect();
+    cards.sort_unstable();
+    cards.dedup();
+    if cards.len() != pod.cards.len() {
         return Some(format!("has a card twice in {:?}", pod.cards));
     }
     match &pod.asked {
@@ -233,7 +249,7 @@ fn fits(pod: &Pod, node: &Node, used: &Use) -> bool {
     {
         return false;
     }
-    let free = node.gpus.saturating_sub(used.whole + used.shared.len() as u64);
+    let free = node.gpus.saturating_sub(used.whole + used.opened());
     match &pod.asked {
         Asked::Nothing => true,
         Asked::Whole(count) => *count <= free,
@@ -241,7 +257,9 @@ fn fits(pod: &Pod, node: &Node, used: &Use) -> bool {
         Asked::Share { portion, cards } => {
             let Some(size) = node.card_bytes else { return false };
             let bytes = portion.of(size);
-            let roomy = used.shared.values().filter(|held| **held + bytes <= size).count() as u64;
+            let roomy = used.shared.values().filter(|held| **held + bytes <= size).count();
+            let unused = used.reserved.keys().filter(|card| !used.shared.contains_key(*card));
+            let roomy = (roomy + unused.count()) as u64;
             bytes <= size && roomy + free >= *cards
         }
     }

@@ -114,6 +114,27 @@ pub fn with_gpus(mut pod: Value, count: u32) -> Value {
     pod
 }
 
+/// The pod's container reads its card from the binding, as the admission sees to it.
+pub fn with_hand_off(mut pod: Value) -> Value {
+    pod["spec"]["containers"][0]["env"] = hand_off_variables();
+    pod
+}
+
+/// The variables of a share's container.
+pub fn hand_off_variables() -> Value {
+    let read = |(name, annotation): (&str, &str)| {
+        let path = format!("metadata.annotations['divvy.dev/{annotation}']");
+        json!({"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}})
+    };
+    let all = [
+        ("NVIDIA_VISIBLE_DEVICES", "visible-devices"),
+        ("GPU_PORTION", "portion"),
+        ("RUNAI_NUM_OF_GPUS", "portion"),
+        ("DIVVY_CARDS", "cards"),
+    ];
+    all.map(read).into_iter().collect()
+}
+
 /// The text of `deploy/webhooks.yaml`, with the webhooks at an address: there is no network to reach
 /// their Service by.
 pub fn webhooks_at(address: SocketAddr, text: &str) -> String {

@@ -211,6 +211,24 @@ impl Node {
         self.restart_kubelet()
     }
 
+    /// Lets pods without a runtime class run by this runtime, `runc` or `nvidia`: starts containerd
+    /// again; containers run on.
+    pub fn change_default_runtime(&mut self, name: &str) -> Result<(), Unavailable> {
+        let path = self.folder.join("containerd.toml");
+        let wrong = io(format!("cannot change {}", path.display()));
+        let change = || -> std::io::Result<()> {
+            let text = std::fs::read_to_string(&path)?;
+            let line = |line: &str| match line.split_once(" = ") {
+                Some(("default_runtime_name", _)) => format!("default_runtime_name = \"{name}\"\n"),
+                _ => format!("{line}\n"),
+            };
+            std::fs::write(&path, text.lines().map(line).collect::<String>())
+        };
+        change().map_err(wrong)?;
+        self.containerd = None;
+        self.start_containerd()
+    }
+
     /// Kills the device plugin.
     pub fn stop_plugin(&mut self) {
         self.plugin = None;

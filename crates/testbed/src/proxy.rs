@@ -122,7 +122,7 @@ async fn serve(listener: TcpListener, state: Arc<State>) {
         connections.spawn(async move {
             let service = service_fn(move |request| {
                 let state = Arc::clone(&state);
-                async move { state.answer(request).await }
+                state.answer(request)
             });
             let connection = hyper::server::conn::http1::Builder::new();
             let _ = connection.serve_connection(TokioIo::new(stream), service).await;
@@ -133,14 +133,14 @@ async fn serve(listener: TcpListener, state: Arc<State>) {
 
 impl State {
     /// An error closes the connection without an answer.
-    async fn answer(&self, request: Request<Incoming>) -> Result<Answer, Failure> {
+    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Answer, Failure> {
         let asked = Asked::of(request.method(), request.uri());
         *lock(&self.counts).entry(asked.to_string()).or_default() += 1;
         let fault = lock(&self.faults).next(&asked);
         let (parts, body) = request.into_parts();
         let body = whole(body).await?;
         match fault {
-            None => {}
+            None | Some(Fault::Late(_)) => {}
             Some(Fault::Slow(delay)) => tokio::time::sleep(delay).await,
             Some(Fault::Status(status)) => return Ok(refusal(status, None)),
             Some(Fault::TooMany { retry_after }) => {
@@ -156,7 +156,18 @@ impl State {
                 return Err(Failure::other("the answer is lost"));
             }
         }
-        let response = self.forward(&parts.method, &parts.uri, &parts.headers, body).await?;
+        let response = match fault {
+            Some(Fault::Late(most)) => {
+                let delay = most.mul_f64(spread(&parts.uri));
+                let state = Arc::clone(&self);
+                let late = tokio::spawn(async move {
+                    tokio::time::sleep(delay).await;
+                    state.forward(&parts.method, &parts.uri, &parts.headers, body).await
+                });
+                late.await.map_err(Failure::other)??
+            }
+            _ => self.forward(&parts.method, &parts.uri, &parts.headers, body).await?,
+        };
         let (parts, body) = response.into_parts();
         let mut answer = if asked.is_watch && parts.status.is_success() {
             Response::new(self.streams.pass_on(body).boxed_unsync())
@@ -207,6 +218,12 @@ where
 
 fn full(bytes: Bytes) -> UnsyncBoxBody<Bytes, Failure> {
     Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// From 0 to 1, different for each object.
+fn spread(uri: &Uri) -> f64 {
+    let hash = uri.path().bytes().fold(0u32, |hash, byte| hash.wrapping_mul(31) ^ u32::from(byte));
+    f64::from(hash % 1000) / 1000.0
 }
 
 /// What the API server would answer, with its kind of body.

@@ -63,10 +63,7 @@ pub(crate) fn pod(key: &str, request: Request) -> PodRecord {
             request,
             ..PodSpec::default()
         },
-        invalid: None,
-        paused: None,
-        nominated: None,
-        bound: None,
+        ..PodRecord::default()
     }
 }
 

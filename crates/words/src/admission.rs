@@ -35,6 +35,8 @@ pub struct Settings {
     pub runtime_class: String,
     /// The scheduler names of pods that divvy places.
     pub scheduler_names: Vec<String>,
+    /// How many seconds a share may have to end.
+    pub max_grace_period: u32,
 }
 
 /// What somebody wants to do with a pod.

@@ -115,8 +115,8 @@ pub(crate) fn test(e: &Expression) -> Result<Test, (&'static str, String)> {
         }
     };
     Ok(match operator {
-        "In" => Test::In(some()?),
-        "NotIn" => Test::NotIn(some()?),
+        "In" => Test::In(some()?.into()),
+        "NotIn" => Test::NotIn(some()?.into()),
         "Exists" => none(Test::Exists)?,
         "DoesNotExist" => none(Test::DoesNotExist)?,
         "Gt" => Test::Gt(number()?),
@@ -141,8 +141,8 @@ fn field_requirement(
         return None;
     }
     let test = match (&*e.operator, e.values.as_slice()) {
-        ("In", [_]) => Test::In(e.values.clone()),
-        ("NotIn", [_]) => Test::NotIn(e.values.clone()),
+        ("In", [_]) => Test::In(e.values.clone().into()),
+        ("NotIn", [_]) => Test::NotIn(e.values.clone().into()),
         ("In" | "NotIn", all) => {
             let count = all.len();
             problems.note(|| {

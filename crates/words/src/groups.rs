@@ -70,7 +70,8 @@ fn groups_of<'a>(
     let own = Some((keys::KUBERNETES_GROUPS, &*spec.scheduling_group.pod_group_name));
     let labels = keys::POD_GROUP_LABELS.into_iter().map(|label| metadata.labels.get(label));
     let plugins = labels.flatten().map(|name| (keys::PLUGIN_GROUPS, name));
-    kai.into_iter().chain(own).chain(plugins).filter(|(_, name)| !name.is_empty())
+    // A longer one is no object's name.
+    kai.into_iter().chain(own).chain(plugins).filter(|(_, name)| (1..=253).contains(&name.len()))
 }
 
 fn namespace_of(metadata: &Metadata) -> &str {

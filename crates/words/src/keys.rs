@@ -63,8 +63,11 @@ pub const KAI_CONFIG_MAPS: &str = "runai/shared-gpu-configmap";
 /// Annotation on a reservation pod: the UUID of its card, whatever the name says.
 pub const RESERVED_CARD: &str = "run.ai/reserve_for_gpu_index";
 
+/// Annotation on a reservation pod: shares of its card that vanished pods may still use.
+pub const GHOSTS: &str = "divvy.dev/ghosts";
+
 /// The annotations that are kept when a manifest is read.
-pub const ANNOTATIONS: [&str; 15] = [
+pub const ANNOTATIONS: [&str; 16] = [
     GPU_FRACTION,
     GPU_MEMORY,
     FRACTION_DEVICES,
@@ -80,6 +83,7 @@ pub const ANNOTATIONS: [&str; 15] = [
     POD_GROUP,
     RECEIVED_TYPE,
     RESERVED_CARD,
+    GHOSTS,
 ];
 
 /// The API group of KAI's PodGroup.
@@ -109,6 +113,14 @@ pub const STORAGE: &str = "storage";
 pub const PODS: &str = "pods";
 /// Resource: whole GPUs, or replicas of them.
 pub const GPU: &str = "nvidia.com/gpu";
+/// The resources that most pods and nodes have to do with.
+pub const USUAL_RESOURCES: [&str; 5] = [CPU, MEMORY, GPU, EPHEMERAL_STORAGE, PODS];
+
+/// Whether a resource is one of these.
+pub(crate) fn is_usual_resource(name: &str) -> bool {
+    USUAL_RESOURCES.contains(&name)
+}
+
 /// How the names of MIG slice resources begin.
 pub const MIG_PREFIX: &str = "nvidia.com/mig-";
 /// How the names of huge page resources begin.

@@ -16,6 +16,8 @@ mod affinity;
 pub mod cards;
 mod config;
 mod documents;
+pub mod ghosts;
+mod grace_period;
 mod groups;
 mod hand_off;
 mod kai;
@@ -39,6 +41,7 @@ mod volumes;
 
 pub use config::{ConfigError, config};
 pub use documents::{Entry, ReadError, read};
+pub use grace_period::{MAX_GRACE_PERIOD, grace_period_allowed};
 pub use groups::Groups;
 pub use hand_off::hand_off_ready;
 pub use kai::{is_kai_binder, is_kai_scheduler};

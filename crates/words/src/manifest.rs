@@ -57,6 +57,9 @@ pub struct Metadata {
     /// When its deletion was asked, in RFC 3339.
     #[serde(deserialize_with = "text")]
     pub deletion_timestamp: Box<str>,
+    /// How many seconds were given for that.
+    #[serde(deserialize_with = "optional")]
+    pub deletion_grace_period_seconds: Option<i64>,
     /// What it belongs to.
     #[serde(deserialize_with = "list")]
     pub owner_references: Vec<OwnerReference>,

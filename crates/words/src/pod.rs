@@ -8,6 +8,9 @@ use crate::{affinity, relations, request, resources, strategy, time, volumes};
 use divvy_engine::{PodKey, PodRecord, PodSpec, Strategy};
 use std::sync::Arc;
 
+/// What may be kept of one pod: ten times what large ones have.
+const MAX_WEIGHT: usize = 32 * 1024;
+
 /// The record of a pod. `status` is that of a pod that exists, `owner` is the metadata of the
 /// controller if this is its template. The caller sets the final key of such a pod, and `bound`,
 /// for which `spec.rules.node_name` says the node. `invalid` names the first problem; the rest is then as good as it can be.
@@ -22,16 +25,23 @@ pub fn pod(
     request::check_container(metadata, spec, &mut problems);
     check_metadata(metadata, owner.is_some(), &mut problems);
     resources::check(spec, &mut problems);
-    let totals = resources::totals(spec, status.filter(|_| !spec.node_name.is_empty()));
+    let bound = status.filter(|_| !spec.node_name.is_empty());
+    let totals = resources::totals(spec, bound);
+    if totals.is_cut() {
+        problems.note(|| {
+            "spec: its containers ask for more kinds of resources than any node has".to_owned()
+        });
+    }
     let whole = totals.get(keys::GPU).unwrap_or_default();
     let key = key(metadata, owner);
     let mut relations = relations::relations(metadata, key.namespace(), spec, &mut problems);
-    let volumes = volumes::uses(&key, metadata, spec);
+    let volumes = volumes::uses(&key, metadata, spec, &mut problems);
     if !volumes.is_empty() {
         relations.get_or_insert_default().volumes = volumes;
     }
+    let asked = request::request(metadata, spec, whole, &mut problems);
     let mut record = PodSpec {
-        request: request::request(metadata, spec, whole, &mut problems),
+        request: bound.and_then(|status| request::given(status, whole)).unwrap_or(asked),
         rules: affinity::rules(spec, &mut problems).into(),
         labels: Arc::new(metadata.labels.iter().collect()),
         relations: relations.map(Arc::new),
@@ -45,6 +55,16 @@ pub fn pod(
         problems.note(|| "resource claims (DRA) are not supported yet".to_owned());
     }
     let created = created(metadata, owner, &mut problems);
+    let weight = record.weight();
+    if weight > MAX_WEIGHT {
+        problems.note(|| {
+            format!(
+                "its labels, selectors, affinity, tolerations, host ports, volumes and gates take {weight} bytes; \
+                 allowed are {MAX_WEIGHT} for one pod"
+            )
+        });
+        record.lighten();
+    }
     PodRecord {
         key,
         uid: Box::default(),
@@ -52,12 +72,11 @@ pub fn pod(
         created,
         spec: record,
         invalid: problems.into_first(),
-        paused: None,
         nominated: status
             .map(|status| &status.nominated_node_name)
             .filter(|node| !node.is_empty())
             .cloned(),
-        bound: None,
+        ..PodRecord::default()
     }
 }
 

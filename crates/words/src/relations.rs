@@ -8,6 +8,7 @@ use crate::manifest::{
 use crate::problem::{Problems, short};
 use divvy_engine::{
     HostPort, PodSelector, PodTerm, Protocol, Relations, Requirement, Selector, Spread, Test,
+    Values,
 };
 
 /// Says where something stands, when something is wrong with it.
@@ -233,12 +234,7 @@ fn selector(given: Option<&LabelSelector>, path: Path<'_>, problems: &mut Proble
 }
 
 /// Enters the pod's own values of labels. An absent selector stays absent.
-fn merge(
-    selector: &mut Selector,
-    keys: &[Box<str>],
-    own: &Own<'_>,
-    test: fn(Vec<Box<str>>) -> Test,
-) {
+fn merge(selector: &mut Selector, keys: &[Box<str>], own: &Own<'_>, test: fn(Values) -> Test) {
     let Some(all) = &mut selector.0 else { return };
     let values = keys.iter().filter_map(|key| Some((key, own.metadata.labels.get(key)?)));
     let added: Vec<Requirement> = values.map(|(key, value)| is_one_of(key, test, value)).collect();
@@ -247,8 +243,8 @@ fn merge(
     }
 }
 
-fn is_one_of(key: &str, test: fn(Vec<Box<str>>) -> Test, value: &str) -> Requirement {
-    Requirement { key: key.into(), test: test(vec![value.into()]) }
+fn is_one_of(key: &str, test: fn(Values) -> Test, value: &str) -> Requirement {
+    Requirement { key: key.into(), test: test(vec![value.into()].into()) }
 }
 
 #[cfg(test)]

@@ -2,10 +2,11 @@
 //! ones say what KAI lets pass and then ignores.
 
 use crate::keys;
-use crate::manifest::{Container, Metadata, PodManifest};
+use crate::manifest::{Container, Metadata, PodManifest, PodStatus};
 use crate::problem::{Problems, long, short};
 use crate::quantity::Quantity;
 use divvy_ledger::{Bytes, Fraction, FractionError, Portion, Request};
+use std::collections::BTreeSet;
 
 /// More cards than any machine has are a mistake.
 const MAX_CARDS: u64 = 64;
@@ -67,6 +68,15 @@ pub(crate) fn request(
         }
         _ => Request::None,
     }
+}
+
+/// What a bound pod was given, whatever else it asks: the kubelet hands out what its containers'
+/// limits say, and newer ones tell which devices these are.
+pub(crate) fn given(status: &PodStatus, whole: Quantity) -> Option<Request> {
+    let told: BTreeSet<&str> = status.devices().collect();
+    let limits = if whole > Quantity::ZERO { whole.value_ceil() } else { 0 };
+    let count = limits.max(told.len() as u64);
+    (count > 0).then(|| Request::Whole(u32::try_from(count).unwrap_or(u32::MAX)))
 }
 
 pub(crate) fn is_share(metadata: &Metadata) -> bool {

@@ -10,21 +10,29 @@ use crate::manifest::{Container, PodManifest, PodStatus, ResourceList, Resources
 use crate::quantity::Quantity;
 use divvy_engine::PodSpec;
 use divvy_ledger::{Bytes, MilliCpu};
+use std::collections::BTreeMap;
 
 /// Quantities by resource name.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Totals<'a>(Vec<(&'a str, Quantity)>);
+pub(crate) struct Totals<'a>(BTreeMap<&'a str, Quantity>);
 
 impl<'a> Totals<'a> {
     /// The quantity of a resource, if it is asked at all.
     pub(crate) fn get(&self, name: &str) -> Option<Quantity> {
-        self.0.iter().find(|(n, _)| *n == name).map(|(_, quantity)| *quantity)
+        self.0.get(name).copied()
+    }
+
+    /// Whether its containers ask for more kinds of resources than any node has; the others are not
+    /// counted.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.0.len() > ResourceList::MOST
     }
 
     fn update(&mut self, name: &'a str, change: impl FnOnce(Quantity) -> Quantity) {
-        match self.0.iter_mut().find(|(n, _)| *n == name) {
-            Some((_, quantity)) => *quantity = change(*quantity),
-            None => self.0.push((name, change(Quantity::ZERO))),
+        if let Some(quantity) = self.0.get_mut(name) {
+            *quantity = change(*quantity);
+        } else if !self.is_cut() || keys::is_usual_resource(name) {
+            self.0.insert(name, change(Quantity::ZERO));
         }
     }
 
@@ -42,7 +50,7 @@ impl<'a> Totals<'a> {
         spec.cpu = MilliCpu(value(keys::CPU).milli_ceil());
         spec.memory = Bytes(value(keys::MEMORY).value_ceil());
         spec.ephemeral = Bytes(value(keys::EPHEMERAL_STORAGE).value_ceil());
-        spec.extended = counted(self.0.iter().copied());
+        spec.extended = counted(self.0.iter().map(|(name, quantity)| (*name, *quantity)));
     }
 }
 

@@ -13,7 +13,7 @@ use crate::quantity::{Amount, Quantity, WrittenAmount};
 use divvy_engine::{
     AccessModes, Attached, AttachmentRecord, CapacityRecord, ClaimKey, ClaimRecord, ClaimRef,
     ClassRecord, CsiNodeRecord, Disk, DriverRecord, PodKey, Requirement, Selector, StorageEvent,
-    Term, Terms, Test, VolumeRecord, VolumeUse,
+    Term, Terms, Test, Values, VolumeRecord, VolumeUse,
 };
 use divvy_ledger::Bytes;
 use in_tree::Plugin;
@@ -57,11 +57,25 @@ pub fn storage(kind: StorageKind, object: &StorageManifest) -> Result<StorageEve
     })
 }
 
+/// More claims and disks than a node can attach are a mistake.
+const MAX_USES: usize = 64;
+
 /// The volumes of a pod that decide where it can run.
-pub(crate) fn uses(key: &PodKey, metadata: &Metadata, spec: &PodManifest) -> Vec<VolumeUse> {
+pub(crate) fn uses(
+    key: &PodKey,
+    metadata: &Metadata,
+    spec: &PodManifest,
+    problems: &mut Problems,
+) -> Vec<VolumeUse> {
     let mut uses = Vec::new();
     for volume in &spec.volumes {
         for usage in uses_of(key, metadata, volume).into_iter().flatten() {
+            if uses.len() == MAX_USES {
+                problems.note(|| {
+                    format!("spec.volumes: more than {MAX_USES} claims and disks; no node takes so many for a pod")
+                });
+                return uses;
+            }
             // A claim that is mounted twice is needed once.
             if !uses.contains(&usage) {
                 uses.push(usage);
@@ -243,7 +257,7 @@ fn selector(selector: &LabelSelector) -> Selector {
     let labels = labels.map(|(key, value)| one_of(key, vec![value.into()]));
     let expressions = selector.match_expressions.iter().map(|e| {
         let test = affinity::test(e).ok().filter(|test| !matches!(test, Test::Gt(_) | Test::Lt(_)));
-        Requirement { key: e.key.clone(), test: test.unwrap_or(Test::In(Vec::new())) }
+        Requirement { key: e.key.clone(), test: test.unwrap_or(Test::In(Values::default())) }
     });
     Selector::all(labels.chain(expressions))
 }
@@ -255,7 +269,7 @@ fn topology(term: &TopologyTerm) -> Term {
 }
 
 fn one_of(key: &str, values: Vec<Box<str>>) -> Requirement {
-    Requirement { key: key.into(), test: Test::In(values) }
+    Requirement { key: key.into(), test: Test::In(values.into()) }
 }
 
 /// The terms that make sense; the others hold nowhere. Kubernetes looks at the labels of a node
@@ -266,7 +280,8 @@ fn affinity_terms(selector: &NodeSelector) -> Box<[Term]> {
         let mut term = affinity::term(term, &String::new, &mut problems);
         let asks_only_name = term.labels.is_empty() && !term.fields.is_empty();
         if asks_only_name {
-            term.labels.push(Requirement { key: Box::default(), test: Test::NotIn(Vec::new()) });
+            term.labels
+                .push(Requirement { key: Box::default(), test: Test::NotIn(Values::default()) });
         }
         term.fields.clear();
         problems.into_first().is_none().then_some(term)

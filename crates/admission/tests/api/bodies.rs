@@ -29,6 +29,7 @@ async fn start(certificate: PathBuf, key: PathBuf) -> SocketAddr {
         block_visible_devices: true,
         runtime_class: String::new(),
         scheduler_names: Vec::new(),
+        max_grace_period: 600,
     };
     let [port] = divvy_testbed::free_ports().unwrap();
     let address = SocketAddr::from(([127, 0, 0, 1], port));

@@ -68,10 +68,16 @@ impl Cluster {
         let [port] = free_ports().unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let cluster = Self { plane, runtime, admin, address, tenants: 0 };
-        for file in ["namespaces", "admission", "policy-hand-off", "policy-reservations"] {
+        for file in [
+            "namespaces",
+            "admission",
+            "policy-hand-off",
+            "policy-reservations",
+            "policy-visible-devices",
+            "policy-deletions",
+        ] {
             cluster.apply(&manifest(file));
         }
-        cluster.apply(&manifest("policy-visible-devices"));
         // The API server refuses pods of a class that is not there.
         cluster.admin_create(&json!({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass",
             "metadata": {"name": "nvidia"}, "handler": "nvidia"}));
@@ -100,6 +106,7 @@ impl Cluster {
             block_visible_devices: true,
             runtime_class: "nvidia".to_owned(),
             scheduler_names: vec!["divvy-scheduler".to_owned(), "kai-scheduler".to_owned()],
+            max_grace_period: 600,
         };
         let certificates = Certificates::Own {
             namespace: "divvy-system".to_owned(),
@@ -128,20 +135,21 @@ impl Cluster {
         let mut own = pod("guarded", "own", "default-scheduler");
         own["spec"]["containers"][0]["env"] =
             json!([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]);
+        let mut named = pod("guarded", "named", "default-scheduler");
+        named["metadata"]["annotations"] = json!({"nvidia.cdi.k8s.io": "nvidia.com/gpu=0"});
         let reservation = pod("kai-resource-reservation", "own", "default-scheduler");
         let share = with_share(pod("guarded", "share", "divvy-scheduler"), "7");
         let stays = "/api/v1/namespaces/guarded/pods/stays?dryRun=All";
-        for (what, is_held) in [
-            (
-                "the hand-off",
-                &(|| self.runtime.block_on(self.admin.patch(stays, &cards))) as Try<'_>,
-            ),
-            ("the devices", &|| self.runtime.block_on(self.dry_create(&own))),
-            ("the reservations", &|| self.runtime.block_on(self.dry_create(&reservation))),
-            ("the webhooks", &|| self.runtime.block_on(self.dry_create(&share))),
+        let annotate = || self.runtime.block_on(self.admin.patch(stays, &cards));
+        eventually("the hand-off is guarded", || is_about(&annotate(), "by divvy"));
+        for (what, refused) in [
+            (&own, "void or none"),
+            (&named, "name devices to the container runtime"),
+            (&reservation, "hold shared cards"),
+            (&share, "smaller than 1.0"),
         ] {
-            let texts = ["by divvy", "void or none", "hold shared cards", "smaller than 1.0"];
-            eventually(what, || texts.iter().any(|text| is_about(&is_held(), text)));
+            let create = || self.runtime.block_on(self.dry_create(what));
+            eventually(refused, || is_about(&create(), refused));
         }
     }
 
@@ -213,8 +221,6 @@ pub fn manifest(name: &str) -> String {
 
 /// A webhook configuration or a policy is known within a second or two, a new CA within ten.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-type Try<'a> = &'a dyn Fn() -> Result<Value, ApiError>;
 
 /// Waits for something that the API server does in its own time.
 pub fn eventually(what: &str, is_so: impl Fn() -> bool) {

@@ -4,5 +4,9 @@
 mod bodies;
 mod certificates;
 mod cluster;
+mod default_runtime;
+mod deletions;
+mod device_annotations;
+mod priority;
 mod tenant;
 mod webhooks;

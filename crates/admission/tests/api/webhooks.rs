@@ -1,10 +1,10 @@
 //! What a user sees.
 
-use crate::cluster::{cluster, eventually, is_about, manifest, namespace, pod, with_share};
+use crate::cluster::{cluster, eventually, is_about, namespace, pod, with_share};
 use divvy_testbed::free_ports;
 use serde_json::{Value, json};
 
-fn entry<'a>(container: &'a Value, name: &str) -> Vec<&'a Value> {
+pub fn entry<'a>(container: &'a Value, name: &str) -> Vec<&'a Value> {
     let env = container["env"].as_array();
     env.into_iter().flatten().filter(|entry| entry["name"] == name).collect()
 }
@@ -200,38 +200,4 @@ fn images_of_containers_without_gpus_get_no_card_whoever_schedules_the_pod() {
     exporter["spec"]["containers"][0]["env"] =
         json!([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]);
     cluster.admin_create(&exporter);
-}
-
-#[test]
-fn where_the_default_runtime_gives_out_cards_every_container_can_be_kept_from_them() {
-    let Some(mut cluster) = cluster() else { return };
-    let (tenant, api) = cluster.tenant();
-    cluster.apply(&manifest("optional-default-runtime"));
-    let void = json!({"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"});
-    let mut plain = pod(&tenant, "plain", "default-scheduler");
-    plain["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": "1"}]);
-    plain["spec"]["initContainers"] = json!([{"name": "init", "image": "x"}]);
-    let path = format!("/api/v1/namespaces/{tenant}/pods/plain");
-    eventually("the policy acts", || {
-        cluster.runtime.block_on(async {
-            let stored = api.create(&plain).await.unwrap();
-            api.delete(&path).await.unwrap();
-            let (main, init) =
-                (&stored["spec"]["containers"][0], &stored["spec"]["initContainers"][0]);
-            assert_eq!(entry(main, "A").len(), 1);
-            [main, init].iter().all(|c| entry(c, "NVIDIA_VISIBLE_DEVICES") == [&void])
-        })
-    });
-    let mut whole = pod(&tenant, "whole", "default-scheduler");
-    whole["spec"]["containers"][0]["resources"] = json!({"limits": {"nvidia.com/gpu": "1"}});
-    let stored = cluster.runtime.block_on(api.create(&whole)).unwrap();
-    assert_eq!(stored["spec"]["containers"][0].get("env"), None, "the device plugin's business");
-    // A share still gets its card.
-    let share = with_share(pod(&tenant, "share", "divvy-scheduler"), "0.5");
-    let stored = cluster.runtime.block_on(api.create(&share)).unwrap();
-    let visible = entry(&stored["spec"]["containers"][0], "NVIDIA_VISIBLE_DEVICES");
-    assert_eq!(visible.len(), 1);
-    assert_eq!(visible[0].get("value"), None);
-    let path = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings/divvy-default-runtime";
-    cluster.runtime.block_on(cluster.admin.delete(path)).unwrap();
 }

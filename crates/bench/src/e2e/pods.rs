@@ -1,7 +1,7 @@
 //! The pods that are measured with.
 
 use super::stage::NAMESPACE;
-use divvy_testbed::manifests::{pod, with_fraction, with_gpus};
+use divvy_testbed::manifests::{pod, with_fraction, with_gpus, with_hand_off};
 use serde_json::{Value, json};
 
 /// What the pods of a run ask.
@@ -33,9 +33,9 @@ pub fn make(i: usize, asked: Asked, scheduler: &str) -> Value {
     let plain = pod(NAMESPACE, &name(i), scheduler);
     let mut pod = match asked {
         Asked::Nothing => plain,
-        Asked::Variables => with_variables(plain),
+        Asked::Variables => with_hand_off(plain),
         Asked::Shares => with_fraction(plain, "0.5", 1),
-        Asked::Part(fraction) => with_variables(with_fraction(plain, fraction, 1)),
+        Asked::Part(fraction) => with_hand_off(with_fraction(plain, fraction, 1)),
         Asked::Whole | Asked::Related => with_gpus(plain, 1),
     };
     if asked == Asked::Related && i.is_multiple_of(10) {
@@ -57,26 +57,6 @@ pub fn make(i: usize, asked: Asked, scheduler: &str) -> Value {
         }
     }
     pod
-}
-
-fn with_variables(mut pod: Value) -> Value {
-    pod["spec"]["containers"][0]["env"] = hand_off_variables();
-    pod
-}
-
-/// The variables of a share's container, as the admission sets them.
-pub fn hand_off_variables() -> Value {
-    let read = |(name, annotation): (&str, &str)| {
-        let path = format!("metadata.annotations['divvy.dev/{annotation}']");
-        json!({"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}})
-    };
-    let all = [
-        ("NVIDIA_VISIBLE_DEVICES", "visible-devices"),
-        ("GPU_PORTION", "portion"),
-        ("RUNAI_NUM_OF_GPUS", "portion"),
-        ("DIVVY_CARDS", "cards"),
-    ];
-    all.map(read).into_iter().collect()
 }
 
 /// A pod that is bound already, padded to about 6 KB: every second one holds a share.

@@ -91,7 +91,8 @@ impl Stage {
         let [port] = free_ports()?;
         let mut command = Command::new(&self.divvy);
         command.arg("scheduler").arg("--kubeconfig").arg(self.plane.kubeconfig());
-        command.args(["--leader-elect=false", "--listen", &format!("127.0.0.1:{port}")]);
+        command.args(["--leader-elect=false", "--takeover-wait=0"]);
+        command.arg(format!("--listen=127.0.0.1:{port}"));
         if self.is_shared {
             command.args(["--gpu-sharing", "--reservation-image", IMAGE]);
             command.args(["--reservation-runtime-class", ""]);

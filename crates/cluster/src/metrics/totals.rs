@@ -2,7 +2,7 @@
 
 use divvy_engine::Scheduler;
 use divvy_ledger::{Bytes, Card, CardState, Ledger, Node, Portion, Request};
-use rustc_hash::{FxHashMap, FxHashSet};
+use foldhash::{HashMap, HashSet};
 
 /// Sums over all nodes of the cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,8 +72,8 @@ impl LedgerTotals {
 
 /// The share sizes in use, and the smallest of them for each size of card.
 struct ShareSizes {
-    portions: FxHashSet<Portion>,
-    smallest: FxHashMap<Bytes, Option<Bytes>>,
+    portions: HashSet<Portion>,
+    smallest: HashMap<Bytes, Option<Bytes>>,
 }
 
 impl ShareSizes {
@@ -86,7 +86,7 @@ impl ShareSizes {
             Request::Share { portion, .. } => Some(portion),
             _ => None,
         });
-        Self { portions: portions.collect(), smallest: FxHashMap::default() }
+        Self { portions: portions.collect(), smallest: HashMap::default() }
     }
 
     fn fit_into(&mut self, free: Bytes, card: Bytes) -> bool {

@@ -79,6 +79,12 @@ pub enum SnapshotError {
 }
 
 impl SnapshotError {
+    /// One object is more than a page may be.
+    pub(super) fn too_large(server: &str, resource: &Resource) -> Self {
+        let why = format!("an object is larger than {} MiB", super::PAGE_BYTES >> 20);
+        Self::Failed { server: server.to_owned(), resource: resource.full_name(), why }
+    }
+
     /// What an error of the client means.
     pub(super) fn of(server: &str, resource: &Resource, why: &kube::Error) -> Self {
         let (server, resource) = (server.to_owned(), resource.full_name());

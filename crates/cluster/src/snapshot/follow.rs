@@ -1,26 +1,30 @@
 //! A snapshot of pods and nodes that follows the cluster.
 
-use super::{HOLDINGS, Reader, Resource, Snapshot, strip};
+use super::{HOLDINGS, Reader, Snapshot, strip};
 use crate::api::Api;
 use crate::fence::Fence;
 use crate::metrics::Metrics;
 use crate::watch::{Change, Item, Pace, Source, watch};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tokio::sync::mpsc::{self, Receiver};
+use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-/// An object as the API has it.
-#[derive(Deserialize)]
-#[serde(transparent)]
-struct Whole(Value);
+/// What is kept of an object of `HOLDINGS[N]`.
+struct Held<const N: usize>(Value);
 
-impl Item for Whole {
+impl<'de, const N: usize> Deserialize<'de> for Held<N> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(strip(&HOLDINGS[N], Value::deserialize(deserializer)?)))
+    }
+}
+
+impl<const N: usize> Item for Held<N> {
     fn version(&self) -> &str {
-        self.0["metadata"]["resourceVersion"].as_str().unwrap_or_default()
+        metadata(&self.0, "resourceVersion")
     }
 
     fn unreadable(_: &str, _: &str) -> Option<Self> {
@@ -28,16 +32,17 @@ impl Item for Whole {
     }
 }
 
-impl Whole {
-    fn key(&self) -> String {
-        let part = |name: &str| self.0["metadata"][name].as_str().unwrap_or_default();
-        format!("{}/{}", part("namespace"), part("name"))
-    }
+fn metadata<'a>(object: &'a Value, field: &str) -> &'a str {
+    object["metadata"][field].as_str().unwrap_or_default()
+}
+
+fn key(object: &Value) -> String {
+    format!("{}/{}", metadata(object, "namespace"), metadata(object, "name"))
 }
 
 /// The objects of one collection, by namespace and name.
+#[derive(Default)]
 struct Collection {
-    resource: &'static Resource,
     objects: BTreeMap<String, String>,
     /// What a list that is under way has told so far.
     fresh: Option<BTreeMap<String, String>>,
@@ -46,16 +51,15 @@ struct Collection {
 }
 
 impl Collection {
-    fn apply(&mut self, change: Change<Whole>) {
+    fn apply(&mut self, change: Change<Value>) {
         let objects = self.fresh.as_mut().unwrap_or(&mut self.objects);
         match change {
             Change::Relisting => self.fresh = Some(BTreeMap::new()),
             Change::Seen(object) => {
-                let key = object.key();
-                objects.insert(key, strip(self.resource, object.0).to_string());
+                objects.insert(key(&object), object.to_string());
             }
             Change::Gone(object) => {
-                objects.remove(&object.key());
+                objects.remove(&key(&object));
             }
             Change::Listed => {
                 self.objects = self.fresh.take().unwrap_or_default();
@@ -67,8 +71,8 @@ impl Collection {
 
 /// Keeps up with [`HOLDINGS`]. Dropping it ends its watches.
 pub struct Follower {
-    collections: Vec<Collection>,
-    changes: Receiver<(usize, Vec<Change<Whole>>)>,
+    collections: [Collection; 2],
+    changes: Receiver<(usize, Vec<Change<Value>>)>,
     _watches: JoinSet<()>,
 }
 
@@ -82,28 +86,36 @@ impl Reader {
         let pace = Pace { page: super::PAGE, silence: SILENCE };
         let (forward, changes) = mpsc::channel(1);
         let mut watches = JoinSet::new();
-        for (i, path) in ["/api/v1/pods", "/api/v1/nodes"].into_iter().enumerate() {
-            let source = Source { name: HOLDINGS[i].plural, path, optional: false };
-            let (tell, mut told) = mpsc::channel(1);
-            watches.spawn(watch::<Whole>(api.clone(), source, pace, Metrics::new(), tell));
-            let forward = forward.clone();
-            watches.spawn(async move {
-                while let Some(batch) = told.recv().await {
-                    if forward.send((i, batch)).await.is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        let collection = |resource: &'static Resource| Collection {
-            resource,
-            objects: BTreeMap::new(),
-            fresh: None,
-            is_known: false,
-        };
-        let collections = HOLDINGS.iter().map(collection).collect();
+        watches.spawn(one::<0>("/api/v1/pods", api.clone(), pace, forward.clone()));
+        watches.spawn(one::<1>("/api/v1/nodes", api, pace, forward));
+        let collections = HOLDINGS.map(|_| Collection::default());
         Follower { collections, changes, _watches: watches }
     }
+}
+
+/// Watches `HOLDINGS[N]` and forwards what is kept, until nobody listens.
+async fn one<const N: usize>(
+    path: &'static str,
+    api: Api,
+    pace: Pace,
+    forward: Sender<(usize, Vec<Change<Value>>)>,
+) {
+    let source = Source { name: HOLDINGS[N].plural, path, optional: false };
+    let (tell, mut told) = mpsc::channel::<Vec<_>>(1);
+    let kept = |change: Change<Held<N>>| match change {
+        Change::Relisting => Change::Relisting,
+        Change::Seen(Held(object)) => Change::Seen(object),
+        Change::Gone(Held(object)) => Change::Gone(object),
+        Change::Listed => Change::Listed,
+    };
+    let forward = async move {
+        while let Some(batch) = told.recv().await {
+            if forward.send((N, batch.into_iter().map(kept).collect())).await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::join!(watch(api, source, pace, Metrics::new(), tell), forward);
 }
 
 impl Follower {
@@ -138,18 +150,23 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn pod(name: &str, phase: &str) -> Whole {
-        Whole(json!({"metadata": {"namespace": "ml", "name": name}, "status": {"phase": phase}}))
+    fn pod(name: &str, phase: &str) -> Value {
+        json!({"metadata": {"namespace": "ml", "name": name}, "status": {"phase": phase}})
+    }
+
+    #[test]
+    fn an_object_is_stripped_when_it_is_read() {
+        let mut secret = pod("a", "Running");
+        secret["metadata"]["resourceVersion"] = "7".into();
+        secret["metadata"]["annotations"] = json!({"token": "hunter2"});
+        let held: Held<0> = serde_json::from_value(secret).unwrap();
+        assert_eq!((held.version(), &*key(&held.0)), ("7", "ml/a"));
+        assert!(!held.0.to_string().contains("hunter2"), "{}", held.0);
     }
 
     #[test]
     fn a_new_list_replaces_what_was_known_once_it_is_complete() {
-        let mut pods = Collection {
-            resource: &HOLDINGS[0],
-            objects: BTreeMap::new(),
-            fresh: None,
-            is_known: false,
-        };
+        let mut pods = Collection::default();
         let names = |pods: &Collection| pods.objects.keys().cloned().collect::<Vec<_>>();
         pods.apply(Change::Relisting);
         pods.apply(Change::Seen(pod("a", "Pending")));

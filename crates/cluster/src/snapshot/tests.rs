@@ -1,19 +1,18 @@
 use super::*;
-use kube::client::Body;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// A reader of a server that answers the n-th request for a path like this.
-fn reader(answer: impl Fn(usize, &str) -> (u16, Value) + Clone + Send + Sync + 'static) -> Reader {
+fn reader<T: ToString>(
+    answer: impl Fn(usize, &str) -> (u16, T) + Clone + Send + Sync + 'static,
+) -> Reader {
     let asked = std::sync::Arc::new(AtomicUsize::new(0));
     let service = tower::service_fn(move |request: http::Request<Body>| {
         let (n, path) = (asked.fetch_add(1, Ordering::Relaxed), request.uri().to_string());
         let (code, body) = answer(n, &path);
-        async move {
-            let body = Body::from(body.to_string().into_bytes());
-            Ok::<_, Infallible>(http::Response::builder().status(code).body(body).unwrap())
-        }
+        let body = Body::from(body.to_string().into_bytes());
+        async move { Ok::<_, Infallible>(http::Response::builder().status(code).body(body).unwrap()) }
     });
     let client = kube::Client::new(service, "default");
     let (server, namespace) = ("https://server".to_owned(), "default".to_owned());
@@ -76,6 +75,32 @@ async fn a_list_that_the_server_forgot_is_begun_again_and_not_for_ever() {
 }
 
 #[tokio::test]
+async fn of_large_objects_fewer_are_asked_for_at_a_time() {
+    let large = "x".repeat(PAGE_BYTES / 400);
+    let reader = reader(move |n, path| {
+        let expected = ["limit=500", "limit=62", "limit=62&continue=rest"][n];
+        assert_eq!(path, format!("/api/v1/pods?{expected}"));
+        let (next, count) = [("rest", 500), ("rest", 2), ("", 1)][n];
+        let item = format!(r#"{{"metadata": {{"name": "p", "annotations": {{"x": "{large}"}}}}}}"#);
+        let items = vec![item; count].join(",");
+        (200, format!(r#"{{"metadata": {{"continue": "{next}"}}, "items": [{items}]}}"#))
+    });
+    let snapshot = reader.read(&HOLDINGS[..1], &|_, _, _| {}).await.unwrap();
+    assert_eq!(names(&snapshot), ["p"; 3]);
+    assert!(snapshot.objects.iter().all(|object| object.len() < 200), "{}", snapshot.objects[0]);
+}
+
+#[tokio::test]
+async fn an_object_larger_than_a_page_may_be_ends_the_reading() {
+    let reader = reader(|_, path| {
+        assert!(path.starts_with("/api/v1/pods?limit="), "{path}");
+        (200, "x".repeat(PAGE_BYTES + 1))
+    });
+    let failed = reader.read(&HOLDINGS[..1], &|_, _, _| {}).await.unwrap_err().to_string();
+    assert!(failed.ends_with("an object is larger than 64 MiB"), "{failed}");
+}
+
+#[tokio::test]
 async fn what_is_not_needed_may_be_absent_or_forbidden() {
     let reader = reader(|_, path| match path {
         path if path.starts_with("/api/v1/namespaces") => status(403, "no"),
@@ -105,9 +130,12 @@ async fn every_other_failure_ends_the_reading_and_says_what_to_do() {
         let failed = reader.read(&EVERYTHING, &|_, _, _| {}).await.unwrap_err().to_string();
         assert!(failed.contains(part), "{code}: {failed}");
     }
-    let reader = reader(|_, _| (200, json!("no list")));
-    let failed = reader.read(&EVERYTHING, &|_, _, _| {}).await.unwrap_err().to_string();
+    let broken = reader(|_, _| (200, json!("no list")));
+    let failed = broken.read(&EVERYTHING, &|_, _, _| {}).await.unwrap_err().to_string();
     assert!(failed.contains("cannot list pods"), "{failed}");
+    let proxy = reader(|_, _| (502, json!("bad gateway")));
+    let failed = proxy.read(&EVERYTHING, &|_, _, _| {}).await.unwrap_err().to_string();
+    assert!(failed.ends_with("bad gateway\""), "{failed}");
 }
 
 #[test]

@@ -20,7 +20,7 @@ use divvy_engine::PodKey;
 use divvy_ledger::{Bytes, CardShare, Gpus, Node, Request};
 use divvy_words::cards::{CardName, NamedShare};
 use divvy_words::{keys, reservation};
-use rustc_hash::{FxHashMap, FxHashSet};
+use foldhash::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 /// So long after KAI has gone it may only be restarting, and so long a reservation of its may wait
@@ -31,18 +31,18 @@ const MAY_COME_BACK: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(super) struct Adoption {
     /// Its reservations, and shares whose card is not known.
-    strangers: FxHashMap<PodKey, Box<PodItem>>,
+    strangers: HashMap<PodKey, Box<PodItem>>,
     /// Whether something has changed for them.
     stirred: bool,
     /// Until when KAI may come back.
     waits_until: Option<Instant>,
     /// Pods that are KAI's binder.
-    binders: FxHashSet<PodKey>,
+    binders: HashSet<PodKey>,
     /// What it decided, by pod.
-    decided: FxHashMap<PodKey, BindRequestItem>,
+    decided: HashMap<PodKey, BindRequestItem>,
     requests: Listing<PodKey>,
     /// What was last written about shares, and their uids.
-    told: FxHashMap<PodKey, (Box<str>, Told)>,
+    told: HashMap<PodKey, (Box<str>, Told)>,
 }
 
 /// What is written about a share that KAI bound.

@@ -3,13 +3,13 @@
 use super::State;
 use crate::objects::PodItem;
 use divvy_engine::PodKey;
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 /// The cards of pods, and the pods of cards.
 #[derive(Debug, Default)]
 pub(super) struct Devices {
-    of_pods: FxHashMap<PodKey, Box<[Box<str>]>>,
-    owners: FxHashMap<Box<str>, Vec<PodKey>>,
+    of_pods: HashMap<PodKey, Box<[Box<str>]>>,
+    owners: HashMap<Box<str>, Vec<PodKey>>,
 }
 
 impl Devices {

@@ -1,19 +1,19 @@
 //! What a watch has told, so that a new list shows what is gone.
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 use std::borrow::Borrow;
 use std::hash::Hash;
 
 /// The objects of one kind that are known to exist, each with the list that told it last.
 #[derive(Debug)]
 pub(super) struct Listing<K> {
-    known: FxHashMap<K, u32>,
+    known: HashMap<K, u32>,
     list: u32,
 }
 
 impl<K> Default for Listing<K> {
     fn default() -> Self {
-        Self { known: FxHashMap::default(), list: 0 }
+        Self { known: HashMap::default(), list: 0 }
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::timers::{self, Timer};
 use super::trouble::{CONFLICT, MISSING};
+use super::wanted::Wanted;
 use super::{Action, State, Target};
 use crate::api::Failure;
 use crate::objects::PodItem;
@@ -17,16 +18,11 @@ pub(super) struct Marks {
     pods: BTreeMap<PodKey, BTreeMap<&'static str, Mark>>,
 }
 
-/// A condition of a pod.
+/// A condition of a pod: what it says, if it is there.
 #[derive(Debug, Default)]
 struct Mark {
     node: Box<str>,
-    /// What it should say, if it should be there.
-    wanted: Option<Box<str>>,
-    /// What it says.
-    there: Option<Box<str>>,
-    /// Whether a write is under way, or waits to be made again.
-    writing: bool,
+    note: Wanted<Option<Box<str>>>,
 }
 
 impl Marks {
@@ -41,12 +37,12 @@ impl State {
         let mut wanted = self.troubles(node);
         for (key, marks) in &mut self.marks.pods {
             for (reason, mark) in marks.iter_mut().filter(|(_, mark)| *mark.node == *node) {
-                mark.wanted = wanted.remove(&(key.clone(), *reason)).map(Into::into);
+                mark.note.want(wanted.remove(&(key.clone(), *reason)).map(Into::into));
             }
         }
         for ((key, reason), note) in wanted {
-            let wanted = Some(note.into());
-            let mark = Mark { node: node.into(), wanted, ..Mark::default() };
+            let mut mark = Mark { node: node.into(), ..Mark::default() };
+            mark.note.want(Some(note.into()));
             self.marks.pods.entry(key).or_default().insert(reason, mark);
         }
     }
@@ -54,15 +50,12 @@ impl State {
     /// Writes the conditions that are not as they should be.
     pub(super) fn write_marks(&mut self) {
         for (key, marks) in &mut self.marks.pods {
-            marks.retain(|_, mark| mark.wanted.is_some() || mark.there.is_some() || mark.writing);
+            marks.retain(|_, mark| !mark.note.is_nothing());
             for (reason, mark) in marks {
-                if mark.wanted == mark.there || mark.writing {
-                    continue;
-                }
-                mark.writing = true;
+                let Some(note) = mark.note.take_due() else { continue };
                 let uid = self.scheduler.uid(key).unwrap_or_default().into();
-                let (pod, note) = (Target { key: key.clone(), uid }, mark.wanted.clone());
-                if let Some(note) = note.as_ref().filter(|_| mark.there.is_none()) {
+                let pod = Target { key: key.clone(), uid };
+                if let Some(note) = note.as_ref().filter(|_| mark.note.there().is_none()) {
                     let (pod, note) = (pod.clone(), note.to_string());
                     self.actions.push(Action::Warn { pod, reason, note });
                 }
@@ -84,9 +77,7 @@ impl State {
         let Some(mark) = self.mark(&pod.key, reason) else { return };
         match result {
             // Gone, or another one of that name: whoever is there says itself what is on it.
-            Ok(()) | Err(Failure::NotFound(_) | Failure::Conflict(_)) => {
-                (mark.there, mark.writing) = (note, false);
-            }
+            Ok(()) | Err(Failure::NotFound(_) | Failure::Conflict(_)) => mark.note.written(note),
             Err(why) => {
                 let again = now + timers::wait(why);
                 self.timers.add(again, Timer::MarkAgain(pod.key.clone(), reason));
@@ -96,7 +87,7 @@ impl State {
 
     pub(super) fn mark_again(&mut self, key: &PodKey, reason: &'static str) {
         if let Some(mark) = self.mark(key, reason) {
-            mark.writing = false;
+            mark.note.try_again();
         }
     }
 
@@ -112,8 +103,8 @@ impl State {
             let Some(found) = conditions.find(|c| *c.kind == *kind) else { continue };
             let mark = self.marks.pods.entry(key.clone()).or_default().entry(reason);
             let mark = mark.or_default();
-            if mark.there.is_none() && !mark.writing {
-                mark.there = Some(found.message.clone());
+            if mark.note.there().is_none() && !mark.note.is_writing() {
+                mark.note.seen(Some(found.message.clone()));
                 mark.node = pod.node().unwrap_or_default().into();
                 self.unsettled.insert(mark.node.clone());
             }

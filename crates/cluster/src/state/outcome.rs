@@ -32,6 +32,8 @@ pub(crate) enum Outcome {
         note: Option<Box<str>>,
         result: Result<(), Failure>,
     },
+    /// A reservation pod was to tell of pods that vanished.
+    Remembered { key: PodKey, ghosts: String, result: Result<(), Failure> },
     /// A reservation pod was to be labelled anew.
     Relabelled { key: PodKey, result: Result<(), Failure> },
     /// The cards of a share that KAI bound were to be written on it.
@@ -74,6 +76,9 @@ impl State {
             Outcome::Unreserved { key, uid, result } => self.unreserved(key, uid, &result, now),
             Outcome::Marked { pod, reason, note, result } => {
                 self.marked(&pod, reason, note, &result, now);
+            }
+            Outcome::Remembered { key, ghosts, result } => {
+                self.remembered(key, ghosts, &result, now);
             }
             Outcome::Relabelled { key, result } => self.relabelled(key, &result, now),
             Outcome::Recorded { pod, cards, result } => self.recorded(pod, cards, &result, now),
@@ -243,7 +248,9 @@ impl State {
                 Timer::MarkAgain(key, reason) => self.mark_again(&key, reason),
                 Timer::RelabelAgain(key) => self.relabel_again(key),
                 Timer::Adopt => self.adoption.stir(),
-                Timer::Quarantine(ghost) => self.apply(Event::PodGone(ghost)),
+                Timer::GhostGone(ghost) => self.ghost_gone(&ghost),
+                Timer::RememberAgain(key) => self.remember_again(&key),
+                Timer::HeldBack(namespace) => self.try_held_back(&namespace),
             }
         }
     }

@@ -7,19 +7,20 @@
 //! ```
 //!
 //! In the ledger a reservation pod holds nothing of its card, which keeps the card from being given
-//! whole; while it is being deleted it holds all of it, which keeps it from being given at all.
+//! whole; while it is being deleted the card is closed, which keeps it from being given at all.
 //! Nothing here has to be undone after a crash: a reservation pod is found by its labels, and
 //! serves whoever needs a card on its node.
 
 use super::reserved::Reservation;
 use super::slots::{Hold, Slot};
 use super::timers::{self, Timer};
+use super::wanted::Wanted;
 use super::{Action, Binding, Grant, State, Target, records};
 use crate::api::Failure;
 use crate::objects::PodItem;
 use divvy_engine::{Bound, BoundCards, Event, PodKey, PodRecord, PodSpec};
 use divvy_ledger::{Bytes, CardShare, Opening, Portion, Request};
-use divvy_words::reservation;
+use divvy_words::{keys, reservation};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -61,8 +62,9 @@ impl State {
         let why = "it has not been seen yet".into();
         let asks = self.rules.hand_off.unwrap_or_default();
         let (node, uid) = (node.clone(), "".into());
-        let (relabelled, adopted) = (false, None);
-        let made = Reservation { node, index, uid, why, since: now, asks, relabelled, adopted };
+        let (relabelled, adopted, ghosts) = (false, None, Wanted::default());
+        let made =
+            Reservation { node, index, uid, why, since: now, asks, relabelled, adopted, ghosts };
         self.reservations.insert(key.clone(), made);
         self.enter_reservation(&key);
         self.timers.add(now + PATIENCE, Timer::NotReserved(key.clone()));
@@ -91,6 +93,8 @@ impl State {
         let relabelled = known.is_some_and(|known| known.relabelled);
         let is_kais = !reservation::is_ours(&pod.metadata);
         let adopted = known.map_or(is_kais.then_some(now), |known| known.adopted);
+        let mut ghosts = known.map(|known| known.ghosts.clone()).unwrap_or_default();
+        ghosts.seen(pod.metadata.annotations.get(keys::GHOSTS).unwrap_or_default().to_owned());
         // Once it is known which card it has, that does not change while it runs.
         let had = known.and_then(|known| self.slots.get(node, known.index)?.uuid.clone());
         let had = had.filter(|_| &*pod.status.phase == "Running");
@@ -106,8 +110,14 @@ impl State {
         let before = self.reservations.get(&key).map(|known| known.index);
         if let Some(before) = before.filter(|before| *before != index) {
             self.leave_slot(node, before);
-            // Shares that waited for it need another one.
-            if let Some(pod) = self.waiting_for(node, before).first() {
+            let waits = self.waiting_for(node, before);
+            if self.slots.get(node, before).is_some() {
+                // Others run on the card that it was to hold, and that one is won back first.
+                for pod in waits {
+                    self.not_provided(&pod, "its reservation was given another card", now);
+                }
+            } else if let Some(pod) = waits.first() {
+                // Shares that waited for it need another one.
                 let group = self.new_group(node, &pod.uid);
                 self.ask(&node.into(), before, &group, now);
             }
@@ -139,9 +149,6 @@ impl State {
             let group = slot.group.clone();
             self.actions.push(Action::Relabel { key: key.clone(), group });
         }
-        if was.is_some_and(Hold::is_trouble) {
-            self.scheduler.close_card(node, index, false);
-        }
         if hold == Hold::Asked && !is_same {
             self.timers.add(since + PATIENCE, Timer::NotReserved(key.clone()));
         }
@@ -153,9 +160,10 @@ impl State {
         let node: Arc<str> = node.into();
         self.unsettled.insert((&*node).into());
         let relabelled = relabel;
-        let seen = Reservation { node, index, uid, why, since, asks, relabelled, adopted };
+        let seen = Reservation { node, index, uid, why, since, asks, relabelled, adopted, ghosts };
         self.reservations.insert(key.clone(), seen);
         self.enter_reservation(&key);
+        self.restore_ghosts(pod, index, now);
         self.adoption.stir();
         self.stirred = true;
         if pod.status.is_stuck() {
@@ -259,6 +267,7 @@ impl State {
             Some(slot) if slot.hold == Hold::Asked => slot.hold = Hold::Closing,
             _ => return,
         }
+        self.unsettled.insert((&*node).into());
         self.unreserve(key.clone(), &uid);
         for pod in self.waiting_for(&node, index) {
             self.not_provided(&pod, &format!("{what}: {why}"), now);
@@ -278,16 +287,11 @@ impl State {
         self.actions.push(Action::Unreserve { key, uid: uid.into() });
     }
 
-    /// Enters a reservation pod: with nothing of its card, or all of it if it is being deleted.
+    /// Enters a reservation pod, with nothing of its card.
     pub(super) fn enter_reservation(&mut self, key: &PodKey) {
         let Some(made) = self.reservations.get(key) else { return };
         let Reservation { node, index, asks, .. } = made.clone();
-        let slot = self.slots.get(&node, index);
-        let closes = slot.is_some_and(|slot| slot.hold == Hold::Closing);
-        let bytes = match self.ledger_node(&node) {
-            Some(found) if closes && !self.is_used(&node, index) => found.card_size(),
-            _ => Bytes(0),
-        };
+        let bytes = Bytes(0);
         let request = Request::Share { portion: Portion::Memory(bytes), cards: 1 };
         // While lost cards are looked for, there are more reservations than indexes for them.
         let cards = if self.ledger_node(&node).is_some_and(|node| index < node.card_count()) {
@@ -301,10 +305,8 @@ impl State {
             priority: 0,
             created: 0,
             spec: PodSpec { cpu: asks.cpu, memory: asks.memory, request, ..PodSpec::default() },
-            invalid: None,
-            paused: None,
-            nominated: None,
             bound: Some(Bound::new(&*node, cards)),
+            ..PodRecord::default()
         };
         self.apply(Event::Pod(Box::new(record)));
     }

@@ -1,8 +1,9 @@
 //! The reservation pods that there are, also by node.
 
+use super::wanted::Wanted;
 use divvy_engine::PodKey;
 use divvy_ledger::Opening;
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -23,13 +24,15 @@ pub(super) struct Reservation {
     pub(super) relabelled: bool,
     /// Since when we know it, if it was KAI's.
     pub(super) adopted: Option<Instant>,
+    /// What it says of pods that vanished.
+    pub(super) ghosts: Wanted<String>,
 }
 
 /// All reservation pods, also by node.
 #[derive(Debug, Default)]
 pub(super) struct Reservations {
-    all: FxHashMap<PodKey, Reservation>,
-    nodes: FxHashMap<Arc<str>, Vec<PodKey>>,
+    all: HashMap<PodKey, Reservation>,
+    nodes: HashMap<Arc<str>, Vec<PodKey>>,
 }
 
 impl Reservations {

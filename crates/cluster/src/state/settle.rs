@@ -22,7 +22,6 @@ impl State {
                     }
                     (Hold::Lost | Hold::Taken | Hold::Missing, false) => {
                         self.slots.remove(&node, index);
-                        self.scheduler.close_card(&node, index, false);
                     }
                     (_, true) if !self.has_card(&node, index) => {}
                     (_, true) => {
@@ -48,7 +47,8 @@ impl State {
                 self.grounds.remove(&node);
             }
             self.mark_pods(&node);
-            self.mark_sick(&node);
+            self.close_cards(&node);
+            self.remember_ghosts(&node);
             self.scheduler.set_uncertain(&node, lost.len());
             let keeps_taint = !lost.is_empty() && self.keeps_taint(&node, now);
             self.taints.want(&node, keeps_taint);
@@ -66,12 +66,16 @@ impl State {
         self.slots.get(node, index).is_some_and(|slot| slot.uuid.is_some())
     }
 
-    /// Shares that run on a card that does not work run on; it takes no new ones.
-    fn mark_sick(&mut self, node: &str) {
+    /// Shares that run on a card that does not work, or that is not theirs alone, run on; it takes
+    /// no new ones, and none that is on its way back does.
+    fn close_cards(&mut self, node: &str) {
         for index in 0..self.ledger_node(node).map_or(0, Node::card_count) {
+            let slot = self.slots.get(node, index);
             let is_sick = |slot: &Slot| slot.sick || slot.hold == Hold::Missing;
-            let sick = self.slots.get(node, index).is_some_and(is_sick);
+            let (sick, closed) =
+                (slot.is_some_and(is_sick), slot.is_some_and(|slot| slot.hold.is_closed()));
             self.scheduler.set_sick(node, index, sick);
+            self.scheduler.close_card(node, index, closed);
         }
     }
 
@@ -131,7 +135,7 @@ impl State {
         if let Some(slot) = self.slots.get_mut(node, index) {
             slot.hold = Hold::Closing;
         }
-        self.enter_reservation(&key);
+        self.unsettled.insert(node.into());
         self.unreserve(key, &uid);
     }
 

@@ -1,7 +1,7 @@
 //! The shared cards of each node: which physical card stands behind an index of the ledger, and
 //! whether its reservation pod holds it.
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 use std::collections::BTreeMap;
 
 /// One shared card of a node.
@@ -34,16 +34,21 @@ pub(super) enum Hold {
 }
 
 impl Hold {
-    /// Whether nothing can be done about it for now: the card takes nobody new.
+    /// Whether nothing can be done about it for now.
     pub(super) const fn is_trouble(self) -> bool {
         matches!(self, Self::Taken | Self::Missing)
+    }
+
+    /// Whether the card takes nobody new.
+    pub(super) const fn is_closed(self) -> bool {
+        self.is_trouble() || matches!(self, Self::Closing)
     }
 }
 
 /// All slots.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
-    nodes: FxHashMap<Box<str>, BTreeMap<u32, Slot>>,
+    nodes: HashMap<Box<str>, BTreeMap<u32, Slot>>,
 }
 
 impl Slots {

@@ -7,7 +7,7 @@ use super::{Action, Binding, Grant, State, Target};
 use crate::objects::StorageItem;
 use crate::watch::Change;
 use divvy_engine::{ClaimKey, Event, PodKey, StorageEvent};
-use divvy_ledger::{CardShare, Node};
+use divvy_ledger::{Card, CardShare};
 use divvy_words::manifest::StorageKind;
 use std::time::{Duration, Instant};
 
@@ -155,8 +155,15 @@ impl State {
     fn is_provided(&self, key: &PodKey, binding: &Binding) -> Result<bool, String> {
         let node = self.scheduler.holding(key).map(|holding| holding.node);
         let node = node.and_then(|id| self.scheduler.ledger().node(id));
-        if !node.is_some_and(Node::is_alive) {
+        let Some(node) = node.filter(|node| node.is_alive()) else {
             return Err("the node is gone".to_owned());
+        };
+        // What was seen since it was decided counts more: a pod that is bound has its card.
+        let is_taken = |share: &CardShare| {
+            node.cards().get(share.index as usize).is_some_and(Card::is_disputed)
+        };
+        if binding.placement.cards.iter().any(is_taken) {
+            return Err("its card was given to another pod meanwhile".to_owned());
         }
         let is_bound = self.scheduler.claims_bound(key).map_err(|why| why.to_string())?;
         Ok(is_bound && (!matches!(binding.grant, Grant::HandOff(_)) || self.are_held(binding)))

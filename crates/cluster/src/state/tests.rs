@@ -22,7 +22,10 @@ const SECOND: Duration = Duration::from_secs(1);
 /// A state with nodes of so many 80 GiB cards, all listed.
 fn state(nodes: &[(&str, u32)]) -> State {
     let names = keys::SCHEDULER_NAMES.map(str::to_owned).to_vec();
-    let rules = Rules { names, writes: 32, quarantine: 10 * SECOND, hand_off: None };
+    let clock = Clock { moment: Instant::now(), unix: 1_800_000_000 };
+    let quarantine = 10 * SECOND;
+    let max_grace_period = 600;
+    let rules = Rules { names, writes: 32, quarantine, hand_off: None, max_grace_period, clock };
     let mut state = State::new(Config::default(), rules, ["pods", "nodes"].into_iter());
     state.node_changed(Change::Relisting);
     for (name, cards) in nodes {
@@ -98,6 +101,7 @@ fn acts(state: &mut State) -> Vec<String> {
         Action::Look { pod } => format!("look {}", pod.key),
         Action::Announce { pod, node } => format!("announce {} on {node}", pod.key),
         Action::Reserve { key, node, group, .. } => format!("reserve {key} on {node} for {group}"),
+        Action::Remember { key, ghosts } => format!("remember {key} {ghosts}"),
         Action::Relabel { key, group } => format!("relabel {key} {group}"),
         Action::Record { pod, cards } => format!("record {} {}", pod.key, cards::print(&cards)),
         Action::Mark { pod, reason, note } => {

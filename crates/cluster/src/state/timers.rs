@@ -48,7 +48,11 @@ pub(crate) enum Timer {
     /// A reservation could not be labelled.
     RelabelAgain(PodKey),
     /// The cards of a vanished pod are free.
-    Quarantine(PodKey),
+    GhostGone(PodKey),
+    /// What is left of pods could not be written on a reservation.
+    RememberAgain(PodKey),
+    /// Pods of a namespace that were held back may be tried again.
+    HeldBack(Box<str>),
 }
 
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use super::{Action, Stage, State, Target};
 use divvy_engine::{PodKey, ShapeId, Standing};
 use divvy_ledger::Position;
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Default)]
 pub(super) struct Told {
     /// Reasons that hold as long as nothing changes.
-    sentences: FxHashMap<ShapeId, Why>,
+    sentences: HashMap<ShapeId, Why>,
     at: Moment,
     /// Changes of what is not in the ledger: namespaces and storage.
     moves: u64,

@@ -41,7 +41,6 @@ impl State {
             tracing::error!(node, card = ?slot.uuid, "a shared card was given to another pod");
         }
         slot.hold = hold;
-        self.scheduler.close_card(node, index, hold.is_trouble());
         let why = match hold {
             Hold::Taken => "its card was given to another pod",
             Hold::Missing => "the device plugin does not hand out its card",

@@ -52,6 +52,13 @@ impl Writer {
         self.patiently(|| self.api.patch(path, body.clone())).await.map(|_| ())
     }
 
+    /// Writes on a reservation pod what is left of pods on its card.
+    pub(super) async fn remember(&self, key: &PodKey, ghosts: &str) -> Result<(), Failure> {
+        let path = format!("/api/v1/namespaces/{}/pods/{}", key.namespace(), key.name());
+        let ghosts = Some(ghosts).filter(|ghosts| !ghosts.is_empty());
+        self.merge(&path, &json!({ "metadata": { "annotations": { keys::GHOSTS: ghosts } } })).await
+    }
+
     pub(super) async fn relabel(&self, key: &PodKey, group: &str) -> Result<(), Failure> {
         let path = format!("/api/v1/namespaces/{}/pods/{}", key.namespace(), key.name());
         let body = json!({ "metadata": { "labels": reservation::our_labels(group) } });

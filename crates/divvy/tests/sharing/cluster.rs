@@ -81,8 +81,11 @@ impl Cluster {
         }
         let Found::Cluster(parts) = &mut *found else { return None };
         if std::mem::take(&mut parts.hurt) {
+            parts.node.change_default_runtime("runc").unwrap();
             parts.node.change_kubelet(&json!({"maxPods": 110})).unwrap();
             parts.node.heal().unwrap();
+            let optional = manifest("deploy/optional-default-runtime.yaml");
+            kubectl(&parts.plane, &["delete", "--ignore-not-found", "-f", "-"], &optional);
             undeploy(&parts.plane);
             apply(&parts.plane, &webhooks_at(parts.address, &manifest("deploy/webhooks.yaml")))
                 .unwrap();
@@ -163,7 +166,8 @@ impl Cluster {
         };
         let mut command = Command::new(env!("CARGO_BIN_EXE_divvy"));
         command.arg("scheduler").arg("--kubeconfig").arg(kubeconfig);
-        command.args(["--leader-elect=false", "--listen=127.0.0.1:0", "--gpu-sharing"]);
+        command.args(["--leader-elect=false", "--takeover-wait=0", "--listen=127.0.0.1:0"]);
+        command.arg("--gpu-sharing");
         command.arg("--reservation-image").arg(divvy.image);
         command.arg(format!("--quarantine={}", divvy.quarantine));
         Process::start(command, "divvy", plane.folder()).unwrap()
@@ -273,6 +277,15 @@ impl Cluster {
         self.api.create(pod).await.unwrap();
     }
 
+    /// What a command of divvy prints about this cluster.
+    pub fn run(&self, command: &[&str]) -> String {
+        let mut divvy = Command::new(env!("CARGO_BIN_EXE_divvy"));
+        divvy.args(command).arg("--kubeconfig").arg(self.parts().plane.kubeconfig());
+        let output = divvy.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
     /// Binds a pod, as a scheduler that knows nothing of shares.
     pub async fn bind(&self, namespace: &str, pod: &str) {
         let binding = json!({
@@ -362,6 +375,11 @@ impl Cluster {
         self.parts().node.look_into(pod, container).unwrap().cards
     }
 
+    /// Whether the container of a pod runs, which the API may have forgotten.
+    pub fn runs(&self, pod: &Value) -> bool {
+        self.parts().node.look_into(pod, "main").is_ok()
+    }
+
     pub fn environment(&self, namespace: &str, pod: &str) -> BTreeMap<String, String> {
         self.parts().node.look(namespace, pod, "main").unwrap().environment
     }
@@ -413,6 +431,7 @@ fn start() -> Result<Parts, Unavailable> {
         "policy-hand-off",
         "policy-reservations",
         "policy-nodes",
+        "policy-deletions",
         "policy-visible-devices",
         "scheduler",
         "admission",
@@ -435,12 +454,16 @@ fn manifest(file: &str) -> String {
 }
 
 fn apply(plane: &ControlPlane, text: &str) -> Result<(), Unavailable> {
-    let mut kubectl = plane.kubectl();
-    kubectl.args(["apply", "-f", "-"]).stdin(Stdio::piped()).stdout(Stdio::null());
-    let mut child = kubectl.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-    assert!(child.wait().unwrap().success(), "{text}");
+    kubectl(plane, &["apply", "-f", "-"], text);
     Ok(())
+}
+
+fn kubectl(plane: &ControlPlane, arguments: &[&str], input: &str) {
+    let mut kubectl = plane.kubectl();
+    kubectl.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut child = kubectl.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success(), "{arguments:?} {input}");
 }
 
 fn path(namespace: &str, pod: &str) -> String {

@@ -37,6 +37,54 @@ async fn the_card_of_a_share_deleted_by_force_is_nobodys_until_the_quarantine_is
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_restart_and_top_know_what_a_share_deleted_by_force_may_still_use() {
+    let Some(cluster) = Cluster::enter().await else { return };
+    let quarantine = 30;
+    let start = || cluster.start_divvy_with(&Divvy { quarantine, ..Divvy::default() });
+    let divvy = start();
+    cluster.create(&half("default", "a")).await;
+    let card = cluster.card_of("default", "a").await;
+    cluster.create(&whole("default", "rest", 7)).await;
+    cluster.cards_of("default", "rest").await;
+    let begin = Instant::now();
+    cluster.api.delete("/api/v1/namespaces/default/pods/a").await.unwrap();
+    cluster
+        .until("it is written on the reservation", async || {
+            let pods = cluster.reservations().await;
+            pods.iter().any(|pod| pod["metadata"]["annotations"]["divvy.dev/ghosts"].is_string())
+        })
+        .await;
+    drop(divvy);
+    let _divvy = start();
+    let top = cluster.run(&["top", "pods"]);
+    assert!(top.contains("a(gone-"), "{top}");
+    let mut most = half("team", "most");
+    most["metadata"]["annotations"]["gpu-fraction"] = json!("0.6");
+    cluster.create(&most).await;
+    cluster.said("team", "most", "largest free share 0.5 < 0.6 asked").await;
+    assert_eq!(cluster.card_of("team", "most").await, card);
+    let waited = begin.elapsed();
+    assert!(waited >= Duration::from_secs(quarantine), "runs after {waited:?}");
+    cluster.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_whole_gpu_of_another_scheduler_counts_whatever_its_annotations_say() {
+    let Some(cluster) = Cluster::enter().await else { return };
+    let _divvy = cluster.start_divvy();
+    let mut theirs = whole("team", "theirs", 1);
+    theirs["spec"]["schedulerName"] = json!("default-scheduler");
+    theirs["metadata"]["annotations"] = json!({"gpu-fraction": "0.5"});
+    cluster.create(&theirs).await;
+    cluster.bind("team", "theirs").await;
+    cluster.card_of("team", "theirs").await;
+    cluster.create(&whole("default", "all", 8)).await;
+    cluster.said("default", "all", "free cards 7 < 8 asked").await;
+    cluster.create(&whole("default", "rest", 7)).await;
+    assert_eq!(cluster.cards_of("default", "rest").await.len(), 7);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_image_that_cannot_be_pulled_is_said_on_the_share_and_leaves_no_reservation() {
     let Some(cluster) = Cluster::enter().await else { return };
     let image = "docker.io/local/no-such-image:1";

@@ -2,6 +2,8 @@
 //! counts is what its containers find in `/dev`.
 
 mod changes;
+mod default_runtime;
+mod deletions;
 mod pods;
 mod workloads;
 
@@ -64,6 +66,24 @@ impl Tenant {
         if !is_ours && pod["spec"]["nodeName"].is_null() {
             self.cluster.bind("team", name).await;
         }
+    }
+
+    /// What a pod sees in a namespace whose pods manage GPUs.
+    pub async fn unguarded(&self, mut pod: Value) -> Vec<String> {
+        let gpus = json!({"divvy.dev/gpu-system": "true"});
+        let place = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "gpus", "labels": gpus}});
+        // There after the first time.
+        let _ = self.cluster.api.create(&place).await;
+        self.cluster.delete("gpus", "all").await;
+        pod["metadata"]["namespace"] = json!("gpus");
+        pod["metadata"]["name"] = json!("all");
+        pod["spec"]["serviceAccountName"] = json!("default");
+        let create = async || self.cluster.api.create(&pod).await.is_ok();
+        self.cluster.until("a pod of those who manage GPUs", create).await;
+        self.cluster.bind("gpus", "all").await;
+        let cards = self.cluster.cards_of("gpus", "all").await;
+        self.cluster.delete("gpus", "all").await;
+        cards
     }
 
     /// Looks into all containers of a pod once they run, or never will.

@@ -1,5 +1,6 @@
 //! The control plane, emptied for one test at a time, and what a test does in it.
 
+use crate::kubelets::RESERVATIONS;
 use divvy_testbed::api::{Api, ApiError};
 use divvy_testbed::checker::Checker;
 use divvy_testbed::history::{History, Now};
@@ -9,6 +10,7 @@ use http::Method;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
@@ -25,7 +27,7 @@ static TURN: Mutex<()> = Mutex::const_new(());
 pub struct Arena {
     pub plane: &'static ControlPlane,
     pub api: Api,
-    pub history: History,
+    pub history: Arc<History>,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -44,7 +46,7 @@ impl Arena {
         };
         let api = Api::connect(plane).await.unwrap();
         empty(&api).await;
-        let history = History::record(&api).await.unwrap();
+        let history = Arc::new(History::record(&api).await.unwrap());
         Some(Self { plane, api, history, _turn: turn })
     }
 
@@ -52,6 +54,18 @@ impl Arena {
     pub async fn nodes(&self, model: GpuNode, prefix: &str, count: usize) {
         let nodes = (0..count).map(|i| model.node(&format!("{prefix}-{i}"))).collect();
         self.api.create_all(nodes, 16).await.unwrap();
+    }
+
+    /// Makes what a scheduler needs that hands shares to their containers.
+    pub async fn allow_reservations(&self) {
+        for object in [
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": RESERVATIONS}}),
+            json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+                "metadata": {"name": "divvy-reservation"}, "value": 1_000_000_000}),
+        ] {
+            // They are there from an earlier test.
+            let _ = self.api.create(&object).await;
+        }
     }
 
     /// Makes a pod.
@@ -184,6 +198,7 @@ async fn empty(api: &Api) {
         "/apis/events.k8s.io/v1/namespaces/default/events",
         "/apis/coordination.k8s.io/v1/namespaces/default/leases",
         "/api/v1/namespaces/default/pods",
+        "/api/v1/namespaces/kai-resource-reservation/pods",
         "/api/v1/nodes",
     ] {
         api.send(Method::DELETE, path, "application/json", Some(&now)).await.unwrap();

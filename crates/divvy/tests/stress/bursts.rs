@@ -2,7 +2,7 @@
 
 use crate::arena::{Arena, pod};
 use crate::dice::Dice;
-use crate::scheduler::Divvy;
+use crate::scheduler::{ALONE, Divvy};
 use divvy_testbed::manifests::{GpuNode, with_fraction, with_gpus, with_memory};
 use divvy_testbed::proxy::Proxy;
 use serde_json::Value;
@@ -46,7 +46,7 @@ async fn a_burst_of_2000_mixed_pods_is_packed_exactly_and_everything_that_fits_i
     }
     let proxy = Proxy::start(&arena.api).await.unwrap();
     let kubeconfig = arena.plane.kubeconfig_through("kubeconfig-burst", proxy.url()).unwrap();
-    let mut divvy = Divvy::spawn(&arena, &kubeconfig, &["--leader-elect=false"]);
+    let mut divvy = Divvy::spawn(&arena, &kubeconfig, &ALONE);
     divvy.ready().await;
     let mut dice = Dice(1);
     let pods: Vec<Value> = (0..2000).map(|i| mixed(&mut dice, &format!("p-{i}"))).collect();

@@ -3,14 +3,17 @@
 use crate::arena::{Arena, pod};
 use crate::bursts::mixed;
 use crate::dice::Dice;
-use crate::scheduler::Divvy;
-use divvy_testbed::manifests::{GpuNode, with_fraction};
-use serde_json::json;
+use crate::kubelets::{Kubelets, RESERVATIONS};
+use crate::scheduler::{ALONE, Divvy};
+use divvy_testbed::history::Now;
+use divvy_testbed::manifests::{GpuNode, with_fraction, with_hand_off};
+use divvy_testbed::proxy::{Fault, Proxy, Target};
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// `DIVVY_KILLS=200` for a long run.
-fn kills() -> usize {
-    std::env::var("DIVVY_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(25)
+fn kills(usual: usize) -> usize {
+    std::env::var("DIVVY_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -22,8 +25,8 @@ async fn killed_at_random_points_under_load_it_loses_nothing_and_books_nothing_t
     let kubeconfig = arena.plane.kubeconfig();
     let mut made = 0;
     let mut ended = 0;
-    for round in 0..kills() {
-        let mut divvy = Divvy::spawn(&arena, &kubeconfig, &["--leader-elect=false"]);
+    for round in 0..kills(25) {
+        let mut divvy = Divvy::spawn(&arena, &kubeconfig, &ALONE);
         // Every other time before it has even seen the cluster.
         if round % 2 == 0 {
             divvy.ready().await;
@@ -48,7 +51,7 @@ async fn killed_at_random_points_under_load_it_loses_nothing_and_books_nothing_t
     let _divvy = Divvy::start(&arena).await;
     arena.settled().await;
     let checker = arena.check();
-    assert!(checker.bindings > kills(), "the load was too small to mean anything");
+    assert!(checker.bindings > kills(25), "the load was too small to mean anything");
 
     // And it works on as if nothing had happened.
     let mut fresh = GpuNode::A100.node("fresh");
@@ -59,4 +62,62 @@ async fn killed_at_random_points_under_load_it_loses_nothing_and_books_nothing_t
     arena.create(&last).await;
     arena.bound("last").await;
     arena.check();
+}
+
+/// Kills schedulers that hand shares to their containers in the middle of their writes, some of
+/// which arrive only when the next one, started at once, already runs.
+async fn killed_while_its_writes_are_under_way(options: &[&str]) {
+    let Some(arena) = Arena::enter().await else { return };
+    arena.allow_reservations().await;
+    arena.nodes(GpuNode::A100, "a100", 40).await;
+    let _kubelets = Kubelets::play(&arena);
+    let proxy = Proxy::start(&arena.api).await.unwrap();
+    let kubeconfig = arena.plane.kubeconfig_through("kubeconfig-crash", proxy.url()).unwrap();
+    let image = ["--gpu-sharing", "--reservation-image=example.com/divvy:1"];
+    let options = [&image, &["--reservation-runtime-class="][..], options].concat();
+    let half = |i: usize| with_hand_off(with_fraction(pod(&format!("half-{i}")), "0.5", 1));
+    let mut dice = Dice(3);
+    let (mut made, kills) = (0, kills(8));
+    for round in 0..=kills {
+        // The server may take so long for a write; a successor has waited longer.
+        proxy.inject(Target::Bindings, Fault::Late(Duration::from_millis(1500)), usize::MAX);
+        let mut divvy = Divvy::spawn(&arena, &kubeconfig, &options);
+        divvy.leads().await;
+        let before = arena.history.look(|now| now.bound("default"));
+        // Neither all at once nor in their order: what is chosen differs from what the last one chose.
+        let more: Vec<Value> = (0..40).map(|i| half(made + (i * 17) % 40)).collect();
+        made += more.len();
+        arena.create_all(more).await;
+        if round < kills {
+            let some = before + 1 + dice.below(20) as usize;
+            arena.until("some are bound", |now| now.bound("default") >= some).await;
+            divvy.process.kill();
+            assert!(!divvy.log().contains("panicked at"), "{}", divvy.log());
+        } else {
+            proxy.heal();
+            arena.all_bound(made).await;
+        }
+    }
+    arena.check();
+    // What was reserved before a kill serves after it: a card is asked for once, but for those of
+    // which nobody knows yet when the next one begins.
+    let (asked, cards) = (proxy.counts()["POST pods"], made.div_ceil(2));
+    assert!(asked <= cards + cards / 10, "{asked} reservations were asked for {cards} cards");
+    arena.until("as many are left as are needed", |now| reservations(now) == cards).await;
+}
+
+fn reservations(now: &Now) -> usize {
+    let is_one = |pod: &&Value| pod["metadata"]["namespace"] == RESERVATIONS;
+    now.pods.values().filter(is_one).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn writes_that_land_after_a_kill_over_pack_no_card_without_a_lease() {
+    killed_while_its_writes_are_under_way(&["--leader-elect=false", "--takeover-wait=3"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn writes_that_land_after_a_kill_over_pack_no_card_with_a_lease() {
+    let lease = ["--lease-namespace=default", "--lease-duration=3"];
+    killed_while_its_writes_are_under_way(&lease).await;
 }

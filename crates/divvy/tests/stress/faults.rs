@@ -1,7 +1,7 @@
 //! An API server that answers wrongly, late or not at all.
 
 use crate::arena::{Arena, NAMESPACE, pod};
-use crate::scheduler::Divvy;
+use crate::scheduler::{ALONE, Divvy};
 use divvy_testbed::manifests::{GpuNode, with_fraction};
 use divvy_testbed::proxy::{Fault, Proxy, Target};
 use http::StatusCode;
@@ -12,7 +12,7 @@ async fn behind_proxy(arena: &Arena, options: &[&str]) -> (Proxy, Divvy) {
     arena.nodes(GpuNode::A100, "a100", 2).await;
     let proxy = Proxy::start(&arena.api).await.unwrap();
     let kubeconfig = arena.plane.kubeconfig_through("kubeconfig-faults", proxy.url()).unwrap();
-    let options = [&["--leader-elect=false"], options].concat();
+    let options = [&ALONE, options].concat();
     let divvy = Divvy::spawn(arena, &kubeconfig, &options);
     (proxy, divvy)
 }
@@ -111,7 +111,7 @@ async fn a_server_that_is_down_at_the_start_is_waited_for() {
     proxy.inject(Target::Any, Fault::Status(StatusCode::SERVICE_UNAVAILABLE), 6);
     proxy.inject(Target::Any, Fault::Drop, 6);
     let kubeconfig = arena.plane.kubeconfig_through("kubeconfig-down", proxy.url()).unwrap();
-    let _divvy = Divvy::spawn(&arena, &kubeconfig, &["--leader-elect=false"]);
+    let _divvy = Divvy::spawn(&arena, &kubeconfig, &ALONE);
     create_pods(&arena).await;
     arena.all_bound(PODS).await;
     arena.check();

@@ -6,6 +6,7 @@
 
 mod arena;
 mod dice;
+mod kubelets;
 mod scheduler;
 
 mod bursts;

@@ -23,7 +23,7 @@ async fn pods_of_kai_are_left_alone_exactly_while_a_kai_scheduler_runs() {
     scheduler["metadata"]["labels"] = json!({"app": "kai-scheduler-default"});
     scheduler["spec"]["nodeName"] = "t4-0".into();
     arena.create(&scheduler).await;
-    let options = ["--leader-elect=false", "--scheduler-names", KAI];
+    let options = ["--leader-elect=false", "--takeover-wait=0", "--scheduler-names", KAI];
     let mut divvy = Divvy::start_with(&arena, &options).await;
     divvy.logged("a KAI scheduler runs").await;
     arena.create(&theirs("first")).await;

@@ -1,7 +1,7 @@
 //! Pods that change, go, or are refused between the decision and the binding.
 
 use crate::arena::{Arena, PATIENCE, path, pod};
-use crate::scheduler::Divvy;
+use crate::scheduler::{ALONE, Divvy};
 use divvy_testbed::api::ApiError;
 use divvy_testbed::manifests::{self, GpuNode, with_fraction, with_gpus, with_memory};
 use divvy_testbed::proxy::{Fault, Proxy, Target};
@@ -17,7 +17,7 @@ async fn caught_in_the_act(arena: &Arena) -> (Proxy, Divvy) {
     arena.nodes(ONE_T4, "t4", 1).await;
     let proxy = Proxy::start(&arena.api).await.unwrap();
     let kubeconfig = arena.plane.kubeconfig_through("kubeconfig-pods", proxy.url()).unwrap();
-    let mut divvy = Divvy::spawn(arena, &kubeconfig, &["--leader-elect=false"]);
+    let mut divvy = Divvy::spawn(arena, &kubeconfig, &ALONE);
     divvy.ready().await;
     proxy.inject(Target::Bindings, Fault::Slow(Duration::from_millis(700)), 1);
     arena.create(&with_fraction(pod("a"), "0.8", 1)).await;
@@ -128,7 +128,9 @@ async fn refuse_bindings_to(arena: &Arena, node: &str) {
 async fn an_announced_deletion_frees_nothing() {
     let Some(arena) = Arena::enter().await else { return };
     arena.nodes(ONE_T4, "t4", 1).await;
-    let _divvy = Divvy::start_with(&arena, &["--leader-elect=false", "--quarantine=0"]).await;
+    let _divvy =
+        Divvy::start_with(&arena, &["--leader-elect=false", "--takeover-wait=0", "--quarantine=0"])
+            .await;
     arena.create(&with_fraction(pod("a"), "0.8", 1)).await;
     arena.bound("a").await;
     let slowly = json!({"gracePeriodSeconds": 30});
@@ -145,7 +147,9 @@ async fn an_announced_deletion_frees_nothing() {
 async fn cards_of_a_pod_deleted_by_force_stay_closed_for_the_quarantine() {
     let Some(arena) = Arena::enter().await else { return };
     arena.nodes(ONE_T4, "t4", 1).await;
-    let _divvy = Divvy::start_with(&arena, &["--leader-elect=false", "--quarantine=2"]).await;
+    let _divvy =
+        Divvy::start_with(&arena, &["--leader-elect=false", "--takeover-wait=0", "--quarantine=2"])
+            .await;
     arena.create(&with_fraction(pod("a"), "0.8", 1)).await;
     arena.bound("a").await;
     // A kubelet has taken it up: its containers may outlive the object.

@@ -10,6 +10,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
+/// The options of one that is alone, in a cluster where nobody scheduled before.
+pub const ALONE: [&str; 2] = ["--leader-elect=false", "--takeover-wait=0"];
+
 static STARTED: AtomicUsize = AtomicUsize::new(0);
 
 /// A running scheduler. When it is dropped, it is killed, and must not have panicked.
@@ -20,7 +23,7 @@ pub struct Divvy {
 impl Divvy {
     /// Starts one that is alone, and waits until it has seen the cluster.
     pub async fn start(arena: &Arena) -> Self {
-        Self::start_with(arena, &["--leader-elect=false"]).await
+        Self::start_with(arena, &ALONE).await
     }
 
     /// The same with these options.
@@ -41,8 +44,17 @@ impl Divvy {
 
     /// Waits until it says that it is ready.
     pub async fn ready(&mut self) {
+        self.until_ready("ok").await;
+    }
+
+    /// Waits until it is ready and leads.
+    pub async fn leads(&mut self) {
+        self.until_ready("ok: leading").await;
+    }
+
+    async fn until_ready(&mut self, answer: &str) {
         let end = Instant::now() + PATIENCE;
-        while self.page("/readyz").await.is_none() {
+        while self.page("/readyz").await.is_none_or(|page| !page.contains(answer)) {
             if let Some(status) = self.process.exited() {
                 panic!("divvy ended with {status}: {}", self.log());
             }

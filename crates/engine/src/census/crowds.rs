@@ -5,7 +5,7 @@ use super::{Census, Counts, KinId, NamespaceId, Sense, add};
 use crate::labels::Labels;
 use crate::relations::PodSelector;
 use divvy_ledger::NodeId;
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -83,7 +83,7 @@ impl Census {
             let crowd = self.crowds.get(id.0);
             crowd.is_some_and(|c| c.key.matches(&namespace.name, namespace.labels.as_ref(), labels))
         };
-        self.index.candidates(labels).filter(is_in).collect()
+        sorted(self.index.candidates(labels).filter(is_in))
     }
 
     /// The crowd of these selectors, with one more user.
@@ -152,8 +152,8 @@ impl Census {
         };
         if let Some((label, values)) = common_label(key) {
             let values: BTreeSet<&str> = values.iter().map(|value| &**value).collect();
-            let found = values.into_iter().filter_map(|value| self.kin_index.get(label, value));
-            return found.flatten().copied().filter(is_in).collect();
+            let found = values.into_iter().flat_map(|value| self.kin_index.get(label, value));
+            return sorted(found.copied().filter(is_in));
         }
         let only = key.all.iter().find(|pods| pods.namespace_selector.0.is_none());
         let kins = |id: NamespaceId| &self.namespaces[id.0 as usize].kins;
@@ -189,7 +189,15 @@ impl Census {
     }
 }
 
-fn count_kin(crowd: &mut Crowd, here: &FxHashMap<NodeId, [u32; 3]>, comes: bool, now: u64) {
+/// Each once: what is found by a hash may be found twice.
+fn sorted<T: Ord>(found: impl Iterator<Item = T>) -> Vec<T> {
+    let mut all: Vec<T> = found.collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+fn count_kin(crowd: &mut Crowd, here: &HashMap<NodeId, [u32; 3]>, comes: bool, now: u64) {
     let column = match crowd.key.sense {
         Sense::Meets => 0,
         Sense::Bars => 1,

@@ -3,50 +3,47 @@
 use super::crowds::{CrowdId, CrowdKey};
 use crate::labels::Labels;
 use crate::rules::Test;
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
+use foldhash::fast::RandomState;
 use std::collections::BTreeSet;
+use std::hash::BuildHasher;
 
-/// Things by label and value.
+/// Things by label and value. Only a hash of both is kept: pods may have thousands of labels that
+/// nobody asks about, and whoever finds something here looks at it in any case.
 #[derive(Clone, Debug)]
-pub(super) struct ByLabel<T>(FxHashMap<Box<str>, FxHashMap<Box<str>, BTreeSet<T>>>);
+pub(super) struct ByLabel<T> {
+    ids: HashMap<u64, Vec<T>>,
+    seed: RandomState,
+}
 
 impl<T> Default for ByLabel<T> {
     fn default() -> Self {
-        Self(FxHashMap::default())
+        Self { ids: HashMap::default(), seed: RandomState::default() }
     }
 }
 
 impl<T: Ord + Copy> ByLabel<T> {
     pub(super) fn insert(&mut self, label: &str, value: &str, id: T) {
-        if !self.0.contains_key(label) {
-            self.0.insert(label.into(), FxHashMap::default());
-        }
-        let Some(by_value) = self.0.get_mut(label) else { return };
-        match by_value.get_mut(value) {
-            Some(ids) => {
-                ids.insert(id);
-            }
-            None => {
-                by_value.insert(value.into(), BTreeSet::from([id]));
-            }
+        let ids = self.ids.entry(self.seed.hash_one((label, value))).or_default();
+        if let Err(at) = ids.binary_search(&id) {
+            ids.insert(at, id);
         }
     }
 
     pub(super) fn remove(&mut self, label: &str, value: &str, id: T) {
-        let Some(by_value) = self.0.get_mut(label) else { return };
-        if let Some(ids) = by_value.get_mut(value) {
-            ids.remove(&id);
-            if ids.is_empty() {
-                by_value.remove(value);
-            }
+        let hash = self.seed.hash_one((label, value));
+        let Some(ids) = self.ids.get_mut(&hash) else { return };
+        if let Ok(at) = ids.binary_search(&id) {
+            ids.remove(at);
         }
-        if by_value.is_empty() {
-            self.0.remove(label);
+        if ids.is_empty() {
+            self.ids.remove(&hash);
         }
     }
 
-    pub(super) fn get(&self, label: &str, value: &str) -> Option<&BTreeSet<T>> {
-        self.0.get(label)?.get(value)
+    /// Those that have the label with this value, and perhaps others.
+    pub(super) fn get(&self, label: &str, value: &str) -> &[T] {
+        self.ids.get(&self.seed.hash_one((label, value))).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -54,7 +51,7 @@ impl<T: Ord + Copy> ByLabel<T> {
 pub(super) fn common_label(key: &CrowdKey) -> Option<(&str, &[Box<str>])> {
     let requirements = key.all.iter().filter_map(|pods| pods.labels.0.as_deref()).flatten();
     let equalities = requirements.filter_map(|r| match &r.test {
-        Test::In(values) => Some((&*r.key, values.as_slice())),
+        Test::In(values) => Some((&*r.key, &**values)),
         _ => None,
     });
     equalities.min_by_key(|(_, values)| values.len())
@@ -88,7 +85,7 @@ impl Index {
 
     /// Crowds that pods with these labels may belong to.
     pub(super) fn candidates(&self, labels: &Labels) -> impl Iterator<Item = CrowdId> {
-        let found = labels.iter().filter_map(|(key, value)| self.by_label.get(key, value));
-        found.chain([&self.rest]).flatten().copied()
+        let found = labels.iter().flat_map(|(key, value)| self.by_label.get(key, value));
+        found.chain(&self.rest).copied()
     }
 }

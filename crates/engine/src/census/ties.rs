@@ -98,6 +98,7 @@ impl Census {
             spread,
             bonds,
         };
+        self.namespaces[namespace.0 as usize].ties += 1;
         let id = TieId(self.ties.insert(tie));
         self.tie_ids.insert((namespace, relations.clone()), id);
         id
@@ -119,6 +120,8 @@ impl Census {
             self.drop_crowd(crowd);
         }
         self.tie_ids.remove(&(tie.namespace, tie.relations));
+        self.namespaces[tie.namespace.0 as usize].ties -= 1;
+        self.tidy_namespace(tie.namespace);
     }
 
     /// Takes over the user of the crowd that was counted for it.

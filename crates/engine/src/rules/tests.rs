@@ -15,8 +15,8 @@ fn requirement(key: &str, test: Test) -> Requirement {
     Requirement { key: key.into(), test }
 }
 
-fn values(texts: &[&str]) -> Vec<Box<str>> {
-    texts.iter().map(|t| (*t).into()).collect()
+fn values(texts: &[&str]) -> Values {
+    texts.iter().map(|t| (*t).into()).collect::<Vec<_>>().into()
 }
 
 #[test]

@@ -153,12 +153,11 @@ impl Scheduler {
                     .map(|(r, n)| (self.world.ledger.resource_name(*r).to_owned(), *n))
                     .collect(),
                 request: needs.request,
+                ghost: needs.ghost,
                 ..PodSpec::default()
             },
-            invalid: None,
-            paused: None,
-            nominated: None,
             bound: Some(Bound::new(&**target.name(), BoundCards::Choose)),
+            ..PodRecord::default()
         };
         if let Some(bound) = record.bound.clone() {
             self.try_hold(id, record, &bound);

@@ -5,9 +5,9 @@ use crate::cards;
 use crate::event::{Placement, Plan, PlanEffect};
 use crate::pods::{Pod, State};
 use crate::shapes::{ShapeId, Turn};
-use crate::volumes::VolumeStep;
+use crate::volumes::{Stirred, VolumeStep};
 use divvy_ledger::{NodeId, PodId, Request};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Scheduler {
     /// Puts a pod into its shape's queue.
@@ -46,36 +46,93 @@ impl Scheduler {
     /// Places what fits, at most `limit` decisions, and says which pods wait. An empty plan means
     /// that nothing more can be done until the next event.
     pub fn pass(&mut self, limit: usize) -> Plan {
-        self.wake();
+        let mut all = u64::MAX;
+        self.slice(limit, &mut all)
+    }
+
+    /// The same with an end: `work` is how many nodes may be looked at, and then how many are left.
+    /// Once none is, the next call goes on, and an empty plan means nothing.
+    pub fn slice(&mut self, limit: usize, work: &mut u64) -> Plan {
+        let end = self.shapes.work().saturating_add(*work);
         let mut plan = Plan::default();
-        while plan.effects.len() < limit {
-            let Some((_, id)) = self.ripe.pop_first() else { break };
-            self.drain(id, limit, &mut plan);
+        // Only if all are woken that something has been freed for: it is not for who is first found.
+        if self.wake(end) {
+            self.place_ripe(limit, end, &mut plan);
         }
         for id in std::mem::take(&mut self.unreported) {
             if self.is_stuck(id) {
                 self.report(id, &mut plan);
             }
         }
+        *work = end.saturating_sub(self.shapes.work());
         plan
+    }
+
+    fn place_ripe(&mut self, limit: usize, end: u64, plan: &mut Plan) {
+        if std::mem::take(&mut self.is_behind) {
+            let left = end.saturating_sub(self.shapes.work());
+            self.take_turns(limit, end - left / 2, plan);
+        }
+        while plan.effects.len() < limit {
+            let Some((_, id)) = self.ripe.pop_first() else { return };
+            self.drain(id, Until { effects: limit, work: end, others_turn: true }, plan);
+            if self.shapes.work() >= end {
+                self.is_behind = !self.ripe.is_empty();
+                return;
+            }
+        }
+    }
+
+    /// Tries the first pods of each namespace in turn. When there is more to look at than can be
+    /// done at a time, nobody waits for all that somebody else has made before.
+    fn take_turns(&mut self, limit: usize, end: u64, plan: &mut Plan) {
+        let mut firsts: BTreeMap<Box<str>, (Turn, ShapeId)> = BTreeMap::new();
+        for entry in &self.ripe {
+            let namespace = entry.0.key.namespace();
+            if !firsts.contains_key(namespace) {
+                firsts.insert(namespace.into(), entry.clone());
+            }
+        }
+        if firsts.len() == 1 {
+            return;
+        }
+        let mut later = firsts.split_off(&self.served);
+        let last = later.remove_entry(&self.served);
+        let until = Until { effects: limit, work: end, others_turn: false };
+        for (namespace, entry) in later.into_iter().chain(firsts).chain(last) {
+            if plan.effects.len() >= limit || self.shapes.work() >= end {
+                return;
+            }
+            if self.ripe.remove(&entry) {
+                self.served = namespace;
+                self.drain(entry.1, until, plan);
+            }
+        }
     }
 
     /// Whether a pod cannot be placed as things are. The id may meanwhile be another pod's.
     fn is_stuck(&self, id: PodId) -> bool {
         match self.pods.get(id).map(|p| &p.state) {
             Some(State::Waiting(shape)) => self.shapes.get(*shape).is_some_and(|s| s.parked),
-            Some(State::Gated(_) | State::Invalid(_) | State::Paused(_)) => true,
+            Some(State::Gated(_) | State::Invalid(_) | State::Paused(_) | State::HeldBack(_)) => {
+                true
+            }
             Some(State::Held | State::Astray) | None => false,
         }
     }
 
-    /// Places pods of one shape until one does not fit or a pod of another shape has its turn.
-    fn drain(&mut self, id: ShapeId, limit: usize, plan: &mut Plan) {
+    /// Places pods of one shape until one does not fit or it is time for others.
+    fn drain(&mut self, id: ShapeId, until: Until, plan: &mut Plan) {
+        let before = plan.effects.len();
         loop {
             let Some(shape) = self.shapes.get(id) else { return };
             let Some((turn, pod)) = shape.waiting.first() else { return };
-            let others_turn = self.ripe.first().is_some_and(|(first, _)| first < turn);
-            if others_turn || plan.effects.len() >= limit {
+            let others_turn = match until.others_turn {
+                true => self.ripe.first().is_some_and(|(first, _)| first < turn),
+                false => plan.effects.len() - before >= IN_TURN,
+            };
+            let is_over = plan.effects.len() >= until.effects || self.shapes.work() >= until.work;
+            if others_turn || is_over {
                 self.ripe.insert((turn.clone(), id));
                 return;
             }
@@ -144,8 +201,37 @@ impl Scheduler {
         }
     }
 
-    /// Returns parked shapes to the queue if something was freed that they fit on.
-    fn wake(&mut self) {
+    /// Returns parked shapes to the queue if something was freed that they fit on. Whether all were
+    /// looked at.
+    fn wake(&mut self, end: u64) -> bool {
+        if self.waking.left.is_empty() {
+            self.begin_waking();
+        }
+        while let Some(id) = self.waking.left.pop() {
+            if !self.parked.contains(&id) {
+                continue;
+            }
+            let Waking { freed, others_moved, stirred, .. } = &self.waking;
+            let (shapes, world) = (&mut self.shapes, &self.world);
+            let helped = freed.as_ref().is_none_or(|nodes| shapes.is_helped_by(id, nodes, world))
+                || *others_moved && shapes.is_helped_by_others(id, world)
+                || !stirred.is_empty() && shapes.is_helped_by_storage(id, stirred, world);
+            if helped && let Some(shape) = self.shapes.get_mut(id) {
+                self.parked.remove(&id);
+                shape.parked = false;
+                if let Some((turn, _)) = shape.waiting.first() {
+                    self.ripe.insert((turn.clone(), id));
+                }
+            }
+            if self.shapes.work() >= end {
+                return self.waking.left.is_empty();
+            }
+        }
+        true
+    }
+
+    /// Gathers what has happened since parked shapes were last looked at.
+    fn begin_waking(&mut self) {
         let (journal, now) = (self.world.ledger.journal(), self.world.census.now());
         let since = std::mem::replace(&mut self.woken, (journal.end(), now));
         let stirred = self.world.volumes.take_stirred();
@@ -156,23 +242,32 @@ impl Scheduler {
             .since(since.0)
             .map(|changes| changes.filter(|c| c.freed).map(|c| c.node).collect());
         let others_moved = since.1 != now;
-        let storage_moved = !stirred.is_empty();
-        if freed.as_ref().is_some_and(BTreeSet::is_empty) && !others_moved && !storage_moved {
+        if freed.as_ref().is_some_and(BTreeSet::is_empty) && !others_moved && stirred.is_empty() {
             return;
         }
-        for id in std::mem::take(&mut self.parked) {
-            let (shapes, world) = (&mut self.shapes, &self.world);
-            let helped = freed.as_ref().is_none_or(|nodes| shapes.is_helped_by(id, nodes, world))
-                || others_moved && shapes.is_helped_by_others(id, world)
-                || storage_moved && shapes.is_helped_by_storage(id, &stirred, world);
-            if !helped {
-                self.parked.insert(id);
-            } else if let Some(shape) = self.shapes.get_mut(id) {
-                shape.parked = false;
-                if let Some((turn, _)) = shape.waiting.first() {
-                    self.ripe.insert((turn.clone(), id));
-                }
-            }
-        }
+        let left = self.parked.iter().copied().collect();
+        self.waking = Waking { freed, others_moved, stirred, left };
     }
+}
+
+/// How far pods of one shape are placed.
+#[derive(Clone, Copy)]
+struct Until {
+    effects: usize,
+    work: u64,
+    /// Whether a pod of another shape that comes before ends it; else some pods are enough.
+    others_turn: bool,
+}
+
+/// So many pods of a shape are placed before it is another namespace's turn.
+const IN_TURN: usize = 64;
+
+/// Parked shapes that are being looked at, and what has happened that may help them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Waking {
+    /// Where something was freed; `None` if it may be anywhere.
+    freed: Option<BTreeSet<NodeId>>,
+    others_moved: bool,
+    stirred: Stirred,
+    left: Vec<ShapeId>,
 }

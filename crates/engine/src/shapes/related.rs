@@ -54,6 +54,7 @@ impl Shapes {
         let shape = self.shapes.get_mut(plain.0)?;
         let rules = self.rule_sets.get(shape.key.rules.0)?;
         let prepared = world.prepare(who, &rules.rules)?;
+        self.work += world.ledger.nodes().len() as u64 * (1 + prepared.cost() as u64);
         if prepared.nowhere().is_some() {
             let shape = self.shapes.get_mut(id.0)?;
             (shape.allowed, shape.asked) = (NodeSet::default(), world.census.now());

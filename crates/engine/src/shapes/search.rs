@@ -1,6 +1,6 @@
 //! The search for one pod: the largest key of its shape's ranking.
 
-use super::{Shape, ShapeId, Shapes, appraise};
+use super::{RuleSetId, Shape, ShapeId, Shapes, appraise};
 use crate::ranking::Ranking;
 use crate::world::World;
 use divvy_ledger::NodeId;
@@ -14,8 +14,10 @@ pub(super) enum Scope {
 }
 
 impl Shapes {
-    /// Rankings are kept for at most so many nodes over all shapes; 8 bytes each.
-    const MAX_RANKED_NODES: usize = 1 << 24;
+    /// Rankings are kept for at most so many nodes over all shapes, 8 bytes each, and what rules say
+    /// of nodes, 4 bytes each.
+    const MAX_RANKED_NODES: usize = 1 << 23;
+    const MAX_JUDGED_NODES: usize = 1 << 22;
 
     /// The best node for a pod of this shape.
     pub(crate) fn best(&mut self, id: ShapeId, world: &World) -> Option<NodeId> {
@@ -40,12 +42,20 @@ impl Shapes {
 
     /// Brings the ranking of a shape up to date, if it is worth having one.
     pub(super) fn refresh(&mut self, id: ShapeId, world: &World) -> Option<Scope> {
+        let set = self.shapes.get(id.0)?.key.rules;
+        let rules = self.rule_sets.get_mut(set.0)?;
+        rules.searches = rules.searches.saturating_add(1);
+        rules.last_search = self.clock;
+        if rules.searches >= 2 && !rules.named && rules.likings.is_none() {
+            rules.judge_all(world);
+            self.work += world.ledger.nodes().len() as u64 * rules.cost;
+            self.judged_nodes += world.ledger.nodes().len();
+            if self.judged_nodes > Self::MAX_JUDGED_NODES {
+                self.forget_oldest_rules(set);
+            }
+        }
         let shape = self.shapes.get_mut(id.0)?;
         let rules = self.rule_sets.get_mut(shape.key.rules.0)?;
-        rules.searches = rules.searches.saturating_add(1);
-        if rules.searches == 2 && !rules.named {
-            rules.judge_all(world);
-        }
         shape.last_search = self.clock;
         shape.searches = shape.searches.saturating_add(1);
         if rules.named {
@@ -60,6 +70,7 @@ impl Shapes {
                 self.marks.resize(nodes, 0);
                 self.mark += 1;
                 let (sizes, key) = (&mut shape.sizes, &shape.key);
+                self.work += changes.len() as u64 * rules.cost_of_look();
                 for change in changes {
                     let mark = &mut self.marks[change.node.index()];
                     if *mark != self.mark {
@@ -72,6 +83,7 @@ impl Shapes {
                 return Some(Scope::Ranked);
             }
         }
+        self.work += nodes as u64 * rules.cost_of_look();
         // A shape that is searched once may never come again: look, and keep nothing.
         if shape.searches == 1 {
             return Some(Scope::Listed((0..nodes as u32).map(NodeId).collect()));
@@ -87,6 +99,16 @@ impl Shapes {
             self.drop_oldest_ranking(id);
         }
         Some(Scope::Ranked)
+    }
+
+    /// Forgets what the rules that were searched with longest ago say of nodes.
+    fn forget_oldest_rules(&mut self, but: RuleSetId) {
+        let judged =
+            self.rule_sets.iter().filter(|(id, set)| set.likings.is_some() && *id != but.0);
+        let oldest = judged.min_by_key(|(_, set)| set.last_search).map(|(id, _)| id);
+        if let Some(set) = oldest.and_then(|id| self.rule_sets.get_mut(id)) {
+            self.judged_nodes -= set.likings.take().map_or(0, |likings| likings.len());
+        }
     }
 
     fn drop_oldest_ranking(&mut self, but: ShapeId) {

@@ -9,7 +9,7 @@ use super::uses::VolumeStep;
 use super::{Refusal, VolumeReason, Volumes};
 use crate::rules::NodeFacts;
 use divvy_ledger::PodId;
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 use smallvec::SmallVec;
 
 /// A choice for one claim.
@@ -173,7 +173,7 @@ impl Volumes {
 }
 
 /// Another claim may have been given the volume since.
-fn unreserve(reserved: &mut FxHashMap<Box<str>, ClaimKey>, volume: &str, claim: &ClaimKey) {
+fn unreserve(reserved: &mut HashMap<Box<str>, ClaimKey>, volume: &str, claim: &ClaimKey) {
     if reserved.get(volume) == Some(claim) {
         reserved.remove(volume);
     }

@@ -4,7 +4,7 @@ use super::record::{Attached, ClaimKey, CsiNodeRecord};
 use super::uses::VolumeUse;
 use super::{Member, Refusal, Volumes};
 use divvy_ledger::NodeId;
-use rustc_hash::FxHashSet;
+use foldhash::HashSet;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -102,7 +102,7 @@ impl Volumes {
     }
 
     /// The volumes that the pods of a node use.
-    fn used_at(&self, id: NodeId) -> FxHashSet<VolumeId<'_>> {
+    fn used_at(&self, id: NodeId) -> HashSet<VolumeId<'_>> {
         let pods = self.on_node.get(&id).into_iter().flatten();
         let uses = pods.filter_map(|pod| self.pods.get(pod)).flat_map(Member::uses);
         uses.filter_map(|usage| self.counted(usage)).map(|volume| volume.id).collect()
@@ -110,11 +110,7 @@ impl Volumes {
 
     /// The volumes that are attached to a node and used by none of its pods. One that a new pod
     /// asks for counts again, as in kube-scheduler: it may be on its way off the node.
-    fn left_at<'a>(
-        &'a self,
-        name: &str,
-        used: &FxHashSet<VolumeId<'a>>,
-    ) -> FxHashSet<VolumeId<'a>> {
+    fn left_at<'a>(&'a self, name: &str, used: &HashSet<VolumeId<'a>>) -> HashSet<VolumeId<'a>> {
         let names = self.attached_to.get(name).into_iter().flatten();
         let records = names.filter_map(|name| self.attachments.get(name));
         let ids = records.filter_map(|record| {

@@ -2,13 +2,13 @@
 //! disks has as many volumes as nodes, and looking at each for each would not end.
 
 use crate::rules::{NodeFacts, Requirement, Test};
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 /// Items by the first label that their requirements ask for.
 #[derive(Debug)]
 pub(super) struct Pinned<'a, T> {
     loose: Vec<&'a T>,
-    by_label: Vec<(&'a str, FxHashMap<&'a str, Vec<&'a T>>)>,
+    by_label: Vec<(&'a str, HashMap<&'a str, Vec<&'a T>>)>,
 }
 
 impl<T> Default for Pinned<'_, T> {
@@ -28,11 +28,11 @@ impl<'a, T> Pinned<'a, T> {
         let at = match self.by_label.iter().position(|(known, _)| *known == key) {
             Some(at) => at,
             None => {
-                self.by_label.push((key, FxHashMap::default()));
+                self.by_label.push((key, HashMap::default()));
                 self.by_label.len() - 1
             }
         };
-        for value in values {
+        for value in &**values {
             self.by_label[at].1.entry(value).or_default().push(item);
         }
     }

@@ -39,7 +39,7 @@ fn key(n: u8) -> ClaimKey {
 }
 
 fn on_host(value: &str) -> Box<[Term]> {
-    let test = Test::In(vec![value.into()]);
+    let test = Test::In(vec![value.into()].into());
     let labels = vec![Requirement { key: HOST.into(), test }];
     [Term { labels, fields: Vec::new() }].into()
 }

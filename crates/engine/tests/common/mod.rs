@@ -53,10 +53,7 @@ pub fn pod(name: &str, spec: PodSpec) -> PodRecord {
         priority: 0,
         created: 0,
         spec,
-        invalid: None,
-        paused: None,
-        nominated: None,
-        bound: None,
+        ..PodRecord::default()
     }
 }
 
@@ -78,15 +75,18 @@ pub fn gone(scheduler: &mut Scheduler, name: &str) {
 
 /// Runs a pass and says for each decision `name node cards`, or `name waits`.
 pub fn pass(scheduler: &mut Scheduler) -> Vec<String> {
-    let plan = scheduler.pass(usize::MAX);
-    let line = |effect: PlanEffect| match effect {
+    scheduler.pass(usize::MAX).effects.iter().map(told).collect()
+}
+
+/// `name node cards`, or `name waits`.
+pub fn told(effect: &PlanEffect) -> String {
+    match effect {
         PlanEffect::Bind { pod, placement, .. } => {
             let cards: Vec<String> = placement.cards.iter().map(|c| c.index.to_string()).collect();
             format!("{} {} {}", pod.name(), placement.node, cards.join(",")).trim().to_owned()
         }
         PlanEffect::Report { pod } => format!("{} waits", pod.name()),
-    };
-    plan.effects.into_iter().map(line).collect()
+    }
 }
 
 /// Adds pods one after another, each with its own pass, and says where the last one went.

@@ -30,7 +30,7 @@ pub fn selector(text: &str) -> Selector {
     let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
     let one = |(key, value): (&str, &str)| Requirement {
         key: key.into(),
-        test: Test::In(vec![value.into()]),
+        test: Test::In(vec![value.into()].into()),
     };
     Selector::all(pairs.map(one))
 }

@@ -64,7 +64,7 @@ pub fn term(key: &str, value: &str) -> Term {
 }
 
 pub fn requirement(key: &str, value: &str) -> Requirement {
-    Requirement { key: key.into(), test: Test::In(vec![value.into()]) }
+    Requirement { key: key.into(), test: Test::In(vec![value.into()].into()) }
 }
 
 /// A volume that only nodes with this label reach.

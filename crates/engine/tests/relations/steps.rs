@@ -40,9 +40,9 @@ pub struct PodDef {
 fn requirement() -> impl proptest::strategy::Strategy<Value = Requirement> + Clone {
     let value = || (0u8..2).prop_map(|v| Box::<str>::from(v.to_string()));
     let test = prop_oneof![
-        4 => value().prop_map(|v| Test::In(vec![v])),
-        1 => Just(Test::In(vec!["0".into(), "1".into()])),
-        1 => value().prop_map(|v| Test::NotIn(vec![v])),
+        4 => value().prop_map(|v| Test::In(vec![v].into())),
+        1 => Just(Test::In(vec!["0".into(), "1".into()].into())),
+        1 => value().prop_map(|v| Test::NotIn(vec![v].into())),
         1 => Just(Test::Exists),
         1 => Just(Test::DoesNotExist),
     ];
@@ -62,7 +62,7 @@ fn topology() -> impl proptest::strategy::Strategy<Value = &'static str> + Clone
 }
 
 fn term() -> impl proptest::strategy::Strategy<Value = TermDef> + Clone {
-    let team = Requirement { key: "team".into(), test: Test::In(vec!["x".into()]) };
+    let team = Requirement { key: "team".into(), test: Test::In(vec!["x".into()].into()) };
     let no_team = Requirement { key: "team".into(), test: Test::DoesNotExist };
     let namespaces = prop_oneof![
         4 => Just((None, None)),

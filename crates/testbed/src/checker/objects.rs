@@ -3,6 +3,8 @@
 use super::amounts::{Portion, thousandths};
 use serde_json::Value;
 
+const RESERVATIONS: &str = "kai-resource-reservation";
+
 /// What a pod asks of GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
@@ -20,8 +22,10 @@ pub(super) struct Pod {
     pub has_ended: bool,
     pub is_deleted: bool,
     pub asked: Asked,
-    /// Index and bytes, from the record on the pod.
-    pub cards: Vec<(u32, u128)>,
+    /// Index or UUID and bytes, from the record on the pod.
+    pub cards: Vec<(String, u128)>,
+    /// The card that it keeps for others, if it is a reservation that has one.
+    pub reserved: Option<String>,
     pub cpu: u128,
     pub memory: u128,
 }
@@ -51,16 +55,19 @@ impl Pod {
         let node = spec["nodeName"].as_str().map(str::to_owned);
         let record = annotation("divvy.dev/cards").filter(|_| node.is_some()).unwrap_or_default();
         let cards = record.split(',').filter(|part| !part.is_empty()).filter_map(|part| {
-            let read =
-                |(index, bytes): (&str, &str)| Some((index.parse().ok()?, bytes.parse().ok()?));
+            let read = |(card, bytes): (&str, &str)| Some((card.to_owned(), bytes.parse().ok()?));
             let card = part.split_once(':').and_then(read);
             if card.is_none() {
                 wrong.push(format!("its record {record:?} cannot be read"));
             }
             card
         });
+        let device = &object["status"]["containerStatuses"][0]["allocatedResourcesStatus"][0];
+        let device = device["resources"][0]["resourceID"].as_str();
+        let is_reservation = metadata["namespace"] == RESERVATIONS;
         Self {
             key: format!("{}/{}", text(&metadata["namespace"]), text(&metadata["name"])),
+            reserved: device.filter(|_| is_reservation).map(str::to_owned),
             uid: text(&metadata["uid"]),
             scheduler: text(&spec["schedulerName"]),
             cards: cards.collect(),

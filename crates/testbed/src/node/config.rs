@@ -16,7 +16,8 @@ pub(super) fn containerd(folder: &Path, network_plugins: &Path, nvidia_runtime: 
     let (root, networks) = (text(&folder.join("containerd")), text(&folder.join("cni")));
     let options = text(&folder.join("opt"));
     let (plugins, runtime) = (text(network_plugins), text(nvidia_runtime));
-    // Without restrict_oom_score_adj a machine without CAP_SYS_RESOURCE starts no pod at all.
+    // Without restrict_oom_score_adj a machine without CAP_SYS_RESOURCE starts no pod at all. NVIDIA's
+    // runtime is shown annotations of pods as by CRI-O, which shows it all of them.
     format!(
         r#"version = 3
 root = {root}
@@ -40,6 +41,7 @@ default_runtime_name = "runc"
 runtime_type = "io.containerd.runc.v2"
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.nvidia]
 runtime_type = "io.containerd.runc.v2"
+pod_annotations = ["*cdi.k8s.io", "*cdi.k8s.io/*"]
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.nvidia.options]
 BinaryName = {runtime}
 "#
@@ -47,7 +49,7 @@ BinaryName = {runtime}
 }
 
 /// NVIDIA's runtime makes what our specification says, for the cards that a container's
-/// NVIDIA_VISIBLE_DEVICES names.
+/// NVIDIA_VISIBLE_DEVICES names, or its pod's annotations: also those of older GPU operators.
 pub(super) fn nvidia_runtime(folder: &Path) -> String {
     let specifications = json!([folder.join("cdi")]);
     format!(
@@ -55,6 +57,7 @@ pub(super) fn nvidia_runtime(folder: &Path) -> String {
 mode = "cdi"
 runtimes = ["runc"]
 [nvidia-container-runtime.modes.cdi]
+annotation-prefixes = ["cdi.k8s.io/", "nvidia.cdi.k8s.io/"]
 default-kind = "nvidia.com/gpu"
 spec-dirs = {specifications}
 "#

@@ -45,6 +45,8 @@ pub enum Fault {
     Slow(Duration),
     /// The server does it, but its answer does not arrive.
     LoseAnswer,
+    /// The server does it some time up to so much later, also if whoever asked is gone by then.
+    Late(Duration),
 }
 
 /// What is still to go wrong.

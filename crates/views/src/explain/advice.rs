@@ -49,6 +49,7 @@ pub(super) fn next_step(
         }
         Reason::Volume(reason) => for_volumes(reason),
         Reason::Refused(_) => "it is tried again by itself; the API server said no".to_owned(),
+        Reason::HeldBack(_) => "it is tried again by itself when that is over".to_owned(),
         Reason::Lacks { shortage, portion, .. } => {
             let wait = "wait for a pod to end, or add a node".to_owned();
             let now = ask_less(scheduler, key, *shortage, *portion);

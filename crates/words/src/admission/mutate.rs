@@ -75,6 +75,15 @@ fn hand_off(pod: &Pod<'_>, settings: &Settings, mutation: &mut Mutation) {
         let (path, value) = ("/spec/runtimeClassName".to_owned(), json!(settings.runtime_class));
         mutation.patch.push(Step::Add { path, value });
     }
+    if pod.spec.termination_grace_period_seconds == Some(0) {
+        let (path, value) = ("/spec/terminationGracePeriodSeconds".to_owned(), json!(1));
+        mutation.patch.push(Step::Add { path, value });
+        mutation.warnings.push(
+            "spec.terminationGracePeriodSeconds: 0 was made 1: with 0 every deletion is one by force, and the pod \
+             gone before its containers have ended"
+                .to_owned(),
+        );
+    }
 }
 
 fn hand_off_variable((name, annotation): &(&str, &str)) -> Value {

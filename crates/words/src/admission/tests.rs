@@ -12,6 +12,7 @@ fn settings() -> Settings {
         block_visible_devices: true,
         runtime_class: "nvidia".to_owned(),
         scheduler_names: keys::SCHEDULER_NAMES.map(str::to_owned).to_vec(),
+        max_grace_period: 600,
     }
 }
 
@@ -323,6 +324,28 @@ fn the_runtime_class_is_set_where_none_is_and_only_if_configured() {
 }
 
 #[test]
+fn a_share_without_time_to_end_gets_a_second_so_that_a_deletion_is_not_one_by_force() {
+    let spec = |seconds: Value| {
+        let containers = json!([{"name": "a"}]);
+        json!({"containers": containers, "terminationGracePeriodSeconds": seconds})
+    };
+    let warning = "spec.terminationGracePeriodSeconds: 0 was made 1: with 0 every deletion is one by force, and the \
+                   pod gone before its containers have ended";
+    for (given, expected, warnings) in [
+        (json!(0), json!(1), vec![warning.to_owned()]),
+        (json!(1), json!(1), vec![]),
+        (json!(null), json!(null), vec![]),
+    ] {
+        let (share, told) = admitted(&half(spec(given.clone())));
+        assert_eq!(share["spec"]["terminationGracePeriodSeconds"], expected);
+        assert_eq!(told, warnings, "{given}");
+        assert_eq!(mutate(&created(&share), &settings()), Mutation::default());
+    }
+    let (plain, _) = admitted(&pod(json!({}), spec(json!(0))));
+    assert_eq!(plain["spec"]["terminationGracePeriodSeconds"], 0);
+}
+
+#[test]
 fn pods_of_other_schedulers_and_pods_without_a_share_get_no_hand_off() {
     let mut other = half(json!({"containers": [{"name": "a"}]}));
     other["spec"]["schedulerName"] = json!("default-scheduler");
@@ -436,6 +459,10 @@ fn what_kai_lets_pass_is_refused() {
             "spec.nodeName: \"n1\" is set in a pod with a GPU share, but divvy must place it to choose its card; use spec.nodeSelector or spec.affinity",
         ),
         (
+            json!({"containers": [{"name": "m"}], "terminationGracePeriodSeconds": 86_400}),
+            "spec.terminationGracePeriodSeconds: 86400 is too long for a pod with a GPU share, whose cards stay closed for so long if it is deleted by force; allowed are 0 to 600",
+        ),
+        (
             context(json!({"privileged": true})),
             "spec.containers[0].securityContext: container m is privileged: it reaches every card of its node, and not only its GPU share; take one of the two away",
         ),
@@ -453,7 +480,8 @@ fn what_kai_lets_pass_is_refused() {
     ] {
         assert_eq!(verdict(&half(spec.clone())), Err(expected.to_owned()), "{spec}");
     }
-    for accepted in [add("NET_ADMIN"), context(json!({"privileged": false}))] {
+    let longest = json!({"containers": [{"name": "m"}], "terminationGracePeriodSeconds": 600});
+    for accepted in [add("NET_ADMIN"), context(json!({"privileged": false})), longest] {
         assert_eq!(verdict(&half(accepted)), Ok(vec![]));
     }
     let sidecar = json!({"containers": [{"name": "m"}, {"name": "n", "securityContext": {"privileged": true}}]});

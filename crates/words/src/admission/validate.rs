@@ -2,6 +2,7 @@
 
 use super::raw::{Place, Pod};
 use super::{Change, Operation, Settings};
+use crate::grace_period::grace_period_allowed;
 use crate::hand_off::{hand_off_ready, has_no_device, visible_devices};
 use crate::keys;
 use crate::manifest::{Container, Source};
@@ -44,6 +45,7 @@ fn create(pod: &Pod<'_>, settings: &Settings) -> Result<Vec<String>, String> {
     request(metadata, spec, whole, &mut problems);
     if is_share {
         problems.note_some(|| node_name(&spec.node_name));
+        problems.note_some(|| grace_period_allowed(spec, settings.max_grace_period).err());
         check_power(pod, &mut problems, &mut warnings);
         problems.note_some(|| hand_off_ready(metadata, spec).err());
     } else if settings.block_visible_devices {

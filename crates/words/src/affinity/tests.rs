@@ -16,7 +16,7 @@ fn required(expressions: &str) -> String {
 
 #[test]
 fn every_operator_is_read() {
-    let words = |words: &[&str]| words.iter().map(|w| (*w).into()).collect();
+    let words = |words: &[&str]| words.iter().map(|w| (*w).into()).collect::<Vec<_>>().into();
     for (expression, test) in [
         ("operator: In, values: [a, b]", Test::In(words(&["a", "b"]))),
         ("operator: NotIn, values: [a]", Test::NotIn(words(&["a"]))),

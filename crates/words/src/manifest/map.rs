@@ -198,12 +198,23 @@ pub type ResourceName = Cow<'static, str>;
 
 /// Amounts by resource name, in the order of the manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ResourceList(Box<[(ResourceName, Amount)]>);
+pub struct ResourceList {
+    kept: Box<[(ResourceName, Amount)]>,
+    is_cut: bool,
+}
 
 impl ResourceList {
+    /// No node has so many kinds of resources; further ones are not kept.
+    pub const MOST: usize = 256;
+
+    /// Whether there were more.
+    pub const fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
     /// The amount of a resource as written.
     pub fn amount(&self, name: &str) -> Option<&Amount> {
-        self.0.iter().find(|(n, _)| n == name).map(|(_, amount)| amount)
+        self.kept.iter().find(|(n, _)| n == name).map(|(_, amount)| amount)
     }
 
     /// The quantity of a resource, if there is one and it is valid.
@@ -213,17 +224,17 @@ impl ResourceList {
 
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Amount)> {
-        self.0.iter().map(|(name, amount)| (name.as_ref(), amount))
+        self.kept.iter().map(|(name, amount)| (name.as_ref(), amount))
     }
 
     /// Whether none is given.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.kept.is_empty()
     }
 }
 
 fn resource_name(key: &Key<'_>) -> ResourceName {
-    [keys::CPU, keys::MEMORY, keys::GPU, keys::EPHEMERAL_STORAGE, keys::PODS]
+    keys::USUAL_RESOURCES
         .into_iter()
         .find(|known| *known == key.as_str())
         .map_or_else(|| Cow::Owned(key.as_str().to_owned()), Cow::Borrowed)
@@ -240,13 +251,18 @@ impl<'de> Deserialize<'de> for ResourceList {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ResourceList, A::Error> {
                 let mut all: Vec<(ResourceName, Amount)> = Vec::new();
+                let mut is_cut = false;
                 while let Some(key) = map.next_key::<Key<'de>>()? {
                     let Some(WrittenAmount(amount)) = map.next_value()? else { continue };
                     let name = resource_name(&key);
                     all.retain(|(n, _)| *n != name);
-                    all.push((name, amount));
+                    if all.len() < ResourceList::MOST || keys::is_usual_resource(&name) {
+                        all.push((name, amount));
+                    } else {
+                        is_cut = true;
+                    }
                 }
-                Ok(ResourceList(all.into()))
+                Ok(ResourceList { kept: all.into(), is_cut })
             }
             fn visit_unit<E>(self) -> Result<ResourceList, E> {
                 Ok(ResourceList::default())

@@ -1,5 +1,6 @@
 use super::*;
 use crate::testing;
+use divvy_ledger::Request;
 
 fn parsed(text: &str) -> PodRecord {
     let (metadata, spec) = testing::pod(&format!("apiVersion: v1\nkind: Pod\n{text}"));
@@ -122,4 +123,64 @@ fn wrong_metadata_is_named_with_its_field() {
         let invalid = parsed(&format!("metadata: {metadata}\n")).invalid.unwrap_or_default();
         assert!(invalid.starts_with(&expected), "{metadata}: {invalid}");
     }
+}
+
+#[test]
+fn a_pod_that_names_too_much_is_told_so_and_keeps_what_it_takes_from_a_node() {
+    let many = |count: usize, item: fn(usize) -> String| {
+        (0..count).map(item).collect::<Vec<_>>().join(", ")
+    };
+    let labels = many(2000, |i| format!("example.com/label-{i}: x"));
+    let values = many(5000, |i| format!("value-{i}"));
+    let selector =
+        format!("[{{matchExpressions: [{{key: k, operator: In, values: [{values}]}}]}}]");
+    let volumes =
+        many(65, |i| format!("{{name: v{i}, persistentVolumeClaim: {{claimName: c{i}}}}}"));
+    let resources = many(300, |i| format!("example.com/r{i}: 1"));
+    for (metadata, spec, expected) in [
+        (format!(", labels: {{{labels}}}"), String::new(), "allowed are 32768 for one pod"),
+        (
+            String::new(),
+            format!(
+                ", affinity: {{nodeAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: \
+                 {{nodeSelectorTerms: {selector}}}}}}}"
+            ),
+            "allowed are 32768 for one pod",
+        ),
+        (String::new(), format!(", volumes: [{volumes}]"), "spec.volumes: more than 64"),
+        (
+            String::new(),
+            format!(
+                ", initContainers: [{{name: i, resources: {{limits: {{{resources}, cpu: 3}}}}}}]"
+            ),
+            "spec.initContainers[0].resources.limits: more than 256 resources",
+        ),
+    ] {
+        let record = parsed(&format!(
+            "metadata: {{name: p{metadata}}}\nspec: {{containers: [{{name: c, resources: {{requests: {{cpu: 2}}}}}}]{spec}}}"
+        ));
+        let why = record.invalid.unwrap_or_default();
+        assert!(why.contains(expected), "{why}");
+        assert!(record.spec.weight() < 40 * 1024, "{}", record.spec.weight());
+        assert_eq!(record.spec.cpu.0, if expected.contains("limits") { 3000 } else { 2000 });
+    }
+}
+
+#[test]
+fn a_bound_pod_counts_by_what_it_was_given() {
+    let parse = |limits: &str, devices: &str| {
+        let (metadata, spec) = testing::pod(&format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: p, annotations: {{gpu-fraction: \"0.5\"}}}}\n\
+             spec: {{nodeName: n1, containers: [{{name: c, resources: {{limits: {{{limits}}}}}}}]}}"
+        ));
+        let status = serde_json::json!({"containerStatuses": [{"name": "c", "allocatedResourcesStatus": [
+            {"name": "nvidia.com/gpu", "resources": devices.split_whitespace().map(|id|
+                serde_json::json!({"resourceID": id})).collect::<Vec<_>>()}]}]});
+        let status = serde_json::from_value(status).unwrap();
+        pod(&metadata, &spec, Some(&status), None, &Priorities::default()).spec.request
+    };
+    assert!(matches!(parse("", ""), Request::Share { .. }));
+    assert_eq!(parse("nvidia.com/gpu: 2", ""), Request::Whole(2));
+    assert_eq!(parse("nvidia.com/gpu: 2", "GPU-1"), Request::Whole(2));
+    assert_eq!(parse("", "GPU-1 GPU-2 GPU-1"), Request::Whole(2));
 }

@@ -19,7 +19,7 @@ fn parsed(spec: &str) -> (Relations, Option<String>) {
 }
 
 fn is(key: &str, value: &str) -> Requirement {
-    Requirement { key: key.into(), test: Test::In(vec![value.into()]) }
+    Requirement { key: key.into(), test: Test::In(vec![value.into()].into()) }
 }
 
 fn required(field: &str, term: &str) -> String {
@@ -107,7 +107,7 @@ fn preferred_anti_affinity_has_a_negative_weight() {
 fn label_keys_are_entered_where_the_api_server_has_not_done_so() {
     let term = "{topologyKey: zone, labelSelector: {matchLabels: {app: web}}, \
                 matchLabelKeys: [tier, absent], mismatchLabelKeys: [app]}";
-    let not = Requirement { key: "app".into(), test: Test::NotIn(vec!["web".into()]) };
+    let not = Requirement { key: "app".into(), test: Test::NotIn(vec!["web".into()].into()) };
     let all = [is("app", "web"), is("tier", "a"), not];
     let spec = required("podAffinity", term);
     let pods = |relations: Relations| relations.affinity[0].pods.clone();

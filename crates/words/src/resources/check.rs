@@ -66,6 +66,15 @@ fn check_resources(resources: &Resources, path: &dyn Fn() -> String, problems: &
 }
 
 fn check_list(list: &ResourceList, path: &dyn Fn() -> String, problems: &mut Problems) {
+    if list.is_cut() {
+        problems.note(|| {
+            format!(
+                "{}: more than {} resources are given; no node has so many",
+                path(),
+                ResourceList::MOST
+            )
+        });
+    }
     for (name, amount) in list.iter() {
         problems.note_some(|| {
             let problem = amount_problem(name, amount)?;

@@ -157,7 +157,7 @@ fn translated(affinity: Option<&[Term]>, labels: &Texts, zone: &str) -> Option<B
                 terms.push(Term::default());
             }
             for term in terms {
-                let test = Test::In(zones.clone());
+                let test = Test::In(zones.clone().into());
                 term.labels.push(Requirement { key: zone.into(), test });
             }
         }

@@ -367,7 +367,7 @@ fn what_a_volume_asks_of_the_name_of_a_node_holds_everywhere() {
     };
     let [only_name] = &*of(&format!("{{matchFields: [{named}]}}")) else { panic!() };
     assert_eq!((only_name.labels.len(), only_name.fields.len()), (1, 0));
-    assert_eq!(only_name.labels[0].test, Test::NotIn(Vec::new()));
+    assert_eq!(only_name.labels[0].test, Test::NotIn(Vec::new().into()));
     let rack = "{key: rack, operator: Exists}";
     let [both] = &*of(&format!("{{matchFields: [{named}], matchExpressions: [{rack}]}}")) else {
         panic!()

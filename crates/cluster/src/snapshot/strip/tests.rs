@@ -1,183 +1,285 @@
+mod filled;
+mod rehearsed;
+
 use super::*;
-use crate::snapshot::EVERYTHING;
-use divvy_words::Object;
+use crate::snapshot::{EVERYTHING, Resource};
+use divvy_words::{Object, keys};
+use filled::filled;
 use serde_json::json;
+use std::collections::BTreeSet;
 
 fn resource(kind: &str) -> &'static Resource {
     EVERYTHING.iter().find(|resource| resource.kind == kind).unwrap()
 }
 
-/// A pod with everything that somebody might not want to hand on, and all that decides.
+/// The object with every field, and with the annotations that divvy reads of any.
+fn annotated(resource: &Resource) -> Value {
+    let mut object = filled(resource);
+    for key in keys::ANNOTATIONS {
+        object["metadata"]["annotations"][key] = "read".into();
+    }
+    object
+}
+
+/// A path one step further: no name has a space.
+fn under(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path} {name}") }
+}
+
+/// The paths of all that a value says: by fields, through lists as if they were not there.
+fn paths(value: &Value, path: &str) -> Vec<String> {
+    match value {
+        Value::Object(fields) if !fields.is_empty() => {
+            let of_field = |(name, value): (&String, _)| paths(value, &under(path, name));
+            fields.iter().flat_map(of_field).collect()
+        }
+        Value::Array(items) => items.iter().flat_map(|item| paths(item, path)).collect(),
+        _ => vec![path.to_owned()],
+    }
+}
+
+/// The paths of all that is kept.
+fn kept_paths(kept: &Kept, path: &str) -> Vec<String> {
+    match kept {
+        Kept::Plain | Kept::Fields([]) => vec![path.to_owned()],
+        Kept::Map => vec![under(path, "*")],
+        Kept::Keys(keys) => keys.iter().map(|key| under(path, key)).collect(),
+        Kept::Fields(fields) => {
+            let of_field = |(name, kept): &(&str, Kept)| kept_paths(kept, &under(path, name));
+            fields.iter().flat_map(of_field).collect()
+        }
+    }
+}
+
+#[test]
+fn of_all_that_the_api_knows_only_what_the_table_names_is_kept() {
+    for resource in &EVERYTHING {
+        let stripped = strip(resource, annotated(resource));
+        let found: BTreeSet<String> = paths(&stripped, "").into_iter().collect();
+        let head = ["apiVersion", "kind"].map(str::to_owned);
+        let expected: BTreeSet<String> =
+            kept_paths(resource.kept, "").into_iter().chain(head).collect();
+        let kind = resource.full_name();
+        let beyond: Vec<_> = found.difference(&expected).collect();
+        assert!(beyond.is_empty(), "{kind}: kept without being named: {beyond:?}");
+        let unknown: Vec<_> = expected.difference(&found).collect();
+        assert!(unknown.is_empty(), "{kind}: named, but the API has no such field: {unknown:?}");
+    }
+}
+
+/// What `divvy scheduler` reads and a rehearsal does not, and what is read of other kinds only.
+const NOT_REHEARSED: [(&str, &[&str]); 9] = [
+    (
+        "Pod",
+        &[
+            "spec containers env",
+            "spec initContainers env",
+            "status reason",
+            "status message",
+            "status conditions message",
+            "status containerStatuses state",
+            "status initContainerStatuses state",
+        ],
+    ),
+    ("PriorityClass", &["metadata labels"]),
+    ("PersistentVolumeClaim", &["metadata labels"]),
+    ("StorageClass", &["metadata labels"]),
+    ("CSINode", &["metadata labels"]),
+    ("CSIDriver", &["metadata labels"]),
+    ("CSIStorageCapacity", &["metadata labels"]),
+    ("VolumeAttachment", &["metadata labels"]),
+    ("PodGroup", &["metadata labels"]),
+];
+
+fn remove(value: &mut Value, path: &str) {
+    match (value, path.split_once(' ')) {
+        (Value::Array(items), _) => items.iter_mut().for_each(|item| remove(item, path)),
+        (value, Some((name, rest))) => remove(&mut value[name], rest),
+        (value, None) => {
+            let removed = value.as_object_mut().and_then(|fields| fields.remove(path));
+            assert!(removed.is_some(), "there is no {path} in {value}");
+        }
+    }
+}
+
+fn read(object: Value) -> Object {
+    serde_json::from_value(object).unwrap()
+}
+
+fn not_rehearsed(resource: &Resource) -> impl Iterator<Item = &'static str> {
+    let of_kind = NOT_REHEARSED.iter().filter(|(kind, _)| *kind == resource.kind);
+    of_kind.flat_map(|(_, paths)| *paths).copied()
+}
+
+#[test]
+fn all_that_divvy_reads_for_a_rehearsal_is_kept() {
+    for resource in &EVERYTHING {
+        let mut object = filled(resource);
+        not_rehearsed(resource).for_each(|path| remove(&mut object, path));
+        let stripped = strip(resource, object.clone());
+        assert_eq!(read(stripped), read(object), "{}", resource.full_name());
+    }
+}
+
+#[test]
+fn nothing_is_kept_that_divvy_does_not_read() {
+    for resource in &EVERYTHING {
+        let kind = resource.full_name();
+        let stripped = strip(resource, annotated(resource));
+        for path in kept_paths(resource.kept, "") {
+            let mut without = stripped.clone();
+            remove(&mut without, &path);
+            assert_ne!(read(without), read(stripped.clone()), "{kind}: nobody reads {path}");
+            let mut others = not_rehearsed(resource);
+            assert!(
+                !others.any(|other| path.starts_with(other)),
+                "{kind}: no rehearsal reads {path}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_annotation_that_divvy_reads_is_kept_where_it_is_read_and_no_other() {
+    let mut kept = BTreeSet::new();
+    for resource in &EVERYTHING {
+        let stripped = strip(resource, annotated(resource));
+        let Some(annotations) = stripped["metadata"]["annotations"].as_object() else { continue };
+        kept.extend(annotations.keys().cloned());
+    }
+    assert_eq!(kept, keys::ANNOTATIONS.map(str::to_owned).into());
+    assert_eq!(
+        strip(resource("Node"), annotated(resource("Node")))["metadata"]["annotations"],
+        json!(null)
+    );
+}
+
+/// A pod with all that got through when fields were left out by name.
 fn pod() -> Value {
+    let template = json!({"metadata": {"annotations": {"token": "hunter2"}},
+        "spec": {"storageClassName": "hunter2", "dataSource": {"name": "hunter2"}}});
     json!({
         "metadata": {
-            "name": "p", "namespace": "ml", "uid": "u", "resourceVersion": "7",
-            "creationTimestamp": "2026-01-31T12:00:00Z", "generation": 3,
-            "labels": {"app": "web", "runai-gpu-group": "g"},
+            "name": "p", "namespace": "ml", "uid": "u", "generation": 3,
+            "labels": {"app": "web"},
             "annotations": {
-                "gpu-fraction": "0.5", "divvy.dev/cards": "0:5",
+                "gpu-fraction": "0.5",
                 "kubectl.kubernetes.io/last-applied-configuration": "{\"env\":\"hunter2\"}",
+                "kubectl.kubernetes.io/restartedAt": "hunter2",
+                "seccomp.security.alpha.kubernetes.io/pod": "hunter2",
                 "vault.example.com/token": "hunter2",
             },
             "managedFields": [{"manager": "hunter2"}],
-            "ownerReferences": [{"kind": "Job", "name": "j", "controller": true}],
+            "finalizers": ["hunter2"],
         },
         "spec": {
-            "schedulerName": "divvy-scheduler", "nodeName": "n1", "priority": 5,
-            "priorityClassName": "high", "hostNetwork": true,
-            "terminationGracePeriodSeconds": 30, "nodeSelector": {"pool": "ml"},
-            "overhead": {"cpu": "1"}, "resources": {"requests": {"cpu": "2"}},
-            "schedulingGates": [{"name": "g"}],
-            "tolerations": [{"key": "k", "operator": "Exists"}],
-            "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone",
-                "whenUnsatisfiable": "DoNotSchedule",
-                "labelSelector": {"matchLabels": {"app": "web"}}}],
-            "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
-                {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}]}},
-            "resourceClaims": [{"name": "c"}],
+            "schedulerName": "divvy-scheduler",
             "imagePullSecrets": [{"name": "hunter2"}],
+            "securityContext": {"sysctls": [{"name": "x", "value": "hunter2"}]},
+            "readinessGates": [{"conditionType": "hunter2"}],
             "containers": [{
                 "name": "main", "image": "hunter2", "command": ["hunter2"], "args": ["hunter2"],
                 "env": [{"name": "TOKEN", "value": "hunter2"}],
                 "envFrom": [{"secretRef": {"name": "hunter2"}}],
-                "ports": [{"containerPort": 80, "hostPort": 80}],
-                "resources": {"limits": {"nvidia.com/gpu": "1"}},
-                "lifecycle": {"preStop": {"exec": {"command": ["hunter2"]}}},
+                "ports": [{"name": "hunter2", "containerPort": 80}],
+                "resources": {"limits": {"nvidia.com/gpu": "1"}, "claims": [{"name": "hunter2"}]},
+                "lifecycle": {"preStop": {"httpGet": {"httpHeaders": [{"value": "hunter2"}]}}},
+                "livenessProbe": {"exec": {"command": ["hunter2"]}},
+                "volumeMounts": [{"mountPath": "hunter2"}],
             }],
-            "initContainers": [{"name": "side", "restartPolicy": "Always", "args": ["hunter2"]}],
             "ephemeralContainers": [{"name": "debug", "command": ["hunter2"]}],
             "volumes": [
-                {"name": "a", "secret": {"secretName": "hunter2"}},
-                {"name": "b", "persistentVolumeClaim": {"claimName": "data"}},
-                {"name": "c", "csi": {"driver": "d", "volumeAttributes": {"p": "hunter2"}}},
+                {"name": "a", "gitRepo": {"repository": "https://me:hunter2@example.com/"}},
+                {"name": "b", "flexVolume": {"driver": "d", "options": {"password": "hunter2"}}},
+                {"name": "c", "scaleIO": {"gateway": "hunter2", "secretRef": {"name": "hunter2"}}},
+                {"name": "d", "ephemeral": {"volumeClaimTemplate": template}},
+                {"name": "e", "csi": {"driver": "d", "volumeAttributes": {"p": "hunter2"}}},
+                {"name": "f", "rbd": {"image": "i", "user": "hunter2", "keyring": "hunter2"}},
+                {"name": "g", "iscsi": {"iqn": "i", "initiatorName": "hunter2"}},
+                {"name": "h", "cephfs": {"user": "hunter2", "monitors": ["hunter2"]}},
+                {"name": "i", "secret": {"secretName": "hunter2"}},
             ],
         },
         "status": {
-            "phase": "Pending", "nominatedNodeName": "n2", "startTime": "2026-01-31T12:00:01Z",
+            "phase": "Failed", "message": "hunter2", "reason": "hunter2",
             "conditions": [{"type": "PodScheduled", "status": "False",
-                "reason": "Unschedulable", "message": "0/1 nodes are available"}],
+                "reason": "SchedulerError", "message": "denied the request: hunter2"}],
             "containerStatuses": [{"name": "main", "imageID": "hunter2",
-                "allocatedResources": {"cpu": "1"}, "resources": {"requests": {"cpu": "1"}},
+                "state": {"waiting": {"reason": "ErrImagePull", "message": "hunter2"}},
                 "lastState": {"terminated": {"message": "hunter2"}}}],
+            "resourceClaimStatuses": [{"name": "hunter2"}],
         },
     })
 }
 
-/// The object with its type and nothing taken away.
-fn typed(kind: &str, mut object: Value) -> Value {
-    object["apiVersion"] = resource(kind).api_version.into();
-    object["kind"] = kind.into();
-    object
-}
-
 #[test]
-fn nothing_secret_is_kept_of_a_pod() {
-    let text = strip(resource("Pod"), pod()).to_string();
-    assert!(!text.contains("hunter2"), "{text}");
-    assert!(!text.contains("managedFields"), "{text}");
-}
-
-#[test]
-fn divvy_reads_the_same_of_a_pod_with_and_without_the_rest() {
-    let read = |object: Value| serde_json::from_value::<Object>(object).unwrap();
-    assert_eq!(read(strip(resource("Pod"), pod())), read(typed("Pod", pod())));
-}
-
-#[test]
-fn annotations_of_kubernetes_itself_are_kept() {
-    for (key, kept) in [
-        ("volume.kubernetes.io/selected-node", true),
-        ("pv.kubernetes.io/bind-completed", true),
-        ("storageclass.kubernetes.io/is-default-class", true),
-        ("gpu-memory", true),
-        ("kubectl.kubernetes.io/last-applied-configuration", false),
-        ("example.com/kubernetes.io", false),
-        ("notkubernetes.io/x", false),
-        ("plain", false),
-    ] {
-        assert_eq!(is_read(key), kept, "{key}");
-    }
-}
-
-#[test]
-fn a_node_keeps_what_it_is_and_has() {
-    let node = json!({
-        "metadata": {"name": "n1", "labels": {"nvidia.com/gpu.count": "8"},
-            "annotations": {"example.com/secret": "hunter2"}},
-        "spec": {"unschedulable": true, "taints": [{"key": "k", "effect": "NoSchedule"}]},
-        "status": {"allocatable": {"cpu": "8"}, "capacity": {"cpu": "8"},
-            "images": [{"names": ["hunter2"]}], "nodeInfo": {"machineID": "hunter2"}},
-    });
-    let stripped = strip(resource("Node"), node.clone());
-    assert!(!stripped.to_string().contains("hunter2"), "{stripped}");
-    let read = |object: Value| serde_json::from_value::<Object>(object).unwrap();
-    assert_eq!(read(stripped), read(typed("Node", node)));
-}
-
-#[test]
-fn divvy_reads_the_same_of_storage_with_and_without_the_rest() {
-    let annotations = json!({"pv.kubernetes.io/bind-completed": "yes",
-        "volume.kubernetes.io/selected-node": "n1", "example.com/key": "hunter2",
-        "storageclass.kubernetes.io/is-default-class": "true"});
-    let metadata = json!({"name": "x", "namespace": "ml", "annotations": annotations});
-    let csi = json!({"driver": "d", "volumeHandle": "h",
-        "volumeAttributes": {"password": "hunter2"}});
-    let selector = json!({"matchLabels": {"zone": "a"}});
+fn nothing_secret_is_kept() {
+    let metadata = json!({"name": "x", "annotations": {"example.com/key": "hunter2",
+        "volume.kubernetes.io/storage-provisioner": "hunter2"}});
     for (kind, object) in [
+        ("Pod", pod()),
         (
-            "PersistentVolumeClaim",
-            json!({"metadata": metadata, "status": {"phase": "Bound"},
-            "spec": {"storageClassName": "fast", "volumeName": "v", "selector": selector,
-                "accessModes": ["ReadWriteOncePod"],
-                "resources": {"requests": {"storage": "1Gi"}}}}),
+            "Node",
+            json!({"metadata": metadata, "spec": {"providerID": "hunter2"},
+                "status": {"images": [{"names": ["hunter2"]}], "nodeInfo": {"machineID": "hunter2"},
+                    "conditions": [{"type": "Ready", "message": "hunter2"}]}}),
         ),
         (
             "PersistentVolume",
-            json!({"metadata": metadata, "status": {"phase": "Bound"},
-            "spec": {"capacity": {"storage": "1Gi"}, "csi": csi, "accessModes": ["ReadWriteOnce"],
-                "claimRef": {"namespace": "ml", "name": "x", "uid": "u"},
-                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
-                    {"key": "zone", "operator": "In", "values": ["a"]}]}]}}}}),
+            json!({"metadata": metadata, "status": {"phase": "Failed", "message": "hunter2"},
+                "spec": {"mountOptions": ["password=hunter2"],
+                    "csi": {"driver": "d", "volumeHandle": "h", "fsType": "hunter2",
+                        "volumeAttributes": {"password": "hunter2"},
+                        "nodePublishSecretRef": {"name": "hunter2"}},
+                    "azureFile": {"secretName": "hunter2"}, "nfs": {"path": "hunter2"},
+                    "flexVolume": {"options": {"password": "hunter2"}}}}),
+        ),
+        (
+            "PersistentVolumeClaim",
+            json!({"metadata": metadata, "spec": {"dataSourceRef": {"name": "hunter2"}},
+                "status": {"conditions": [{"type": "Resizing", "message": "hunter2"}]}}),
         ),
         (
             "StorageClass",
-            json!({"metadata": metadata, "provisioner": "d",
-            "parameters": {"secret": "hunter2"}, "volumeBindingMode": "WaitForFirstConsumer",
-            "allowedTopologies": [{"matchLabelExpressions": [
-                {"key": "zone", "values": ["a"]}]}]}),
-        ),
-        (
-            "CSINode",
-            json!({"metadata": metadata, "spec": {"drivers": [
-            {"name": "d", "allocatable": {"count": 3}}]}}),
-        ),
-        ("CSIDriver", json!({"metadata": metadata, "spec": {"storageCapacity": true}})),
-        (
-            "CSIStorageCapacity",
-            json!({"metadata": metadata, "storageClassName": "fast",
-            "capacity": "1Gi", "maximumVolumeSize": "1Gi", "nodeTopology": selector}),
+            json!({"metadata": metadata, "parameters": {"secret": "hunter2"},
+                "mountOptions": ["password=hunter2"]}),
         ),
         (
             "VolumeAttachment",
-            json!({"metadata": metadata, "spec": {"attacher": "d",
-            "nodeName": "n1", "source": {"persistentVolumeName": "v"}}}),
+            json!({"metadata": metadata, "status": {"attachError": {"message": "hunter2"}},
+                "spec": {"source": {"inlineVolumeSpec": {"mountOptions": ["hunter2"]}}}}),
         ),
-        ("PodGroup", json!({"metadata": metadata, "spec": {"minMember": 3}})),
-        ("Namespace", json!({"metadata": {"name": "ml", "labels": {"team": "a"}}})),
-        ("PriorityClass", json!({"metadata": {"name": "high"}, "value": 5})),
+        ("PriorityClass", json!({"metadata": metadata, "description": "hunter2"})),
+        ("CSIDriver", json!({"spec": {"tokenRequests": [{"audience": "hunter2"}]}})),
+        ("CSINode", json!({"spec": {"drivers": [{"name": "d", "nodeID": "hunter2"}]}})),
     ] {
-        let read = |object: Value| serde_json::from_value::<Object>(object).unwrap();
-        let stripped = strip(resource(kind), object.clone());
-        assert!(!stripped.to_string().contains("hunter2"), "{stripped}");
-        assert_eq!(read(stripped), read(typed(kind, object)), "{kind}");
+        let text = strip(resource(kind), object).to_string();
+        assert!(!text.contains("hunter2"), "{kind}: {text}");
     }
 }
 
 #[test]
-fn whatever_an_object_is_it_is_not_a_reason_to_stop() {
-    for odd in [json!(null), json!(5), json!({"metadata": 5, "spec": [], "status": "x"})] {
+fn what_has_not_the_form_that_it_should_have_is_not_kept() {
+    let hidden = json!({"deeper": "hunter2"});
+    let pod = json!({
+        "metadata": {"name": hidden, "uid": [hidden, ["hunter2"], "u"],
+            "labels": {"a": hidden, "b": ["hunter2"], "c": "kept"},
+            "annotations": {"gpu-fraction": hidden}, "ownerReferences": "hunter2"},
+        "spec": {"nodeSelector": "hunter2", "resourceClaims": [hidden, "hunter2"],
+            "containers": ["hunter2", {"name": "main"}]},
+        "status": ["hunter2"],
+    });
+    assert_eq!(
+        strip(resource("Pod"), pod),
+        json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"uid": ["u"], "labels": {"c": "kept"}, "annotations": {}},
+            "spec": {"resourceClaims": [{}], "containers": [{"name": "main"}]},
+            "status": []})
+    );
+    for odd in [json!(null), json!(5), json!(["hunter2"]), json!([{"metadata": {"name": "x"}}])] {
         for resource in &EVERYTHING {
-            strip(resource, odd.clone());
+            let expected = json!({"apiVersion": resource.api_version, "kind": resource.kind});
+            assert_eq!(strip(resource, odd.clone()), expected);
         }
     }
 }

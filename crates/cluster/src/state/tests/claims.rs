@@ -86,3 +86,25 @@ fn a_pod_whose_claims_are_being_bound_gives_up_a_node_that_goes() {
     let why = "settle ml/p: binding failed: to a: the node is gone";
     assert_eq!(acts(&mut state), [why]);
 }
+
+#[test]
+fn a_decision_that_waits_loses_to_what_was_bound_meanwhile() {
+    let mut state = state(&[("a", 1)]);
+    let now = Instant::now();
+    class_and_claim(&mut state);
+    let mut pod = with_claim("p", "data");
+    pod["metadata"]["annotations"]["gpu-fraction"] = "0.5".into();
+    see(&mut state, &pod);
+    assert_eq!(acts(&mut state), ["provide ml/p on a: ml/data"]);
+    // Another process has filled the card.
+    for name in ["q", "r"] {
+        see(&mut state, &bound(&half(name), "a", "0:42949672960"));
+    }
+    state.outcome(Outcome::Provided { pod: target("p"), result: Ok(()) }, now);
+    storage(&mut state, StorageKind::Claim, claim(Some("pv-1")));
+    let why = "settle ml/p: binding failed: to a: its card was given to another pod meanwhile";
+    assert_eq!(acts(&mut state), [why]);
+    settled(&mut state, "p", &pod, now);
+    assert_eq!(held(&state, "a"), [80], "both that are bound are counted");
+    assert!(state.scheduler.holding(&PodKey::new("ml", "r")).is_some_and(|h| !h.cards.is_empty()));
+}

@@ -128,3 +128,36 @@ fn a_node_that_cannot_be_read_any_more_gets_nothing() {
     see(&mut state, &half("p"));
     assert_eq!(acts(&mut state), ["tell ml/p: the cluster has no nodes"]);
 }
+
+#[test]
+fn a_whole_gpu_of_another_scheduler_counts_whatever_its_annotations_say() {
+    for hand_off in [false, true] {
+        let mut state = state(&[("a", 1)]);
+        state.rules.hand_off = hand_off.then_some(reservation::USUAL);
+        let mut pod = whole("theirs", 1);
+        pod["metadata"]["annotations"] = json!({"gpu-fraction": "0.5"});
+        pod["spec"]["schedulerName"] = "default-scheduler".into();
+        pod["spec"]["nodeName"] = "a".into();
+        see(&mut state, &pod);
+        see(&mut state, &whole("ours", 1));
+        let told = acts(&mut state);
+        assert!(told.len() == 1 && told[0].contains("free cards 0 < 1 asked"), "{told:?}");
+    }
+}
+
+#[test]
+fn what_the_kubelet_has_given_counts_whatever_a_pod_asks() {
+    let mut state = state(&[("a", 2)]);
+    let mut pod = whole("theirs", 1);
+    pod["spec"]["containers"][0]["resources"] = json!({});
+    pod["spec"]["nodeName"] = "a".into();
+    let devices = json!([{"name": "nvidia.com/gpu", "resources": [
+        {"resourceID": "GPU-0"}, {"resourceID": "GPU-1"}, {"resourceID": "GPU-1"},
+    ]}]);
+    pod["status"]["containerStatuses"] =
+        json!([{"name": "c", "allocatedResourcesStatus": devices}]);
+    see(&mut state, &pod);
+    see(&mut state, &whole("ours", 1));
+    let told = acts(&mut state);
+    assert!(told.len() == 1 && told[0].contains("free cards 0 < 1 asked"), "{told:?}");
+}

@@ -1,5 +1,6 @@
 //! Shares on cards that reservation pods hold.
 
+use super::super::slots::Hold;
 use super::*;
 
 /// What the state wants done with pods, in words.
@@ -141,6 +142,19 @@ fn what_was_reserved_before_a_restart_serves_the_shares_that_wait_after_it() {
     );
     see(&mut state, &reservation("a", "h", Some("GPU-2")));
     assert_eq!(acts(&mut state), ["bind ml/r v10 to a GPU-2:42949672960"]);
+}
+
+#[test]
+fn what_was_reserved_is_kept_while_shares_wait_for_a_writer() {
+    let mut state = handing(&[("a", 4)]);
+    state.rules.writes = 1;
+    for (group, card) in [("g", "GPU-1"), ("h", "GPU-2")] {
+        see(&mut state, &reservation("a", group, Some(card)));
+    }
+    for name in ["p", "q", "r"] {
+        see(&mut state, &ready(name));
+    }
+    assert_eq!(acts(&mut state), ["bind ml/p v10 to a GPU-1:42949672960"]);
 }
 
 #[test]
@@ -499,4 +513,55 @@ fn a_reservation_that_was_deleted_before_anybody_saw_it_frees_its_card() {
     gone(&mut state, &ready("p"));
     see(&mut state, &whole("w", 1));
     assert!(acts(&mut state).contains(&"bind ml/w v10 to a -".to_owned()));
+}
+
+#[test]
+fn a_reservation_that_turns_up_with_another_card_does_not_make_a_known_one_forgotten() {
+    let mut state = handing(&[("a", 4)]);
+    // The reservation of the card that p runs on is lost, and asked for again.
+    see(&mut state, &runs("p", "GPU-1"));
+    see(&mut state, &reservation("a", "g", Some("GPU-1")));
+    assert!(acts(&mut state).is_empty());
+    let mut claims = ready("q");
+    claims["spec"]["volumes"] =
+        json!([{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]);
+    class_and_claim(&mut state);
+    see(&mut state, &claims);
+    acts(&mut state);
+    // Its reservation says GPU-2 now, as after a restart of the kubelet.
+    let other = with(&reservation("a", "g", Some("GPU-2")), "metadata.uid", "another".into());
+    see(&mut state, &other);
+    let index = state.slots.by_card("a", "GPU-1").unwrap();
+    let slot = state.slots.get("a", index).unwrap();
+    assert_eq!(slot.hold, Hold::Lost, "p still runs on GPU-1: {slot:?}");
+    let done = acts(&mut state);
+    let why = "settle ml/q: binding failed: to a: its reservation was given another card";
+    assert!(done.contains(&why.to_owned()), "{done:?}");
+    assert!(state.ledger_node("a").unwrap().is_unsettled(), "GPU-1 is looked for");
+    see(&mut state, &searcher(0, Some("GPU-3")));
+    let card = state.slots.get("a", index).unwrap().uuid.clone();
+    assert_eq!(card.as_deref(), Some("GPU-1"));
+}
+
+#[test]
+fn a_reservation_that_was_given_up_is_not_joined() {
+    let mut state = handing(&[("a", 1), ("b", 1)]);
+    see(&mut state, &ready("p"));
+    acts(&mut state);
+    let pulls = with(
+        &reservation("a", "p-uid", None),
+        "status.containerStatuses",
+        json!([{"name": "c", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]),
+    );
+    see(&mut state, &pulls);
+    see(&mut state, &ready("q"));
+    let done = acts(&mut state);
+    let asked = done.iter().filter(|act| act.starts_with("reserve ")).collect::<Vec<_>>();
+    assert!(asked.len() == 1 && asked[0].ends_with(" on b for q-uid"), "{done:?}");
+    // Once it is gone, its card is one like others.
+    gone(&mut state, &pulls);
+    settled(&mut state, "p", &ready("p"), Instant::now() + 301 * SECOND);
+    see(&mut state, &whole("w", 1));
+    let done = acts(&mut state);
+    assert!(done.contains(&"bind ml/w v10 to a -".to_owned()), "{done:?}");
 }

@@ -28,6 +28,8 @@ async fn nothing_that_a_tenant_may_write_changes_what_its_share_has() {
         ("gpu-memory", json!("40000")),
         ("gpu-fraction-num-devices", json!("2")),
         ("cdi.k8s.io/vendor", json!("nvidia.com/gpu=all")),
+        ("nvidia.cdi.k8s.io", json!("nvidia.com/gpu=all")),
+        ("nvidia.cdi.k8s.io/pod", json!("nvidia.com/gpu=all")),
     ];
     let labels = [
         ("runai-gpu-group".to_owned(), group.clone()),

@@ -1,0 +1,210 @@
+//! Pods that vanished while their containers may still run, deleted by force or with their node:
+//! what they had of cards stays theirs for a while. It is written on the reservations of these
+//! cards, for whoever leads next.
+//!
+//! Whoever makes pods vanish does not get more by it: beyond a few, nothing is given to the
+//! namespace until some of its ghosts are gone.
+
+use super::reserved::Reservation;
+use super::timers::{self, Timer};
+use super::{Action, State};
+use crate::api::Failure;
+use crate::objects::PodItem;
+use divvy_engine::{Bound, BoundCards, Event, PodKey, PodRecord, PodSpec};
+use divvy_ledger::{CardShare, Holding, Portion, Request};
+use divvy_words::ghosts::{self, Ghost};
+use divvy_words::keys;
+use foldhash::HashMap;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long containers have to end if the pod does not say.
+const USUAL_GRACE: u32 = 30;
+/// No pod is waited for longer, whatever it asks.
+const LONGEST_GRACE: u32 = 24 * 3600;
+/// So many ghosts may a namespace have before nothing is given to it.
+const PER_NAMESPACE: usize = 8;
+
+/// What is left of pods.
+#[derive(Debug, Default)]
+pub(super) struct Ghosts {
+    all: BTreeMap<PodKey, Left>,
+    /// How long the containers of bound pods with GPUs have to end, where that is not the usual time.
+    graces: HashMap<PodKey, u32>,
+}
+
+#[derive(Debug)]
+struct Left {
+    /// Of each card, its bytes are those of the card.
+    ghost: Ghost,
+    node: Box<str>,
+    cards: Vec<CardShare>,
+}
+
+impl Ghosts {
+    /// A pod with GPUs is bound.
+    pub(super) fn seen(&mut self, key: &PodKey, pod: &PodItem) {
+        let asked =
+            [pod.spec.termination_grace_period_seconds, pod.metadata.deletion_grace_period_seconds];
+        let grace = asked.into_iter().flatten().max();
+        let grace =
+            grace.map_or(USUAL_GRACE, |seconds| u32::try_from(seconds.max(0)).unwrap_or(u32::MAX));
+        // A deletion that was forced says 0 at last, and cuts nothing short that has begun before.
+        let grace = self.graces.get(key).map_or(grace, |known| grace.max(*known));
+        if grace != USUAL_GRACE {
+            self.graces.insert(key.clone(), grace);
+        }
+    }
+
+    pub(super) fn forget(&mut self, key: &PodKey) {
+        self.graces.remove(key);
+    }
+}
+
+impl State {
+    /// Keeps the cards of a pod that was taken out of the API while its containers may still run.
+    pub(super) fn quarantine(&mut self, key: &PodKey, now: Instant) {
+        // On a node with replicas only their number is known.
+        let held =
+            |h: &&Holding| !h.cards.is_empty() || matches!(h.needs.request, Request::Whole(_));
+        let Some(holding) = self.scheduler.holding(key).filter(held) else { return };
+        let Some(node) = self.scheduler.ledger().node(holding.node) else { return };
+        let node = node.name().clone();
+        let grace = self.ghosts.graces.get(key).map_or(USUAL_GRACE, |grace| *grace);
+        let wait = Duration::from_secs(grace.min(LONGEST_GRACE).into()) + self.rules.quarantine;
+        let (request, cards) = (holding.needs.request, holding.cards.to_vec());
+        let ghost = Ghost {
+            namespace: key.namespace().into(),
+            name: key.name().into(),
+            uid: self.scheduler.uid(key).unwrap_or_default().into(),
+            bytes: cards.first().map(|card| card.bytes).unwrap_or_default(),
+            // Both of what the clock is made of are whole seconds, and it must not be early.
+            until: self.rules.clock.unix(now + wait) + 2,
+        };
+        tracing::info!(pod = %key, %node, seconds = wait.as_secs(),
+            "vanished without ending: its cards stay closed for a while");
+        self.apply(Event::PodGone(key.clone()));
+        let left = Left { ghost, node: (&*node).into(), cards };
+        self.enter_ghost(left, request, now + wait);
+    }
+
+    fn enter_ghost(&mut self, left: Left, request: Request, until: Instant) {
+        let key = left.ghost.key();
+        let cards = match request {
+            Request::Share { .. } => BoundCards::Recorded(left.cards.clone()),
+            Request::None | Request::Whole(_) => BoundCards::Choose,
+        };
+        let record = PodRecord {
+            key: key.clone(),
+            uid: left.ghost.uid.clone(),
+            spec: PodSpec { request, ghost: true, ..PodSpec::default() },
+            bound: Some(Bound { terminating: true, ..Bound::new(&*left.node, cards) }),
+            ..PodRecord::default()
+        };
+        self.ghosts.all.insert(key.clone(), left);
+        self.apply(Event::Pod(Box::new(record)));
+        self.timers.add(until, Timer::GhostGone(key));
+    }
+
+    /// Enters the ghosts that a reservation pod tells of, from before this process led.
+    pub(super) fn restore_ghosts(&mut self, pod: &PodItem, index: u32, now: Instant) {
+        let Some(text) = pod.metadata.annotations.get(keys::GHOSTS) else { return };
+        for ghost in ghosts::parse(text) {
+            let until = self.rules.clock.instant(ghost.until, now);
+            let known = self.ghosts.all.get(&ghost.key()).map_or(&[][..], |left| &left.cards);
+            if until <= now || known.iter().any(|card| card.index == index) {
+                continue;
+            }
+            // One of several cards is told by each of their reservations.
+            let card = CardShare { index, bytes: ghost.bytes };
+            let cards: Vec<CardShare> = known.iter().copied().chain([card]).collect();
+            let count = u32::try_from(cards.len()).unwrap_or(u32::MAX);
+            let request = Request::Share { portion: Portion::Memory(ghost.bytes), cards: count };
+            let node = pod.node().unwrap_or_default().into();
+            self.enter_ghost(Left { ghost, node, cards }, request, until);
+        }
+    }
+
+    /// The time of a ghost is over.
+    pub(super) fn ghost_gone(&mut self, key: &PodKey) {
+        if self.ghosts.all.remove(key).is_some() {
+            self.apply(Event::PodGone(key.clone()));
+            self.held_back.may_go_on(key.namespace());
+        }
+    }
+
+    /// Has what is left on cards of a node written on their reservations.
+    pub(super) fn remember_ghosts(&mut self, node: &str) {
+        let here: Vec<&Left> =
+            self.ghosts.all.values().filter(|left| *left.node == *node).collect();
+        let on = |index: u32| {
+            let ghost = |left: &&Left| {
+                let card = left.cards.iter().find(|card| card.index == index)?;
+                Some(Ghost { bytes: card.bytes, ..left.ghost.clone() })
+            };
+            ghosts::print(&here.iter().filter_map(ghost).collect::<Vec<_>>())
+        };
+        let is_concerned = |made: &Reservation| !here.is_empty() || !made.ghosts.is_nothing();
+        let reservations = self.reservations.of(node).filter(|(_, made)| is_concerned(made));
+        let wanted: Vec<_> =
+            reservations.map(|(key, made)| (key.clone(), on(made.index))).collect();
+        for (key, ghosts) in wanted {
+            let Some(made) = self.reservations.get_mut(&key) else { continue };
+            made.ghosts.want(ghosts);
+            // One that nobody has seen yet may not be there.
+            if made.uid.is_empty() {
+                continue;
+            }
+            if let Some(ghosts) = made.ghosts.take_due() {
+                self.actions.push(Action::Remember { key, ghosts });
+            }
+        }
+    }
+
+    /// What became of [`Action::Remember`].
+    pub(super) fn remembered(
+        &mut self,
+        key: PodKey,
+        ghosts: String,
+        result: &Result<(), Failure>,
+        now: Instant,
+    ) {
+        let Some(made) = self.reservations.get_mut(&key) else { return };
+        match result {
+            Ok(()) | Err(Failure::NotFound(_)) => made.ghosts.written(ghosts),
+            Err(why) => self.timers.add(now + timers::wait(why), Timer::RememberAgain(key)),
+        }
+    }
+
+    pub(super) fn remember_again(&mut self, key: &PodKey) {
+        if let Some(made) = self.reservations.get_mut(key) {
+            made.ghosts.try_again();
+            self.unsettled.insert((&*made.node).into());
+        }
+    }
+
+    /// Why nothing is given to a pod, if ghosts of its namespace are the reason.
+    pub(super) fn haunted(&self, key: &PodKey, request: Request) -> Option<Arc<str>> {
+        let namespace = key.namespace();
+        let mut count = 0;
+        if request != Request::None && !self.ghosts.all.is_empty() {
+            let of_it = |left: &&Left| *left.ghost.namespace == *namespace;
+            // What was on a node that is gone takes nothing from anybody.
+            let is_there = |left: &&Left| self.node_uids.contains_key(&left.node);
+            count = self.ghosts.all.values().filter(of_it).filter(is_there).count();
+        }
+        (count >= PER_NAMESPACE).then(|| {
+            format!(
+                "{count} pods of namespace {namespace} were deleted by force while their containers may run: until \
+                 they must have ended, no more GPUs are given to it"
+            )
+            .into()
+        })
+    }
+
+    /// Pods that vanished, and whose cards are not free yet.
+    pub(crate) fn ghost_count(&self) -> usize {
+        self.ghosts.all.len()
+    }
+}
