@@ -4,6 +4,7 @@
 mod architecture;
 mod cluster;
 mod report;
+mod soak;
 mod test;
 
 use anyhow::{Context, ensure};
@@ -35,6 +36,12 @@ enum Task {
         /// Only tests whose name has this in it, such as `resources`
         #[arg(long)]
         group: Option<String>,
+    },
+    /// Let everything go wrong at once for a long time, on simulated nodes and on the real one
+    Soak {
+        /// How long, such as 60m
+        #[arg(long = "for", value_parser = soak::span, default_value = "60m")]
+        span: std::time::Duration,
     },
     /// Start a cluster to play with, divvy and nodes with GPUs of several models in it, or stop it
     Cluster {
@@ -91,6 +98,7 @@ fn main() -> anyhow::Result<()> {
             test.env("DIVVY_CASES", cases.to_string()).env("DIVVY_SEED", seed.to_string());
             run(test)
         }
+        Task::Soak { span } => soak::soak(span),
         Task::Cluster { what: Cluster::Up { node } } => cluster::up(node),
         Task::Cluster { what: Cluster::Down } => cluster::down(),
         Task::Docs => docs(),

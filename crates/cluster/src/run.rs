@@ -237,7 +237,10 @@ impl Loop {
         tokio::pin!(lost);
         let mut next_second = Instant::now();
         loop {
-            let due = self.state.next_timer().map_or(next_second, |due| due.min(next_second));
+            let due = match self.state.next_timer() {
+                _ if self.state.is_behind() => Instant::now(),
+                due => due.map_or(next_second, |due| due.min(next_second)),
+            };
             tokio::select! {
                 // Writes first: they make room for the next ones.
                 biased;

@@ -154,6 +154,9 @@ enum Stage {
     Failed,
 }
 
+/// How many nodes are looked at in one go, each as often as it takes to judge it: some 20 ms.
+const SLICE: u64 = 1 << 19;
+
 /// How the state is to behave.
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
@@ -234,6 +237,7 @@ pub(crate) struct State {
     /// Pods that are KAI's own scheduler.
     kai: HashSet<PodKey>,
     writing: usize,
+    is_cut_off: bool,
     told: told::Told,
     pub(crate) actions: Vec<Action>,
     /// When pods that have been bound since somebody looked were created, in seconds since 1970.
@@ -279,6 +283,7 @@ impl State {
             timers: Timers::default(),
             kai: HashSet::default(),
             writing: 0,
+            is_cut_off: false,
             told: told::Told::default(),
             actions: Vec::new(),
             bound_after: Vec::new(),
@@ -499,7 +504,8 @@ impl State {
         self.actions.push(Action::RelistPods);
     }
 
-    /// Decides what fits, as far as there are writers for it.
+    /// Decides what fits, as far as there are writers for it, and only for so long that whoever
+    /// has something else to tell is heard in between.
     pub(crate) fn pass(&mut self, now: Instant) {
         if !self.is_listed() {
             return;
@@ -510,24 +516,38 @@ impl State {
         self.write_taints();
         self.write_marks();
         self.provide(now);
-        while self.writing < self.rules.writes {
+        self.place(now);
+        self.tell_new();
+    }
+
+    fn place(&mut self, now: Instant) {
+        let mut work = SLICE;
+        while self.writing < self.rules.writes && work > 0 {
             // One by one where a share may open a card: the next one has to see the pod that is
             // to hold it.
             let room = self.rules.writes - self.writing;
-            let plan = self.scheduler.pass(if self.rules.hand_off.is_some() { 1 } else { room });
-            if plan.effects.is_empty() {
+            let limit = if self.rules.hand_off.is_some() { 1 } else { room };
+            let plan = self.scheduler.slice(limit, &mut work);
+            if plan.effects.is_empty() && work > 0 {
                 // Only now: a reservation that nobody used may have found its share.
-                return self.return_cards(now);
+                self.return_cards(now);
+                break;
             }
             for effect in plan.effects {
                 match effect {
                     PlanEffect::Bind { pod, placement, volumes } => {
                         self.bind(pod, placement, volumes, now);
                     }
-                    PlanEffect::Report { pod } => self.report(&pod),
+                    PlanEffect::Report { pod } => self.told.waits(pod),
                 }
             }
         }
+        self.is_cut_off = work == 0;
+    }
+
+    /// Whether the last pass was cut off so that others have their turn, and has to go on.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.is_listed() && (self.is_cut_off || self.told.is_behind())
     }
 
     /// How many pods wait for which reason.

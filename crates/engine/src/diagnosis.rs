@@ -6,7 +6,8 @@ use crate::pods::State;
 use crate::prepared::Prepared;
 use crate::reason::Reason;
 use crate::record::PodKey;
-use crate::rules::Barred;
+use crate::relations::Relations;
+use crate::rules::{Barred, Rules};
 use crate::scheduler::{Scheduler, share_on};
 use crate::shapes::ShapeId;
 use divvy_ledger::{Needs, Request, Shortage};
@@ -54,6 +55,9 @@ pub struct Group {
     pub nodes: Vec<Arc<str>>,
 }
 
+/// To say of one node what is wrong with it takes as long as to look at so many.
+const AS_LOOKS: u64 = 16;
+
 impl Scheduler {
     /// How a pod stands, and if it waits, why. Looks at every node.
     pub fn standing(&self, key: &PodKey) -> Option<Standing> {
@@ -79,6 +83,15 @@ impl Scheduler {
             }
             State::Waiting(shape) => Standing::Waiting(self.diagnose(*shape)?),
         })
+    }
+
+    /// How much [`Scheduler::standing`] has to look at, counted as by [`Scheduler::slice`].
+    pub fn work_of_standing(&self, key: &PodKey) -> u64 {
+        let Some(shape) = self.shape_of(key) else { return 1 };
+        let rules = self.shapes().rules(shape).map_or(0, Rules::cost);
+        let related = self.shapes().related(shape).and_then(|who| self.world().relations_of(who));
+        let others = related.map_or(0, Relations::cost);
+        self.node_count() as u64 * (AS_LOOKS + rules as u64 + others as u64)
     }
 
     /// What a waiting pod has in common with others: pods with the same answer wait for the same

@@ -9,7 +9,7 @@ mod spread;
 pub(crate) use question::{About, Question};
 
 use crate::census::{Census, Counts, TakenPorts};
-use crate::relations::HostPort;
+use crate::relations::{HostPort, Relations};
 use crate::topology::Topology;
 use crate::volumes::{Refusal, Wants};
 use crate::world::World;
@@ -104,12 +104,7 @@ impl<'a> Prepared<'a> {
 
     /// How many tables there are to make and to look at.
     pub(crate) fn cost(&self) -> usize {
-        let relations = self.question.relations;
-        let own = relations.map_or(0, |r| r.preferred.len() + r.ports.len() + 4 * r.volumes.len());
-        own + self.affinity.len()
-            + self.question.anti_affinity.len()
-            + self.spread.len()
-            + self.question.bonds.len()
+        self.question.relations.map_or(0, Relations::cost) + self.question.bonds.len()
     }
 
     /// Why no node at all is for the pod, because of its volumes.

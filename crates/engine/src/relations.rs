@@ -22,6 +22,13 @@ pub struct Relations {
 }
 
 impl Relations {
+    /// How many things there are to look at for each node. What becomes of a volume is more to find out.
+    pub(crate) fn cost(&self) -> usize {
+        let Self { ports, affinity, anti_affinity, preferred, spread, volumes } = self;
+        let terms = affinity.len() + anti_affinity.len() + preferred.len() + spread.len();
+        ports.len() + terms + 4 * volumes.len()
+    }
+
     /// The node labels that name domains.
     pub(crate) fn topologies(&self) -> impl Iterator<Item = &Box<str>> {
         let terms = self.affinity.iter().chain(&self.anti_affinity);

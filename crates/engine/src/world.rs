@@ -4,6 +4,7 @@ use crate::census::{Census, Identity};
 use crate::config::Config;
 use crate::order::NameOrder;
 use crate::prepared::Prepared;
+use crate::relations::Relations;
 use crate::rules::{NodeFacts, Rules};
 use crate::topology::Topologies;
 use crate::volumes::{VolumeUse, Volumes};
@@ -56,10 +57,15 @@ impl World {
         }
     }
 
+    /// What such a pod says of others and of storage.
+    pub(crate) fn relations_of(&self, who: Identity) -> Option<&Relations> {
+        let tie = who.tie.and_then(|id| self.census.tie_of(id))?;
+        Some(&tie.relations)
+    }
+
     /// The volumes of such a pod.
     pub(crate) fn volumes_of(&self, who: Identity) -> &[VolumeUse] {
-        let tie = who.tie.and_then(|id| self.census.tie_of(id));
-        tie.map_or(&[], |tie| &tie.relations.volumes)
+        self.relations_of(who).map_or(&[], |relations| &relations.volumes)
     }
 
     /// Whether the volumes of such a pod can be used from one of these nodes.

@@ -108,12 +108,20 @@ impl History {
 
     /// All that happened, in order. Nothing if the record has a gap.
     pub fn happened(&self) -> Result<Vec<Happened>, String> {
-        let book = lock(&self.book);
-        if let Some(gap) = &book.gap {
-            return Err(gap.clone());
-        }
-        let mut happened = book.happened.clone();
-        happened.sort_by_key(|h| h.version);
+        lock(&self.book).happened()
+    }
+
+    /// The same, and from now on only what is there now and what happens next.
+    pub fn take(&self) -> Result<Vec<Happened>, String> {
+        let mut book = lock(&self.book);
+        let happened = book.happened()?;
+        let Book { now, happened: kept, .. } = &mut *book;
+        kept.clear();
+        kept.extend(now.nodes.values().chain(now.pods.values()).map(|object| Happened {
+            version: version(object),
+            gone: false,
+            object: object.clone(),
+        }));
         Ok(happened)
     }
 
@@ -143,11 +151,24 @@ impl History {
     }
 }
 
+fn version(object: &Value) -> u64 {
+    object["metadata"]["resourceVersion"].as_str().and_then(|v| v.parse().ok()).unwrap_or(0)
+}
+
 impl Book {
+    fn happened(&self) -> Result<Vec<Happened>, String> {
+        if let Some(gap) = &self.gap {
+            return Err(gap.clone());
+        }
+        let mut happened = self.happened.clone();
+        happened.sort_by_key(|h| h.version);
+        Ok(happened)
+    }
+
     fn enter(&mut self, object: Value, gone: bool) {
         let metadata = &object["metadata"];
         let text = |key: &str| metadata[key].as_str().unwrap_or_default();
-        let version = text("resourceVersion").parse().unwrap_or(0);
+        let version = version(&object);
         let is_pod = object["kind"] == "Pod";
         let (key, objects) = if is_pod {
             (format!("{}/{}", text("namespace"), text("name")), &mut self.now.pods)

@@ -55,6 +55,13 @@ impl Process {
         &self.log
     }
 
+    /// The most memory that it has had, in bytes; nothing once it is gone.
+    pub fn peak_memory(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id)).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? << 10)
+    }
+
     /// How it ended, if it did.
     pub fn exited(&mut self) -> Option<String> {
         let status = self.child.as_mut()?.try_wait().ok().flatten()?;

@@ -91,6 +91,7 @@ impl State {
     }
 
     fn told(&mut self, pod: &Target, told_on: &str, result: Result<Box<str>, Failure>) {
+        self.told.is_over();
         let Some(waiting) = self.current(pod) else { return };
         match result {
             // Else more has changed than what was told, and the watch will say what.

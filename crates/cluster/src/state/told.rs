@@ -1,4 +1,9 @@
 //! What is said on pods that wait: once for each change of the reason.
+//!
+//! To work out why a pod waits means to look at every node, and anybody can make many different pods:
+//! this is done in slices, and namespace by namespace.
+
+mod turns;
 
 use super::{Action, Stage, State, Target};
 use divvy_engine::{PodKey, ShapeId, Standing};
@@ -6,6 +11,7 @@ use divvy_ledger::Position;
 use foldhash::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use turns::Turns;
 
 /// When the reasons of all were last worked out.
 #[derive(Debug, Default)]
@@ -16,8 +22,12 @@ pub(super) struct Told {
     /// Changes of what is not in the ledger: namespaces and storage.
     moves: u64,
     refreshed: Option<Instant>,
-    /// Pods whose reasons have not had their turn yet.
-    turns: Vec<PodKey>,
+    /// Pods that were just found to wait.
+    new: Turns,
+    /// Pods whose reasons are being brought up to date.
+    old: Turns,
+    /// Reasons that are not written yet.
+    writing: usize,
     /// What the reasons were last brought up to date for, if that was for all of them.
     refreshed_at: Option<Moment>,
 }
@@ -35,6 +45,21 @@ impl Told {
     pub(super) const fn tell_again(&mut self) {
         self.refreshed_at = None;
     }
+
+    /// A pod was found to wait.
+    pub(super) fn waits(&mut self, key: PodKey) {
+        self.new.push(key);
+    }
+
+    /// A reason was written, or is not to be written any more.
+    pub(super) const fn is_over(&mut self) {
+        self.writing = self.writing.saturating_sub(1);
+    }
+
+    /// Whether there is something to work out and to write at once.
+    pub(super) fn is_behind(&self) -> bool {
+        !self.new.is_empty() && self.writing < MOST_WRITING
+    }
 }
 
 /// Why a pod waits: in one line, and by name.
@@ -44,14 +69,30 @@ struct Why {
     reason: &'static str,
 }
 
-/// How long a reason may be out of date, and how many are rewritten at a time.
+/// How often all reasons are brought up to date that have changed.
 const REFRESH: Duration = Duration::from_secs(10);
-const REWRITES: usize = 500;
+/// How many are rewritten each second, and with how much work.
+const REWRITES: usize = 50;
+const REFRESH_WORK: u64 = 4 * super::SLICE;
+/// With so many that are not written yet, no more are worked out: the next ones would only wait
+/// behind them, whosever they are.
+const MOST_WRITING: usize = 500;
 
 impl State {
-    /// Says why a pod waits, if that is not what was last said.
-    pub(super) fn report(&mut self, key: &PodKey) {
-        let Some(Why { text, reason }) = self.why(key) else { return };
+    /// Says why pods wait that were just found to, as far as there is time.
+    pub(super) fn tell_new(&mut self) {
+        let mut work = super::SLICE;
+        while work > 0
+            && self.told.writing < MOST_WRITING
+            && let Some(key) = self.told.new.pop()
+        {
+            self.report(&key, &mut work);
+        }
+    }
+
+    /// Says why a pod waits, if that is not what was last said. `work` is what is left to be done.
+    fn report(&mut self, key: &PodKey, work: &mut u64) {
+        let Some(Why { text, reason }) = self.why(key, work) else { return };
         let Some(waiting) = self.waiting.get_mut(key) else { return };
         waiting.reason = Some(reason);
         if waiting.told.as_ref() == Some(&text) {
@@ -63,6 +104,7 @@ impl State {
             let pod = Target { key: key.clone(), uid: waiting.uid.clone() };
             let version = waiting.version.clone();
             let again = waiting.refused;
+            self.told.writing += 1;
             self.actions.push(Action::Tell { pod, version, text, again });
         }
     }
@@ -72,9 +114,13 @@ impl State {
     pub(crate) fn is_due(&mut self, action: &mut Action) -> bool {
         let Action::Tell { pod, version, text, again } = action else { return true };
         let waiting = self.waiting.get_mut(&pod.key).filter(|w| w.uid == pod.uid);
-        let Some(waiting) = waiting.filter(|w| w.told.as_ref() == Some(text)) else { return false };
+        let Some(waiting) = waiting.filter(|w| w.told.as_ref() == Some(text)) else {
+            self.told.is_over();
+            return false;
+        };
         if waiting.stage != Stage::Waits {
             waiting.told = Some("".into());
+            self.told.is_over();
             return false;
         }
         version.clone_from(&waiting.version);
@@ -86,7 +132,8 @@ impl State {
         (self.scheduler.ledger().journal().end(), self.told.moves)
     }
 
-    fn why(&mut self, key: &PodKey) -> Option<Why> {
+    fn why(&mut self, key: &PodKey, work: &mut u64) -> Option<Why> {
+        *work = work.saturating_sub(1);
         let now = self.moment();
         if now != self.told.at {
             self.told.at = now;
@@ -96,6 +143,7 @@ impl State {
         if let Some(known) = shape.and_then(|shape| self.told.sentences.get(&shape)) {
             return Some(known.clone());
         }
+        *work = work.saturating_sub(self.scheduler.work_of_standing(key));
         let Standing::Waiting(diagnosis) = self.scheduler.standing(key)? else { return None };
         let reason = diagnosis.groups.first().map_or("Unknown", |g| g.reason.name());
         let why = Why { text: diagnosis.sentence(self.scheduler.node_count()).into(), reason };
@@ -105,27 +153,26 @@ impl State {
         Some(why)
     }
 
-    /// Brings what is said on waiting pods up to date, now and then.
+    /// Brings what is said on waiting pods up to date, a little each second.
     pub(crate) fn refresh(&mut self, now: Instant) {
-        let moment = self.moment();
-        let due = self.told.refreshed.is_none_or(|last| now >= last + REFRESH);
-        if !due || self.told.refreshed_at == Some(moment) || !self.is_listed() {
+        if !self.is_listed() {
             return;
         }
-        self.told.refreshed = Some(now);
-        self.told.refreshed_at = Some(moment);
-        if self.told.turns.is_empty() {
+        let moment = self.moment();
+        let is_due = self.told.refreshed.is_none_or(|last| now >= last + REFRESH);
+        if is_due && self.told.old.is_empty() && self.told.refreshed_at != Some(moment) {
+            self.told.refreshed = Some(now);
+            self.told.refreshed_at = Some(moment);
             let told = self.waiting.iter().filter(|(_, waiting)| waiting.told.is_some());
-            self.told.turns = told.map(|(key, _)| key.clone()).collect();
+            told.for_each(|(key, _)| self.told.old.push(key.clone()));
         }
-        let before = self.actions.len();
-        while let Some(key) = self.told.turns.pop() {
-            self.report(&key);
-            if self.actions.len() - before >= REWRITES {
-                // The rest at the next time.
-                self.told.tell_again();
-                return;
-            }
+        let (before, mut work) = (self.actions.len(), REFRESH_WORK);
+        while work > 0
+            && self.actions.len() - before < REWRITES
+            && self.told.writing < MOST_WRITING
+            && let Some(key) = self.told.old.pop()
+        {
+            self.report(&key, &mut work);
         }
     }
 }

@@ -44,14 +44,14 @@ pub struct Divvy<'a> {
     pub image: &'a str,
     /// Seconds.
     pub quarantine: u64,
+    /// Seconds that it waits for what an earlier one has sent.
+    pub wait: u64,
     /// What its requests go through.
     pub through: Option<&'a Proxy>,
 }
 
-impl Default for Divvy<'_> {
-    fn default() -> Self {
-        Self { image: IMAGE, quarantine: 1, through: None }
-    }
+impl Divvy<'_> {
+    pub const USUAL: Self = Self { image: IMAGE, quarantine: 1, wait: 0, through: None };
 }
 
 /// A turn on the cluster.
@@ -155,7 +155,7 @@ impl Cluster {
 
     /// Starts a scheduler that hands cards over; it ends when it is dropped.
     pub fn start_divvy(&self) -> Process {
-        self.start_divvy_with(&Divvy::default())
+        self.start_divvy_with(&Divvy::USUAL)
     }
 
     pub fn start_divvy_with(&self, divvy: &Divvy<'_>) -> Process {
@@ -166,7 +166,8 @@ impl Cluster {
         };
         let mut command = Command::new(env!("CARGO_BIN_EXE_divvy"));
         command.arg("scheduler").arg("--kubeconfig").arg(kubeconfig);
-        command.args(["--leader-elect=false", "--takeover-wait=0", "--listen=127.0.0.1:0"]);
+        command.args(["--leader-elect=false", "--listen=127.0.0.1:0"]);
+        command.arg(format!("--takeover-wait={}", divvy.wait));
         command.arg("--gpu-sharing");
         command.arg("--reservation-image").arg(divvy.image);
         command.arg(format!("--quarantine={}", divvy.quarantine));

@@ -99,7 +99,7 @@ async fn killed_after(cluster: &Cluster, writes: usize, done: impl AsyncFn() -> 
     let proxy = cluster.start_proxy().await;
     proxy.inject(Target::Writes, Fault::Slow(Duration::ZERO), writes);
     proxy.inject(Target::Writes, Fault::Hang(Duration::from_secs(600)), usize::MAX);
-    let _divvy = cluster.start_divvy_with(&Divvy { through: Some(&proxy), ..Divvy::default() });
+    let _divvy = cluster.start_divvy_with(&Divvy { through: Some(&proxy), ..Divvy::USUAL });
     cluster
         .until(&format!("{writes} writes"), async || proxy.injected() > writes || done().await)
         .await;

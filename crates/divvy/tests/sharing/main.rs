@@ -10,6 +10,7 @@ mod deployed;
 mod faults;
 mod reservations;
 mod settling;
+mod soak;
 mod tenant;
 
 use cluster::{Cluster, half, whole};

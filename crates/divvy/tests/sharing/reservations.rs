@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 async fn the_card_of_a_share_deleted_by_force_is_nobodys_until_the_quarantine_is_over() {
     let Some(cluster) = Cluster::enter().await else { return };
     let quarantine = 8;
-    let _divvy = cluster.start_divvy_with(&Divvy { quarantine, ..Divvy::default() });
+    let _divvy = cluster.start_divvy_with(&Divvy { quarantine, ..Divvy::USUAL });
     cluster.create(&half("default", "a")).await;
     let card = cluster.card_of("default", "a").await;
     cluster.create(&whole("default", "rest", 7)).await;
@@ -40,7 +40,7 @@ async fn the_card_of_a_share_deleted_by_force_is_nobodys_until_the_quarantine_is
 async fn a_restart_and_top_know_what_a_share_deleted_by_force_may_still_use() {
     let Some(cluster) = Cluster::enter().await else { return };
     let quarantine = 30;
-    let start = || cluster.start_divvy_with(&Divvy { quarantine, ..Divvy::default() });
+    let start = || cluster.start_divvy_with(&Divvy { quarantine, ..Divvy::USUAL });
     let divvy = start();
     cluster.create(&half("default", "a")).await;
     let card = cluster.card_of("default", "a").await;
@@ -88,7 +88,7 @@ async fn a_whole_gpu_of_another_scheduler_counts_whatever_its_annotations_say() 
 async fn an_image_that_cannot_be_pulled_is_said_on_the_share_and_leaves_no_reservation() {
     let Some(cluster) = Cluster::enter().await else { return };
     let image = "docker.io/local/no-such-image:1";
-    let divvy = cluster.start_divvy_with(&Divvy { image, ..Divvy::default() });
+    let divvy = cluster.start_divvy_with(&Divvy { image, ..Divvy::USUAL });
     cluster.create(&half("default", "a")).await;
     cluster.said("default", "a", "no card could be reserved: ErrImagePull").await;
     cluster.said("default", "a", "no-such-image").await;
@@ -104,7 +104,7 @@ async fn a_card_that_another_scheduler_takes_first_is_said_on_the_share_which_ru
  {
     let Some(cluster) = Cluster::enter().await else { return };
     let proxy = cluster.start_proxy().await;
-    let _divvy = cluster.start_divvy_with(&Divvy { through: Some(&proxy), ..Divvy::default() });
+    let _divvy = cluster.start_divvy_with(&Divvy { through: Some(&proxy), ..Divvy::USUAL });
     // divvy has decided, and its reservation is on its way.
     proxy.inject(Target::Pods, Fault::Slow(Duration::from_secs(8)), 1);
     cluster.create(&half("default", "a")).await;

@@ -164,7 +164,12 @@ impl Arena {
 
 /// A pod of ours that asks no GPU.
 pub fn pod(name: &str) -> Value {
-    manifests::pod(NAMESPACE, name, US)
+    pod_of(NAMESPACE, name)
+}
+
+/// The same in another namespace.
+pub fn pod_of(namespace: &str, name: &str) -> Value {
+    manifests::pod(namespace, name, US)
 }
 
 /// The path of a pod.

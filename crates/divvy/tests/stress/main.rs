@@ -19,3 +19,5 @@ mod nodes;
 mod others;
 mod pods;
 mod reports;
+mod siege;
+mod soak;

@@ -2,6 +2,7 @@
 
 use crate::arena::{Arena, PATIENCE, US};
 use divvy_testbed::Process;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -77,14 +78,18 @@ impl Divvy {
         }
     }
 
-    /// One of its pages, if the answer is 200.
-    pub async fn page(&self, path: &str) -> Option<String> {
+    /// Where its pages are.
+    pub fn address(&self) -> Option<SocketAddr> {
         let log = self.log();
         let line = log.lines().find(|line| line.contains("serving health and metrics"))?;
         let at = line.find("127.0.0.1:")?;
-        let address: String =
-            line[at..].chars().take_while(|c| c.is_ascii_digit() || ".:".contains(*c)).collect();
-        let mut stream = TcpStream::connect(address).await.ok()?;
+        let is_part = |c: &char| c.is_ascii_digit() || ".:".contains(*c);
+        line[at..].chars().take_while(is_part).collect::<String>().parse().ok()
+    }
+
+    /// One of its pages, if the answer is 200.
+    pub async fn page(&self, path: &str) -> Option<String> {
+        let mut stream = TcpStream::connect(self.address()?).await.ok()?;
         let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n");
         stream.write_all(request.as_bytes()).await.ok()?;
         let mut answer = String::new();

@@ -81,6 +81,20 @@ fn a_reason_is_told_on_the_version_that_it_holds_for_and_not_once_the_pod_has_a_
     assert_eq!(acts(&mut state), ["bind ml/p v14 to a 0:42949672960"]);
 }
 
+/// What was told of whom; all of it is written at once.
+fn tells(state: &mut State) -> Vec<PodKey> {
+    let told = std::mem::take(&mut state.actions).into_iter().map(|act| match act {
+        Action::Tell { pod, version, .. } => (pod, version),
+        other => panic!("{other:?}"),
+    });
+    let write = |(pod, told_on): (Target, Box<str>)| {
+        let (key, result) = (pod.key.clone(), Ok(told_on.clone()));
+        state.outcome(Outcome::Told { pod, told_on, result }, Instant::now());
+        key
+    };
+    told.map(write).collect()
+}
+
 #[test]
 fn reasons_that_change_all_the_time_are_told_of_every_pod_in_turn() {
     let mut state = state(&[("a", 0)]);
@@ -89,17 +103,83 @@ fn reasons_that_change_all_the_time_are_told_of_every_pod_in_turn() {
     for pod in &pods {
         see(&mut state, &half(pod));
     }
-    acts(&mut state);
+    state.pass(now);
+    while !tells(&mut state).is_empty() {
+        state.pass(now);
+    }
     let mut told = std::collections::BTreeSet::new();
-    for round in 0..3 {
+    for round in 0..24 {
         // One more node, and so another reason.
         state.node_changed(Change::Seen(node(&format!("more-{round}"), 0)));
-        now += 10 * SECOND;
+        now += SECOND;
         state.refresh(now);
-        told.extend(std::mem::take(&mut state.actions).into_iter().map(|act| match act {
-            Action::Tell { pod, .. } => pod.key,
-            other => panic!("{other:?}"),
-        }));
+        told.extend(tells(&mut state));
     }
     assert_eq!(told.len(), pods.len());
+}
+
+/// Very many nodes without cards, and pods of a namespace that all ask for something else.
+fn crowded() -> State {
+    let names: Vec<String> = (0..2000).map(|i| format!("n{i:04}")).collect();
+    let nodes: Vec<(&str, u32)> = names.iter().map(|name| (&**name, 0)).collect();
+    let mut state = state(&nodes);
+    for i in 0..2000 {
+        let pod = with(&half(&format!("p{i}")), "metadata.namespace", "many".into());
+        let fraction = format!("0.{:06}", 100_000 + i);
+        see(&mut state, &with(&pod, "metadata.annotations", json!({"gpu-fraction": fraction})));
+    }
+    state
+}
+
+#[test]
+fn nobody_waits_for_another_namespaces_many_different_pods() {
+    let mut state = crowded();
+    let now = Instant::now();
+    state.pass(now);
+    assert!(state.is_behind(), "it is more than is looked at in one go");
+    state.actions.clear();
+    see(&mut state, &half("late"));
+    state.node_changed(Change::Seen(node("with-card", 1)));
+    for passes in 1.. {
+        state.pass(now);
+        let is_bound = |act: &Action| matches!(act, Action::Bind(b) if b.pod.key.name() == "late");
+        if state.actions.iter().any(is_bound) {
+            assert!(passes <= 3, "it was placed after {passes} passes");
+            assert!(state.is_behind(), "before the others were all looked at");
+            return;
+        }
+        assert!(state.is_behind(), "it is not placed");
+    }
+}
+
+#[test]
+fn why_a_pod_waits_is_told_before_all_reasons_of_another_namespace_are() {
+    let mut state = crowded();
+    let now = Instant::now();
+    state.pass(now);
+    let large = with(&half("late"), "metadata.annotations", json!({"gpu-memory": "102400"}));
+    see(&mut state, &large);
+    let mut told = 0;
+    while told < 2000 {
+        assert!(state.is_behind(), "all are told, but not of the late one");
+        state.pass(now);
+        let keys = tells(&mut state);
+        told += keys.len();
+        if keys.contains(&PodKey::new("ml", "late")) {
+            assert!(told < 1500, "{told} were told before");
+            return;
+        }
+    }
+}
+
+#[test]
+fn no_more_reasons_are_worked_out_than_can_be_written() {
+    let mut state = state(&[("a", 0)]);
+    (0..1200).for_each(|i| see(&mut state, &half(&format!("p{i}"))));
+    let now = Instant::now();
+    (0..10).for_each(|_| state.pass(now));
+    assert_eq!(state.actions.len(), 500);
+    assert!(!state.is_behind(), "there is nothing to do before some are written");
+    assert_eq!(tells(&mut state).len(), 500);
+    assert!(state.is_behind());
 }

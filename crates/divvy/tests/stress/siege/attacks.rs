@@ -1,0 +1,179 @@
+//! What a tenant can do, each as much as the API accepts.
+
+use super::HOSTILE;
+use crate::arena::pod_of;
+use divvy_testbed::api::Api;
+use divvy_testbed::manifests::{with_fraction, with_gpus, with_hand_off};
+use http::Method;
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+/// All at once, the lasting ones for so long.
+pub async fn all(api: Api, pages: SocketAddr, span: Duration) {
+    let end = Instant::now() + span;
+    let connections = tokio::spawn(connect(pages, end));
+    let large = tokio::spawn(create(api.clone(), (0..large_count()).map(large).collect()));
+    let shapes = tokio::spawn(create(api.clone(), (0..10_000).map(shape).collect()));
+    let churn = tokio::spawn(churn(api.clone(), end));
+    let vanish = tokio::spawn(vanish(api, end));
+    for attack in [connections, large, shapes, churn, vanish] {
+        attack.await.unwrap();
+    }
+}
+
+/// Deletes all of it.
+pub async fn take_away(api: &Api) {
+    let path = format!("/api/v1/namespaces/{HOSTILE}/pods");
+    let now = json!({"gracePeriodSeconds": 0});
+    api.send(Method::DELETE, &path, "application/json", Some(&now)).await.unwrap();
+}
+
+async fn create(api: Api, pods: Vec<Value>) {
+    api.create_all(pods, 4).await.unwrap();
+}
+
+fn pod(name: &str) -> Value {
+    // None of them is to be placed, but for those that say otherwise.
+    with_gpus(pod_of(HOSTILE, name), 16)
+}
+
+/// One of ten thousand pods that wait, each of another shape.
+fn shape(i: usize) -> Value {
+    let mut pod = pod(&format!("shape-{i}"));
+    pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!(format!("{}m", i + 1));
+    pod
+}
+
+type Enlarge = fn(&mut Value, usize);
+
+/// Each makes a pod of about a megabyte.
+const LARGE: [Enlarge; 9] = [
+    |pod, _| {
+        let labels = (0..60_000).map(|i| (format!("l{i}"), json!("v")));
+        pod["metadata"]["labels"] = Value::Object(labels.collect());
+    },
+    |pod, i| {
+        let values: Vec<String> = (0..100_000).map(|k| format!("{i}-{k}")).collect();
+        let term =
+            json!({"matchExpressions": [{"key": "zone", "operator": "NotIn", "values": values}]});
+        pod["spec"]["affinity"] = json!({"nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]},
+        }});
+    },
+    |pod, i| {
+        let term = |k: usize| {
+            json!({
+                "topologyKey": format!("zone-{i}-{k}"), "namespaceSelector": {},
+                "labelSelector": {"matchLabels": {"app": format!("{i}-{k}")}},
+            })
+        };
+        let terms: Vec<Value> = (0..3000).map(term).collect();
+        pod["spec"]["affinity"] = json!({"podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": terms,
+        }});
+    },
+    |pod, i| {
+        let spread = |k: usize| {
+            json!({
+                "topologyKey": format!("zone-{i}-{k}"), "maxSkew": 1,
+                "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": {"matchLabels": {"app": format!("{i}-{k}")}},
+            })
+        };
+        pod["spec"]["topologySpreadConstraints"] = (0..3000).map(spread).collect();
+    },
+    |pod, _| pod["metadata"]["annotations"]["note"] = json!("x".repeat(250_000)),
+    |pod, i| {
+        let variable = |k: usize| json!({"name": format!("V{i}_{k}")});
+        pod["spec"]["containers"][0]["env"] = (0..50_000).map(variable).collect();
+    },
+    |pod, i| {
+        let claim = |k: usize| {
+            json!({
+                "name": format!("v-{k}"),
+                "persistentVolumeClaim": {"claimName": format!("c-{i}-{k}")},
+            })
+        };
+        pod["spec"]["volumes"] = (0..5000).map(claim).collect();
+    },
+    |pod, i| {
+        let toleration = |k: usize| json!({"key": format!("t-{i}-{k}"), "operator": "Exists"});
+        pod["spec"]["tolerations"] = (0..15_000).map(toleration).collect();
+    },
+    |pod, i| {
+        let resources = &mut pod["spec"]["containers"][0]["resources"];
+        for k in 0..10_000 {
+            resources["limits"][format!("example.com/r-{i}-{k}")] = json!("1");
+        }
+    },
+];
+
+fn large_count() -> usize {
+    LARGE.len() * 6
+}
+
+fn large(i: usize) -> Value {
+    let mut pod = pod(&format!("large-{i}"));
+    LARGE[i % LARGE.len()](&mut pod, i);
+    pod
+}
+
+/// Connections that say nothing, or one byte now and then.
+async fn connect(pages: SocketAddr, end: Instant) {
+    let mut open = Vec::new();
+    while Instant::now() < end {
+        for _ in 0..50 {
+            // Whoever is sent away comes again.
+            if let Ok(stream) = TcpStream::connect(pages).await {
+                open.push(stream);
+            }
+        }
+        for stream in open.iter_mut().step_by(3) {
+            let _ = stream.write_all(b"G").await;
+        }
+        if open.len() > 2000 {
+            open.drain(..1000);
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Pods that come and go, each with names that nobody has heard of.
+async fn churn(api: Api, end: Instant) {
+    for i in 0.. {
+        if Instant::now() > end {
+            return;
+        }
+        let name = format!("churn-{i}");
+        let mut pod = pod(&name);
+        pod["metadata"]["labels"] = json!({(format!("label-{i}")): "v"});
+        pod["spec"]["nodeSelector"] = json!({(format!("node-label-{i}")): "v"});
+        pod["spec"]["containers"][0]["resources"]["limits"][format!("example.com/c-{i}")] =
+            json!("1");
+        api.create(&pod).await.unwrap();
+        api.delete(&format!("/api/v1/namespaces/{HOSTILE}/pods/{name}")).await.unwrap();
+    }
+}
+
+/// Shares that are deleted by force while their containers run.
+async fn vanish(api: Api, end: Instant) {
+    for i in 0.. {
+        let name = format!("ghost-{i}");
+        let pod = with_hand_off(with_fraction(pod_of(HOSTILE, &name), "0.1", 1));
+        api.create(&pod).await.unwrap();
+        let path = format!("/api/v1/namespaces/{HOSTILE}/pods/{name}");
+        while api.get(&path).await.unwrap()["spec"]["nodeName"].is_null() {
+            if Instant::now() > end {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let runs = json!({"status": {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}});
+        api.patch(&format!("{path}/status"), &runs).await.unwrap();
+        api.delete(&path).await.unwrap();
+    }
+}
