@@ -57,6 +57,7 @@ struct Inner {
     queued_writes: Gauge,
     leader: Gauge,
     synced: Family<Label, Gauge>,
+    versions: Family<Label, Gauge>,
 }
 
 impl Default for Metrics {
@@ -96,6 +97,7 @@ impl Metrics {
             queued_writes: Gauge::default(),
             leader: Gauge::default(),
             synced: Family::default(),
+            versions: Family::default(),
         };
         inner.register();
         inner.begin();
@@ -208,6 +210,11 @@ impl Metrics {
         self.0.synced.get_or_create(&[("resource", resource)]).set(synced.into());
     }
 
+    /// All that a watch has to tell up to this version of the cluster is known.
+    pub fn set_watch_version(&self, resource: &'static str, version: u64) {
+        self.0.versions.get_or_create(&[("resource", resource)]).set(whole(version));
+    }
+
     /// All of it as OpenMetrics text.
     pub fn text(&self) -> String {
         let mut text = String::new();
@@ -232,6 +239,8 @@ impl Inner {
         r.register("build", "Which divvy this is", Info::new(version));
         r.register("leader", "1 if this process leads, 0 if it waits", self.leader.clone());
         r.register("watch_synced", "1 if all objects are known", self.synced.clone());
+        let help = "The resourceVersion up to which all that a watch told is known";
+        r.register("watch_resource_version", help, self.versions.clone());
         let help = "Tries to place a pod, by how they ended";
         r.register("schedule_attempts", help, self.attempts.clone());
         r.register("bindings", "Bindings, by how they ended", self.bindings.clone());

@@ -76,7 +76,7 @@ pub async fn replay(
     let (mut pods, _) = watches.start_pods();
     let is_last = |change: &Change<_>| matches!(change, Change::Listed);
     while let Some(batch) = pods.recv().await
-        && !batch.iter().any(is_last)
+        && !batch.changes.iter().any(is_last)
     {}
     // Nobody minds the rest, but it is read.
     let mut readers = JoinSet::new();

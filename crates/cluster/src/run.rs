@@ -20,7 +20,7 @@ use crate::settings::{Lease, Overrides, Settings};
 use crate::side::Side;
 use crate::sources::{self, Heard, Watches};
 use crate::state::{Action, Clock, Outcome, Rules, State};
-use crate::watch::{Change, Pace};
+use crate::watch::{Batch, Change, Pace};
 use crate::writer::{Writer, is_binding};
 use divvy_engine::Config;
 use divvy_ledger::Position;
@@ -160,7 +160,7 @@ struct Loop {
     watches: Watches,
     metrics: Metrics,
     health: Health,
-    pods: mpsc::Receiver<Vec<Change<PodItem>>>,
+    pods: mpsc::Receiver<Batch<PodItem>>,
     pod_watch: JoinHandle<()>,
     placing: tokio::sync::watch::Receiver<Config>,
     overrides: Overrides,
@@ -298,28 +298,38 @@ impl Loop {
         }
     }
 
-    fn on_pods(&mut self, batch: Vec<Change<PodItem>>) {
+    fn on_pods(&mut self, batch: Batch<PodItem>) {
         let now = Instant::now();
-        batch.into_iter().for_each(|change| self.state.pod_changed(change, now));
+        self.take_in(batch, |state, _, change| state.pod_changed(change, now));
     }
 
     fn on_others(&mut self, heard: Heard) {
-        let state = &mut self.state;
         match heard {
             Heard::Ended(watch) => self.dead = Some(watch),
-            Heard::Nodes(changes) => changes.into_iter().for_each(|c| state.node_changed(c)),
-            Heard::Namespaces(changes) => {
-                changes.into_iter().for_each(|c| state.namespace_changed(c));
+            Heard::Nodes(batch) => self.take_in(batch, |state, _, c| state.node_changed(c)),
+            Heard::Namespaces(batch) => {
+                self.take_in(batch, |state, _, c| state.namespace_changed(c));
             }
-            Heard::Storage { kind, watch, changes } => {
-                changes.into_iter().for_each(|c| state.storage_changed(kind, watch, c));
+            Heard::Storage(kind, batch) => {
+                self.take_in(batch, |state, watch, c| state.storage_changed(kind, watch, c));
             }
-            Heard::BindRequests { watch, changes } => {
-                changes.into_iter().for_each(|c| state.bind_request_changed(watch, c));
+            Heard::BindRequests(batch) => self.take_in(batch, State::bind_request_changed),
+            Heard::Groups(group, batch) => {
+                self.take_in(batch, |state, watch, c| state.group_changed(group, watch, c));
             }
-            Heard::Groups { api_group, watch, changes } => {
-                changes.into_iter().for_each(|c| state.group_changed(api_group, watch, c));
-            }
+        }
+    }
+
+    /// Takes in what a watch told, and says how far that is.
+    fn take_in<T>(
+        &mut self,
+        batch: Batch<T>,
+        change: impl Fn(&mut State, &'static str, Change<T>),
+    ) {
+        let Batch { watch, changes, version } = batch;
+        changes.into_iter().for_each(|c| change(&mut self.state, watch, c));
+        if let Some(version) = version {
+            self.metrics.set_watch_version(watch, version);
         }
     }
 

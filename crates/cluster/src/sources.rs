@@ -6,7 +6,7 @@
 use crate::api::Api;
 use crate::metrics::Metrics;
 use crate::objects::{BindRequestItem, GroupItem, NamespaceItem, NodeItem, PodItem, StorageItem};
-use crate::watch::{Change, Item, Pace, Source, watch};
+use crate::watch::{Batch, Item, Pace, Source, watch};
 use divvy_words::keys;
 use divvy_words::manifest::StorageKind;
 use tokio::sync::mpsc;
@@ -76,22 +76,12 @@ const fn optional(name: &'static str, path: &'static str) -> Source {
 
 /// News of everything but pods.
 pub(crate) enum Heard {
-    Nodes(Vec<Change<NodeItem>>),
-    Namespaces(Vec<Change<NamespaceItem>>),
-    Storage {
-        kind: StorageKind,
-        watch: &'static str,
-        changes: Vec<Change<StorageItem>>,
-    },
-    Groups {
-        api_group: &'static str,
-        watch: &'static str,
-        changes: Vec<Change<GroupItem>>,
-    },
-    BindRequests {
-        watch: &'static str,
-        changes: Vec<Change<BindRequestItem>>,
-    },
+    Nodes(Batch<NodeItem>),
+    Namespaces(Batch<NamespaceItem>),
+    Storage(StorageKind, Batch<StorageItem>),
+    /// Of this API group.
+    Groups(&'static str, Batch<GroupItem>),
+    BindRequests(Batch<BindRequestItem>),
     /// This watch has ended, which none does by itself.
     Ended(&'static str),
 }
@@ -111,25 +101,21 @@ impl Watches {
         self.forward(NODES, &tell, Heard::Nodes);
         self.forward(NAMESPACES, &tell, Heard::Namespaces);
         for (kind, source) in STORAGE {
-            let watch = source.name;
-            self.forward(source, &tell, move |changes| Heard::Storage { kind, watch, changes });
+            self.forward(source, &tell, move |batch| Heard::Storage(kind, batch));
         }
         for (api_group, source) in GROUPS {
-            let watch = source.name;
-            let heard = move |changes| Heard::Groups { api_group, watch, changes };
-            self.forward(source, &tell, heard);
+            self.forward(source, &tell, move |batch| Heard::Groups(api_group, batch));
         }
-        let watch = BIND_REQUESTS.name;
-        self.forward(BIND_REQUESTS, &tell, move |changes| Heard::BindRequests { watch, changes });
+        self.forward(BIND_REQUESTS, &tell, Heard::BindRequests);
         hear
     }
 
     /// Watches the pods until the handle is aborted.
-    pub(crate) fn start_pods(&self) -> (mpsc::Receiver<Vec<Change<PodItem>>>, JoinHandle<()>) {
+    pub(crate) fn start_pods(&self) -> (mpsc::Receiver<Batch<PodItem>>, JoinHandle<()>) {
         self.watch(PODS)
     }
 
-    fn watch<T: Item>(&self, source: Source) -> (mpsc::Receiver<Vec<Change<T>>>, JoinHandle<()>) {
+    fn watch<T: Item>(&self, source: Source) -> (mpsc::Receiver<Batch<T>>, JoinHandle<()>) {
         let (tell, hear) = mpsc::channel(BATCHES);
         let watching = watch(self.api.clone(), source, self.pace, self.metrics.clone(), tell);
         (hear, tokio::spawn(watching))
@@ -139,14 +125,14 @@ impl Watches {
         &self,
         source: Source,
         tell: &mpsc::Sender<Heard>,
-        heard: impl Fn(Vec<Change<T>>) -> Heard + Send + 'static,
+        heard: impl Fn(Batch<T>) -> Heard + Send + 'static,
     ) {
         let name = source.name;
         let (mut hear, _) = self.watch(source);
         let tell = tell.clone();
         tokio::spawn(async move {
-            while let Some(changes) = hear.recv().await {
-                if tell.send(heard(changes)).await.is_err() {
+            while let Some(batch) = hear.recv().await {
+                if tell.send(heard(batch)).await.is_err() {
                     return;
                 }
             }

@@ -45,6 +45,24 @@ pub(crate) enum Change<T> {
     Listed,
 }
 
+/// What a watch tells at once.
+#[derive(Debug)]
+pub(crate) struct Batch<T> {
+    /// Which watch.
+    pub(crate) watch: &'static str,
+    /// In their order.
+    pub(crate) changes: Vec<Change<T>>,
+    /// With these all is told that happened up to this version; not so in the middle of a list.
+    pub(crate) version: Option<u64>,
+}
+
+impl Source {
+    fn batch<T>(&self, changes: Vec<Change<T>>, version: Option<&str>) -> Batch<T> {
+        let version = version.and_then(|version| version.parse().ok());
+        Batch { watch: self.name, changes, version }
+    }
+}
+
 /// Objects as a list or a watch gives them.
 pub(crate) trait Item: DeserializeOwned + Send + 'static {
     /// The object's version.
@@ -101,7 +119,7 @@ pub(crate) async fn watch<T: Item>(
     source: Source,
     pace: Pace,
     metrics: Metrics,
-    tell: mpsc::Sender<Vec<Change<T>>>,
+    tell: mpsc::Sender<Batch<T>>,
 ) {
     let mut back_off = BackOff::new(source.path.len() as u64 + u64::from(std::process::id()));
     loop {
@@ -114,7 +132,8 @@ pub(crate) async fn watch<T: Item>(
                     _ => tracing::warn!(resource, why, "not watched: the server keeps it from us"),
                 }
                 // An empty list: nothing of it is known, and nobody waits for it.
-                let _ = tell.send(vec![Change::Relisting, Change::Listed]).await;
+                let empty = source.batch(vec![Change::Relisting, Change::Listed], None);
+                let _ = tell.send(empty).await;
                 tokio::time::sleep(Duration::from_secs(300)).await;
                 continue;
             }
@@ -194,7 +213,7 @@ async fn list<T: Item>(
     api: &Api,
     source: &Source,
     pace: Pace,
-    tell: &mpsc::Sender<Vec<Change<T>>>,
+    tell: &mpsc::Sender<Batch<T>>,
 ) -> Result<String, Failure> {
     let mut changes = vec![Change::Relisting];
     let mut next: Option<String> = None;
@@ -205,14 +224,16 @@ async fn list<T: Item>(
         }
         let page = read_page(api, source, &path, &mut changes, tell).await?;
         next = page.metadata.r#continue.filter(|token| !token.is_empty());
-        if next.is_none() {
+        let version = next.is_none().then_some(page.metadata.resource_version);
+        if version.is_some() {
             changes.push(Change::Listed);
         }
-        if tell.send(std::mem::take(&mut changes)).await.is_err() {
+        let batch = source.batch(std::mem::take(&mut changes), version.as_deref());
+        if tell.send(batch).await.is_err() {
             return Err(Failure::Fenced);
         }
-        if next.is_none() {
-            return Ok(page.metadata.resource_version);
+        if let Some(version) = version {
+            return Ok(version);
         }
     }
 }
@@ -223,7 +244,7 @@ async fn read_page<T: Item>(
     source: &Source,
     path: &str,
     changes: &mut Vec<Change<T>>,
-    tell: &mpsc::Sender<Vec<Change<T>>>,
+    tell: &mpsc::Sender<Batch<T>>,
 ) -> Result<Page, Failure> {
     let unclear = |why: String| Failure::Unclear(format!("the list cannot be read: {why}"));
     let mut body = api.open(Verb::List, path).await?;
@@ -240,7 +261,7 @@ async fn read_page<T: Item>(
         pushed.map_err(|why| unclear(why.to_owned()))?;
         if bytes >= BATCH {
             bytes = 0;
-            if tell.send(std::mem::take(changes)).await.is_err() {
+            if tell.send(source.batch(std::mem::take(changes), None)).await.is_err() {
                 return Err(Failure::Fenced);
             }
         }
@@ -282,7 +303,7 @@ async fn follow<T: Item>(
     source: &Source,
     pace: Pace,
     version: &mut String,
-    tell: &mpsc::Sender<Vec<Change<T>>>,
+    tell: &mpsc::Sender<Batch<T>>,
 ) -> (bool, End) {
     let path = format!(
         "{}?watch=true&allowWatchBookmarks=true&timeoutSeconds=300&resourceVersion={version}",
@@ -313,7 +334,8 @@ async fn follow<T: Item>(
         let read = read_lines(source, &buffer[..end], version, &mut changes);
         buffer.drain(..=end);
         told = true;
-        if !changes.is_empty() && tell.send(changes).await.is_err() {
+        // A bookmark changes nothing, but says how far this is.
+        if tell.send(source.batch(changes, Some(version))).await.is_err() {
             return (told, End::NobodyListens);
         }
         if let Err(failure) = read {

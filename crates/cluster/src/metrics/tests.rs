@@ -44,6 +44,7 @@ fn everything_that_is_recorded_is_in_the_text() {
     metrics.set_leader(true);
     metrics.set_synced("pods", true);
     metrics.set_synced("nodes", false);
+    metrics.set_watch_version("pods", 41_907);
     // Families are kept in no order.
     let mut lines: Vec<_> = text(&metrics).lines().map(str::to_owned).collect();
     lines.sort();

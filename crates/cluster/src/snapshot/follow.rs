@@ -4,7 +4,7 @@ use super::{HOLDINGS, Reader, Snapshot, strip};
 use crate::api::Api;
 use crate::fence::Fence;
 use crate::metrics::Metrics;
-use crate::watch::{Change, Item, Pace, Source, watch};
+use crate::watch::{Batch, Change, Item, Pace, Source, watch};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -101,7 +101,7 @@ async fn one<const N: usize>(
     forward: Sender<(usize, Vec<Change<Value>>)>,
 ) {
     let source = Source { name: HOLDINGS[N].plural, path, optional: false };
-    let (tell, mut told) = mpsc::channel::<Vec<_>>(1);
+    let (tell, mut told) = mpsc::channel::<Batch<_>>(1);
     let kept = |change: Change<Held<N>>| match change {
         Change::Relisting => Change::Relisting,
         Change::Seen(Held(object)) => Change::Seen(object),
@@ -109,8 +109,9 @@ async fn one<const N: usize>(
         Change::Listed => Change::Listed,
     };
     let forward = async move {
-        while let Some(batch) = told.recv().await {
-            if forward.send((N, batch.into_iter().map(kept).collect())).await.is_err() {
+        while let Some(Batch { changes, .. }) = told.recv().await {
+            let changes: Vec<_> = changes.into_iter().map(kept).collect();
+            if !changes.is_empty() && forward.send((N, changes)).await.is_err() {
                 return;
             }
         }

@@ -57,3 +57,48 @@ fn an_object_that_cannot_be_read_does_not_stop_the_watch() {
     assert_eq!(changes, ["seen ml/odd", "seen ml/a"]);
     assert_eq!((version.as_str(), result), ("7", Ok(())));
 }
+
+/// A list of two pages, then a watch of a bookmark and a pod.
+async fn serve() -> String {
+    let answer = |uri: http::Uri| {
+        let asked = uri.query().unwrap_or_default();
+        let item = r#"{"metadata":{"namespace":"ml","name":"p","resourceVersion":"7"}}"#;
+        std::future::ready(match asked {
+            _ if asked.contains("watch=true") => {
+                format!("{}\n{}\n", line("BOOKMARK", "", "40"), line("ADDED", "a", "41"))
+            }
+            _ if asked.contains("continue=") => {
+                format!(r#"{{"metadata":{{"resourceVersion":"39"}},"items":[{item}]}}"#)
+            }
+            _ => format!(
+                r#"{{"metadata":{{"resourceVersion":"39","continue":"c"}},"items":[{item}]}}"#
+            ),
+        })
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let server = axum::Router::new().fallback(answer);
+    tokio::spawn(async { axum::serve(listener, server).await });
+    url
+}
+
+#[tokio::test]
+async fn all_is_known_up_to_a_version_at_the_end_of_a_list_and_with_what_a_watch_tells() {
+    let mut config = kube::Config::new(serve().await.parse().unwrap());
+    config.root_cert = Some(Vec::new());
+    let fence = crate::fence::Fence::open();
+    let client = crate::client::client(config, &fence).unwrap();
+    let api = Api::new(client, fence, Metrics::new());
+    let pace = Pace { page: 1, silence: Duration::from_secs(60) };
+    let (tell, mut told) = mpsc::channel::<Batch<PodItem>>(1);
+    tokio::spawn(watch(api, SOURCE, pace, Metrics::new(), tell));
+    let mut versions = Vec::new();
+    while versions.last() != Some(&Some(41)) {
+        let batch = told.recv().await.unwrap();
+        assert_eq!(batch.watch, "pods");
+        versions.push(batch.version);
+    }
+    // The bookmark and the pod may come together.
+    versions.retain(|version| *version != Some(40));
+    assert_eq!(versions, [None, Some(39), Some(41)]);
+}
