@@ -1,11 +1,11 @@
 //! etcd and kube-apiserver, and what else is asked for, on free loopback ports.
 
 use crate::key::{kubelet_client, token_signer};
+use crate::ports::free_ports;
 use crate::process::Process;
 use crate::programs::{Program, Programs};
 use crate::{Unavailable, io};
 use std::io::Read;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -270,16 +270,4 @@ fn random() -> Result<[u8; 32], Unavailable> {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
-}
-
-/// Ports that nobody listens on. All are held until all are found, so they differ.
-pub fn free_ports<const N: usize>() -> Result<[u16; N], Unavailable> {
-    let mut ports = [0; N];
-    let mut held = Vec::new();
-    for port in &mut ports {
-        let listener = TcpListener::bind("127.0.0.1:0").map_err(io("no free port"))?;
-        *port = listener.local_addr().map_err(io("no free port"))?.port();
-        held.push(listener);
-    }
-    Ok(ports)
 }

@@ -54,12 +54,18 @@ impl Now {
 struct Book {
     now: Now,
     happened: Vec<Happened>,
+    /// Up to which version all of a path is known.
+    versions: BTreeMap<&'static str, u64>,
     /// Why the history has a gap.
     gap: Option<String>,
 }
 
+const NODES: &str = "/api/v1/nodes";
+const PODS: &str = "/api/v1/pods";
+
 /// A running record of all pods and nodes.
 pub struct History {
+    api: Api,
     book: Arc<Mutex<Book>>,
     news: Arc<Notify>,
     tasks: Vec<JoinHandle<()>>,
@@ -78,22 +84,44 @@ impl History {
     pub async fn record(api: &Api) -> Result<Self, ApiError> {
         let (book, news) = (Arc::new(Mutex::new(Book::default())), Arc::new(Notify::new()));
         let mut tasks = Vec::new();
-        for path in ["/api/v1/nodes", "/api/v1/pods"] {
+        for path in [NODES, PODS] {
             let list = api.get(path).await?;
-            let version = list["metadata"]["resourceVersion"].as_str().unwrap_or("0").to_owned();
             for item in list["items"].as_array().into_iter().flatten() {
                 let mut object = item.clone();
-                object["kind"] = if path.ends_with("pods") { "Pod" } else { "Node" }.into();
+                object["kind"] = if path == PODS { "Pod" } else { "Node" }.into();
                 lock(&book).enter(object, false);
             }
+            lock(&book).versions.insert(path, version(&list));
             let (api, book, news) = (api.clone(), Arc::clone(&book), Arc::clone(&news));
             tasks.push(tokio::spawn(async move {
-                let why = follow(&api, path, version, &book, &news).await;
+                let why = follow(&api, path, &book, &news).await;
                 lock(&book).gap = Some(format!("{path}: {why}"));
                 news.notify_waiters();
             }));
         }
-        Ok(Self { book, news, tasks })
+        Ok(Self { api: api.clone(), book, news, tasks })
+    }
+
+    /// Waits until all is recorded that has happened by now: pods and nodes come by two watches,
+    /// and either may be behind.
+    pub async fn catch_up(&self, patience: Duration) -> Result<(), String> {
+        for path in [NODES, PODS] {
+            let list = self.api.get(path).await.map_err(|why| why.to_string())?;
+            let items = list["items"].as_array().into_iter().flatten();
+            let there: BTreeMap<_, _> = items.map(|item| (key(item), version(item))).collect();
+            // A watch says nothing of versions in which nothing changed.
+            let is_same = |book: &Book| {
+                let known = if path == PODS { &book.now.pods } else { &book.now.nodes };
+                let is_there = |(key, object): (_, _)| there.get(key) == Some(&version(object));
+                known.len() == there.len() && known.iter().all(is_there)
+            };
+            let what = format!("all that {path} had is recorded");
+            self.wait(&what, patience, |book| {
+                book.versions[path] >= version(&list) || is_same(book)
+            })
+            .await?;
+        }
+        Ok(())
     }
 
     /// What is there now.
@@ -132,10 +160,19 @@ impl History {
         patience: Duration,
         mut is_true: impl FnMut(&Now) -> bool,
     ) -> Result<(), String> {
+        self.wait(what, patience, |book| is_true(&book.now)).await
+    }
+
+    async fn wait(
+        &self,
+        what: &str,
+        patience: Duration,
+        mut is_true: impl FnMut(&Book) -> bool,
+    ) -> Result<(), String> {
         let end = Instant::now() + patience;
         loop {
             let news = self.news.notified();
-            if self.look(&mut is_true) {
+            if is_true(&lock(&self.book)) {
                 return Ok(());
             }
             if let Some(gap) = &lock(&self.book).gap {
@@ -151,10 +188,6 @@ impl History {
     }
 }
 
-fn version(object: &Value) -> u64 {
-    object["metadata"]["resourceVersion"].as_str().and_then(|v| v.parse().ok()).unwrap_or(0)
-}
-
 impl Book {
     fn happened(&self) -> Result<Vec<Happened>, String> {
         if let Some(gap) = &self.gap {
@@ -166,34 +199,34 @@ impl Book {
     }
 
     fn enter(&mut self, object: Value, gone: bool) {
-        let metadata = &object["metadata"];
-        let text = |key: &str| metadata[key].as_str().unwrap_or_default();
-        let version = version(&object);
         let is_pod = object["kind"] == "Pod";
-        let (key, objects) = if is_pod {
-            (format!("{}/{}", text("namespace"), text("name")), &mut self.now.pods)
-        } else {
-            (text("name").to_owned(), &mut self.now.nodes)
-        };
+        let objects = if is_pod { &mut self.now.pods } else { &mut self.now.nodes };
         if gone {
-            objects.remove(&key);
+            objects.remove(&key(&object));
         } else {
-            objects.insert(key, object.clone());
+            objects.insert(key(&object), object.clone());
         }
-        self.happened.push(Happened { version, gone, object });
+        self.happened.push(Happened { version: version(&object), gone, object });
     }
 }
 
-/// Watches without end, from a version on; gives the reason if that is impossible.
-async fn follow(
-    api: &Api,
-    path: &str,
-    mut version: String,
-    book: &Mutex<Book>,
-    news: &Notify,
-) -> String {
+/// `namespace/name`, or the name of what is in no namespace.
+fn key(object: &Value) -> String {
+    let text = |key: &str| object["metadata"][key].as_str();
+    let name = text("name").unwrap_or_default();
+    text("namespace").map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"))
+}
+
+fn version(object: &Value) -> u64 {
+    let version = object["metadata"]["resourceVersion"].as_str();
+    version.and_then(|version| version.parse().ok()).unwrap_or(0)
+}
+
+/// Watches without end, from the version on that is known; gives the reason if that is impossible.
+async fn follow(api: &Api, path: &'static str, book: &Mutex<Book>, news: &Notify) -> String {
     loop {
-        let uri = format!("{path}?watch=true&allowWatchBookmarks=true&resourceVersion={version}");
+        let from = lock(book).versions[path];
+        let uri = format!("{path}?watch=true&allowWatchBookmarks=true&resourceVersion={from}");
         let mut lines = match api.watch(&uri, JSON).await {
             Ok(lines) => lines,
             Err(e) => return e.to_string(),
@@ -204,15 +237,17 @@ async fn follow(
                 Err(e) => return e.to_string(),
             };
             let object = event["object"].take();
-            if let Some(text) = object["metadata"]["resourceVersion"].as_str() {
-                text.clone_into(&mut version);
+            let mut book = lock(book);
+            if version(&object) > 0 {
+                book.versions.insert(path, version(&object));
             }
             match event["type"].as_str() {
                 Some("BOOKMARK") => {}
-                Some("ADDED" | "MODIFIED") => lock(book).enter(object, false),
-                Some("DELETED") => lock(book).enter(object, true),
+                Some("ADDED" | "MODIFIED") => book.enter(object, false),
+                Some("DELETED") => book.enter(object, true),
                 _ => return object.to_string(),
             }
+            drop(book);
             news.notify_waiters();
         }
     }

@@ -25,16 +25,20 @@ pub mod checker;
 pub mod history;
 pub mod manifests;
 #[cfg(feature = "api")]
+mod policies;
+#[cfg(feature = "api")]
 pub mod proxy;
 
 mod control_plane;
 mod guard;
 mod key;
 pub mod node;
+mod ports;
 mod process;
 mod programs;
 
-pub use control_plane::{ControlPlane, Kwok, KwokPods, free_ports};
+pub use control_plane::{ControlPlane, Kwok, KwokPods};
+pub use ports::free_ports;
 pub use process::Process;
 pub use programs::{Program, Programs, cache};
 

@@ -20,8 +20,10 @@ use hyper_util::rt::TokioIo;
 use kube::client::Body;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use streams::{Order, Streams};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 type Failure = std::io::Error;
@@ -37,8 +39,12 @@ pub struct Proxy {
 struct State {
     api: Api,
     faults: Mutex<Faults>,
+    /// Changes when they are healed.
+    healed: watch::Sender<()>,
     streams: Streams,
     counts: Mutex<BTreeMap<String, usize>>,
+    /// Shared by each open connection, and by each request that is on its way to the server.
+    under_way: Arc<()>,
 }
 
 impl Drop for Proxy {
@@ -56,8 +62,10 @@ impl Proxy {
         let state = Arc::new(State {
             api: api.clone(),
             faults: Mutex::default(),
+            healed: watch::Sender::new(()),
             streams: Streams::default(),
             counts: Mutex::default(),
+            under_way: Arc::default(),
         });
         let task = tokio::spawn(serve(listener, Arc::clone(&state)));
         Ok(Self { url, state, task })
@@ -73,9 +81,10 @@ impl Proxy {
         lock(&self.state.faults).add(target, fault, times);
     }
 
-    /// No more faults from now on; streams that are stuck stay so.
+    /// No more faults from now on, and what is held back goes through; streams that are stuck stay so.
     pub fn heal(&self) {
         lock(&self.state.faults).clear();
+        self.state.healed.send_replace(());
     }
 
     /// How often faults were injected since the start.
@@ -98,6 +107,12 @@ impl Proxy {
         self.state.streams.order(Order::Expire);
     }
 
+    /// Whether all who came are gone, and nothing that they sent can take effect any more.
+    pub fn is_quiet(&self) -> bool {
+        // The one reference is the state's own.
+        Arc::strong_count(&self.state.under_way) == 1
+    }
+
     /// How many watches are open.
     pub fn open_watches(&self) -> usize {
         self.state.streams.open()
@@ -118,8 +133,9 @@ async fn serve(listener: TcpListener, state: Arc<State>) {
     // Connections end with the proxy.
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
-        let state = Arc::clone(&state);
+        let (state, under_way) = (Arc::clone(&state), Arc::clone(&state.under_way));
         connections.spawn(async move {
+            let _under_way = under_way;
             let service = service_fn(move |request| {
                 let state = Arc::clone(&state);
                 state.answer(request)
@@ -136,12 +152,17 @@ impl State {
     async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Answer, Failure> {
         let asked = Asked::of(request.method(), request.uri());
         *lock(&self.counts).entry(asked.to_string()).or_default() += 1;
+        // Before anybody can know that a fault was injected, and heal it.
+        let mut healed = self.healed.subscribe();
         let fault = lock(&self.faults).next(&asked);
         let (parts, body) = request.into_parts();
         let body = whole(body).await?;
+        let mut delay = Duration::ZERO;
         match fault {
-            None | Some(Fault::Late(_)) => {}
+            None | Some(Fault::LoseAnswer) => {}
+            Some(Fault::Late(most)) => delay = most.mul_f64(spread(&parts.uri)),
             Some(Fault::Slow(delay)) => tokio::time::sleep(delay).await,
+            Some(Fault::Held) => drop(healed.changed().await),
             Some(Fault::Status(status)) => return Ok(refusal(status, None)),
             Some(Fault::TooMany { retry_after }) => {
                 return Ok(refusal(StatusCode::TOO_MANY_REQUESTS, Some(retry_after)));
@@ -151,23 +172,18 @@ impl State {
                 tokio::time::sleep(delay).await;
                 return Err(Failure::other("hung and dropped"));
             }
-            Some(Fault::LoseAnswer) => {
-                self.forward(&parts.method, &parts.uri, &parts.headers, body).await?;
-                return Err(Failure::other("the answer is lost"));
-            }
         }
-        let response = match fault {
-            Some(Fault::Late(most)) => {
-                let delay = most.mul_f64(spread(&parts.uri));
-                let state = Arc::clone(&self);
-                let late = tokio::spawn(async move {
-                    tokio::time::sleep(delay).await;
-                    state.forward(&parts.method, &parts.uri, &parts.headers, body).await
-                });
-                late.await.map_err(Failure::other)??
-            }
-            _ => self.forward(&parts.method, &parts.uri, &parts.headers, body).await?,
-        };
+        // What has arrived here is done, also if whoever asked is gone.
+        let (state, under_way) = (Arc::clone(&self), Arc::clone(&self.under_way));
+        let passed_on = tokio::spawn(async move {
+            let _under_way = under_way;
+            tokio::time::sleep(delay).await;
+            state.forward(&parts.method, &parts.uri, &parts.headers, body).await
+        });
+        let response = passed_on.await.map_err(Failure::other)??;
+        if fault == Some(Fault::LoseAnswer) {
+            return Err(Failure::other("the answer is lost"));
+        }
         let (parts, body) = response.into_parts();
         let mut answer = if asked.is_watch && parts.status.is_success() {
             Response::new(self.streams.pass_on(body).boxed_unsync())

@@ -84,11 +84,26 @@ async fn the_proxy_fails_as_it_is_told_and_counts() {
     assert_eq!(proxy.counts()["LIST nodes"], 2);
     assert_eq!(proxy.injected(), 3);
 
+    proxy.inject(Target::Writes, Fault::Held, 1);
+    let held = tokio::spawn(async move { api.create(&GpuNode::A100.node("held")).await });
+    while proxy.injected() < 4 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(direct.get("/api/v1/nodes/held").await.is_err() && !proxy.is_quiet());
+    proxy.heal();
+    held.await.unwrap().unwrap();
+    // The client is gone with its task.
+    while !proxy.is_quiet() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+
+    let api = Api::from_kubeconfig(&kubeconfig).await.unwrap();
     let history = History::record(&api).await.unwrap();
     proxy.cut_watches();
     api.create(&GpuNode::A100.node("m")).await.unwrap();
-    let both = |now: &divvy_testbed::history::Now| now.nodes.len() == 2;
-    history.until("the watch was opened again", PATIENCE, both).await.unwrap();
+    direct.delete("/api/v1/nodes/n").await.unwrap();
+    history.catch_up(PATIENCE).await.unwrap();
+    assert_eq!(history.look(|now| now.nodes.keys().cloned().collect::<Vec<_>>()), ["held", "m"]);
     proxy.expire_watches();
     let gap = history.until("never", PATIENCE, |_| false).await.unwrap_err();
     assert!(gap.contains("410"), "{gap}");

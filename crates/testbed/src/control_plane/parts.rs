@@ -1,7 +1,8 @@
 //! What can be started beside the API server: controllers, kwok, and the scheduler to compare with.
 
-use super::{ControlPlane, NODE, free_ports};
+use super::{ControlPlane, NODE};
 use crate::Unavailable;
+use crate::ports::free_ports;
 use crate::process::Process;
 use crate::programs::Program;
 use std::io::{Read, Write};

@@ -43,6 +43,8 @@ pub enum Fault {
     Hang(Duration),
     /// The request is held back, then goes through.
     Slow(Duration),
+    /// The request is held back until the faults are healed, then goes through.
+    Held,
     /// The server does it, but its answer does not arrive.
     LoseAnswer,
     /// The server does it some time up to so much later, also if whoever asked is gone by then.
