@@ -6,7 +6,7 @@ use divvy_cluster::reload::reload;
 use divvy_engine::{Config, Strategy};
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::sync::watch::Receiver;
 
@@ -19,6 +19,13 @@ fn folder(name: &str) -> PathBuf {
 
 const PACK: &str = "scheduling: {strategy: binpack}";
 const SPREAD: &str = "scheduling: {strategy: spread}";
+
+/// All at once, as an editor does: a reader that comes in between finds no half of it.
+fn write(path: &Path, text: &str) {
+    let fresh = path.with_extension("new");
+    fs::write(&fresh, text).unwrap();
+    fs::rename(fresh, path).unwrap();
+}
 
 async fn next(config: &mut Receiver<Config>) -> Strategy {
     config.changed().await.unwrap();
@@ -36,18 +43,18 @@ async fn count(metrics: &Metrics, result: &str, expected: u32) {
 async fn a_changed_file_brings_new_settings_and_a_wrong_one_keeps_the_old() {
     let folder = folder("file");
     let (path, metrics) = (folder.join("config.yaml"), Metrics::new());
-    fs::write(&path, PACK).unwrap();
+    write(&path, PACK);
     let mut config = reload(path.clone(), metrics.clone()).unwrap();
     assert_eq!(config.borrow().node, Strategy::Binpack);
-    fs::write(&path, SPREAD).unwrap();
+    write(&path, SPREAD);
     assert_eq!(next(&mut config).await, Strategy::Spread);
 
-    fs::write(&path, "scheduling: {strategy: random}").unwrap();
+    write(&path, "scheduling: {strategy: random}");
     count(&metrics, "failed", 1).await;
     fs::remove_file(&path).unwrap();
     count(&metrics, "failed", 2).await;
     assert!(!config.has_changed().unwrap());
-    fs::write(&path, PACK).unwrap();
+    write(&path, PACK);
     assert_eq!(next(&mut config).await, Strategy::Binpack);
     count(&metrics, "ok", 2).await;
     count(&metrics, "failed", 2).await;
