@@ -22,8 +22,9 @@ fn two_replicas_share_one_certificate_and_either_answers() {
     assert_eq!(after["data"], before["data"]);
     cluster.point_webhooks_to(cluster.address);
     let next = with_share(pod(&tenant, "next", "divvy-scheduler"), "0.5");
-    eventually("the first one answers", || cluster.runtime.block_on(api.create(&next)).is_ok());
+    // Before the next test needs it: the server may go on asking the second one for a moment.
     replica.abort();
+    eventually("the first one answers", || cluster.runtime.block_on(api.create(&next)).is_ok());
 }
 
 #[test]
@@ -47,11 +48,11 @@ fn replicas_that_start_at_once_agree_on_one_ca() {
         let share = with_share(pod(&tenant, &name, "divvy-scheduler"), "0.5");
         eventually("it answers", || cluster.runtime.block_on(api.create(&share)).is_ok());
     }
-    let after = cluster.runtime.block_on(cluster.admin.get(SECRET)).unwrap();
-    assert_ne!(after["data"], before["data"]);
-    for path in WEBHOOKS {
-        assert!(bundle(path).iter().all(|bundle| *bundle == after["data"]["ca.crt"]), "{path}");
-    }
+    eventually("there is a new one, and all webhooks have it", || {
+        let after = cluster.runtime.block_on(cluster.admin.get(SECRET)).unwrap();
+        let has_it = |path| bundle(path).iter().all(|bundle| *bundle == after["data"]["ca.crt"]);
+        after["data"] != before["data"] && WEBHOOKS.into_iter().all(has_it)
+    });
     replicas.iter().for_each(tokio::task::AbortHandle::abort);
     cluster.point_webhooks_to(cluster.address);
     let share = with_share(pod(&tenant, "last", "divvy-scheduler"), "0.5");

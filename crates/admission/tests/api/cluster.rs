@@ -2,7 +2,7 @@
 //! webhooks that runs in this process with the rights it has in a cluster.
 
 use divvy_admission::{Certificates, Settings};
-use divvy_testbed::api::{Api, ApiError};
+use divvy_testbed::api::{Api, ApiError, JSON};
 use divvy_testbed::manifests::webhooks_at;
 use divvy_testbed::{ControlPlane, Programs, free_ports};
 use http::Method;
@@ -126,37 +126,21 @@ impl Cluster {
         task.abort_handle()
     }
 
-    /// Policies take a moment to be known to the API server.
+    /// Policies and webhooks take a moment to be known to the API server.
     fn wait_until_guarded(&self) {
+        self.runtime.block_on(self.admin.policies_act()).unwrap();
         self.admin_create(&namespace("guarded"));
         self.wait_for_account("guarded", "default");
-        self.admin_create(&pod("guarded", "stays", "default-scheduler"));
-        let cards = json!({"metadata": {"annotations": {"divvy.dev/cards": "0:1"}}});
-        let mut own = pod("guarded", "own", "default-scheduler");
-        own["spec"]["containers"][0]["env"] =
-            json!([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]);
-        let mut named = pod("guarded", "named", "default-scheduler");
-        named["metadata"]["annotations"] = json!({"nvidia.cdi.k8s.io": "nvidia.com/gpu=0"});
-        let reservation = pod("kai-resource-reservation", "own", "default-scheduler");
         let share = with_share(pod("guarded", "share", "divvy-scheduler"), "7");
-        let stays = "/api/v1/namespaces/guarded/pods/stays?dryRun=All";
-        let annotate = || self.runtime.block_on(self.admin.patch(stays, &cards));
-        eventually("the hand-off is guarded", || is_about(&annotate(), "by divvy"));
-        for (what, refused) in [
-            (&own, "void or none"),
-            (&named, "name devices to the container runtime"),
-            (&reservation, "hold shared cards"),
-            (&share, "smaller than 1.0"),
-        ] {
-            let create = || self.runtime.block_on(self.dry_create(what));
-            eventually(refused, || is_about(&create(), refused));
-        }
+        let refused = "smaller than 1.0";
+        eventually(refused, || is_about(&self.dry_create(&self.admin, &share), refused));
     }
 
-    async fn dry_create(&self, object: &Value) -> Result<Value, ApiError> {
-        let namespace = object["metadata"]["namespace"].as_str().unwrap();
+    /// What would come of making a pod: the API server asks webhooks and policies, and stores nothing.
+    pub fn dry_create(&self, api: &Api, pod: &Value) -> Result<Value, ApiError> {
+        let namespace = pod["metadata"]["namespace"].as_str().unwrap();
         let path = format!("/api/v1/namespaces/{namespace}/pods?dryRun=All");
-        self.admin.send(Method::POST, &path, "application/json", Some(object)).await
+        self.runtime.block_on(api.send(Method::POST, &path, JSON, Some(pod)))
     }
 
     pub fn admin_create(&self, object: &Value) -> Value {
@@ -195,14 +179,10 @@ impl Cluster {
         self.grant(&name, "ClusterRole", "edit", &name, "tenant");
         self.wait_for_account(&name, "default");
         let api = self.api_of(&name, "tenant");
-        eventually("the tenant may list pods", || {
-            let pods = format!("/api/v1/namespaces/{name}/pods");
-            self.runtime.block_on(api.get(&pods)).is_ok()
-        });
         (name, api)
     }
 
-    /// Gives a ServiceAccount the rights of a role in a namespace.
+    /// Gives a ServiceAccount the rights of a role in a namespace, and waits until it has them.
     pub fn grant(&self, place: &str, kind: &str, role: &str, namespace: &str, account: &str) {
         self.admin_create(&json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
@@ -210,6 +190,36 @@ impl Cluster {
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role},
             "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": account}],
         }));
+        let roles = "/apis/rbac.authorization.k8s.io/v1";
+        let role = match kind {
+            "ClusterRole" => format!("{roles}/clusterroles/{role}"),
+            _ => format!("{roles}/namespaces/{place}/roles/{role}"),
+        };
+        let read = || self.runtime.block_on(self.admin.get(&role)).unwrap();
+        // A controller gathers the rules of `edit`.
+        eventually("the role allows something", || read()["rules"][0].is_object());
+        self.wait_for_rights(place, &read(), namespace, account);
+    }
+
+    /// The API server hears of roles and of their bindings in its own time, and in no order. Who may do
+    /// one thing that a role allows may do all of it.
+    pub fn wait_for_rights(&self, place: &str, role: &Value, namespace: &str, account: &str) {
+        let rule = &role["rules"][0];
+        let (resource, part) = match rule["resources"][0].as_str().unwrap().split_once('/') {
+            Some((resource, part)) => (json!(resource), part),
+            None => (rule["resources"][0].clone(), ""),
+        };
+        let review = json!({
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+            "spec": {
+                "user": format!("system:serviceaccount:{namespace}:{account}"),
+                "resourceAttributes": {
+                    "namespace": place, "verb": rule["verbs"][0], "group": rule["apiGroups"][0],
+                    "resource": resource, "subresource": part,
+                },
+            },
+        });
+        eventually("it has its rights", || self.admin_create(&review)["status"]["allowed"] == true);
     }
 }
 
@@ -220,7 +230,7 @@ pub fn manifest(name: &str) -> String {
 }
 
 /// A webhook configuration or a policy is known within a second or two, a new CA within ten.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Waits for something that the API server does in its own time.
 pub fn eventually(what: &str, is_so: impl Fn() -> bool) {

@@ -3,7 +3,6 @@
 
 use crate::cluster::{Cluster, cluster, eventually, is_about, manifest, pod, with_share};
 use crate::webhooks::entry;
-use divvy_testbed::api::JSON;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -26,9 +25,7 @@ impl<'a> Policy<'a> {
 
     fn acts(&self) -> bool {
         let plain = pod(self.namespace, "probe", "default-scheduler");
-        let path = format!("/api/v1/namespaces/{}/pods?dryRun=All", self.namespace);
-        let send = self.cluster.admin.send(Method::POST, &path, JSON, Some(&plain));
-        let stored = self.cluster.runtime.block_on(send).unwrap();
+        let stored = self.cluster.dry_create(&self.cluster.admin, &plain).unwrap();
         !entry(&stored["spec"]["containers"][0], VARIABLE).is_empty()
     }
 }

@@ -140,6 +140,7 @@ fn nobody_but_divvy_can_grant_a_card_to_a_pod() {
         "subjects": [{"kind": "ServiceAccount", "namespace": "divvy-system", "name": "divvy-scheduler"}]});
     cluster.admin_create(&role);
     cluster.admin_create(&bound);
+    cluster.wait_for_rights(&tenant, &role, "divvy-system", "divvy-scheduler");
     cluster.runtime.block_on(async {
         api.create(&with_share(pod(&tenant, "share", "divvy-scheduler"), "0.5")).await.unwrap();
         let annotate = json!({"metadata": {"annotations": grant("all")}});
