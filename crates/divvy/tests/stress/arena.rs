@@ -5,6 +5,7 @@ use divvy_testbed::api::{Api, ApiError};
 use divvy_testbed::checker::Checker;
 use divvy_testbed::history::{History, Now};
 use divvy_testbed::manifests::{self, GpuNode};
+use divvy_testbed::proxy::Proxy;
 use divvy_testbed::{ControlPlane, Programs};
 use http::Method;
 use serde_json::{Value, json};
@@ -18,7 +19,7 @@ use tokio::sync::{Mutex, MutexGuard, OnceCell};
 pub const US: &str = "divvy-scheduler";
 pub const NAMESPACE: &str = "default";
 /// Long enough for a busy machine; a test that waits so long has failed.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 static PLANE: OnceCell<Result<ControlPlane, String>> = OnceCell::const_new();
 static TURN: Mutex<()> = Mutex::const_new(());
@@ -54,6 +55,12 @@ impl Arena {
     pub async fn nodes(&self, model: GpuNode, prefix: &str, count: usize) {
         let nodes = (0..count).map(|i| model.node(&format!("{prefix}-{i}"))).collect();
         self.api.create_all(nodes, 16).await.unwrap();
+        self.catch_up().await;
+    }
+
+    /// Waits until the history has all that has happened by now.
+    async fn catch_up(&self) {
+        self.history.catch_up(PATIENCE).await.unwrap();
     }
 
     /// Makes what a scheduler needs that hands shares to their containers.
@@ -78,9 +85,9 @@ impl Arena {
         self.api.create_all(pods, 32).await.unwrap();
     }
 
-    /// Changes a node or its status.
-    pub async fn patch_node(&self, name: &str, patch: &Value) {
-        self.api.patch(&format!("/api/v1/nodes/{name}"), patch).await.unwrap();
+    /// Changes a node or its status; gives what it is now.
+    pub async fn patch_node(&self, name: &str, patch: &Value) -> Value {
+        self.api.patch(&format!("/api/v1/nodes/{name}"), patch).await.unwrap()
     }
 
     /// A pod has done its work: it ends, then its object goes.
@@ -132,6 +139,8 @@ impl Arena {
 
     /// Waits until nothing waits that fits.
     pub async fn settled(&self) {
+        // What was made last may not have been seen yet, and would not be missed.
+        self.catch_up().await;
         let end = tokio::time::Instant::now() + PATIENCE * 2;
         loop {
             let fits = Checker::at(&[US], &self.history.now()).waiting_that_fit();
@@ -144,8 +153,18 @@ impl Arena {
         }
     }
 
+    /// Waits until whoever was killed has nothing on its way to the server any more.
+    pub async fn until_quiet(&self, proxy: &Proxy) {
+        let end = tokio::time::Instant::now() + PATIENCE;
+        while !proxy.is_quiet() {
+            assert!(tokio::time::Instant::now() < end, "something is still under way");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
     /// Replays all that happened; nothing may have been wrong at any instant.
-    pub fn check(&self) -> Checker {
+    pub async fn check(&self) -> Checker {
+        self.catch_up().await;
         let checker = Checker::replay(&[US], &self.history.happened().unwrap());
         let first: Vec<_> = checker.violations.iter().take(5).collect();
         assert!(first.is_empty(), "{} violations: {first:#?}", checker.violations.len());
@@ -157,7 +176,10 @@ impl Arena {
         let list = format!("/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events");
         let list = self.api.get(&list).await.unwrap();
         let events = list["items"].as_array().unwrap().iter();
-        let about = |e: &&Value| e["regarding"]["name"] == pod && e["reason"] == reason;
+        // One of that name from an earlier test may have an event that was written late.
+        let key = format!("{NAMESPACE}/{pod}");
+        let uid = self.history.look(|now| now.pods[&key]["metadata"]["uid"].clone());
+        let about = |e: &&Value| e["regarding"]["uid"] == uid && e["reason"] == reason;
         events.filter(about).map(|e| e["note"].as_str().unwrap().to_owned()).collect()
     }
 }
@@ -208,7 +230,7 @@ async fn empty(api: &Api) {
     ] {
         api.send(Method::DELETE, path, "application/json", Some(&now)).await.unwrap();
     }
-    // A policy is in force until the server has seen that it is gone; so are no objects.
+    // A policy is in force until the server has seen that it is gone: it names what no other test has.
     let is_empty = |list: Result<Value, ApiError>| list.unwrap()["items"] == json!([]);
     while !is_empty(api.get("/api/v1/namespaces/default/pods").await) {
         tokio::time::sleep(Duration::from_millis(20)).await;

@@ -15,14 +15,14 @@ async fn sixteen_halves_on_eight_cards_are_all_bound_and_no_card_is_over_its_byt
     let half = |i| with_fraction(pod(&format!("half-{i}")), "0.5", 1);
     arena.create_all((0..16).map(half).collect()).await;
     arena.all_bound(16).await;
-    assert_eq!(arena.check().bindings, 16);
+    assert_eq!(arena.check().await.bindings, 16);
 
     // The cards are full: one more waits, and goes as soon as one ends.
     arena.create(&half(16)).await;
     arena.said("half-16", "0/1 nodes are available").await;
     arena.end("half-3").await;
     arena.bound("half-16").await;
-    arena.check();
+    arena.check().await;
 }
 
 /// Shares of all sizes, whole GPUs, and shares over several cards.
@@ -52,7 +52,7 @@ async fn a_burst_of_2000_mixed_pods_is_packed_exactly_and_everything_that_fits_i
     let pods: Vec<Value> = (0..2000).map(|i| mixed(&mut dice, &format!("p-{i}"))).collect();
     arena.create_all(pods).await;
     arena.settled().await;
-    let bound = arena.check().bindings;
+    let bound = arena.check().await.bindings;
     assert!(bound > 1000, "only {bound} of 2000 fit: the nodes are too few for this test");
 
     // No livelock: a pod that fits is bound by one write, not by many.
@@ -67,5 +67,5 @@ async fn a_burst_of_2000_mixed_pods_is_packed_exactly_and_everything_that_fits_i
         }
     }
     arena.settled().await;
-    arena.check();
+    arena.check().await;
 }

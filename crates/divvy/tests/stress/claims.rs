@@ -92,7 +92,7 @@ async fn a_claim_gets_a_volume_of_the_node_before_its_pod_is_bound_there() {
     arena.create(&volume("on-t4-1", class_name, "t4-1")).await;
     assert_eq!(arena.bound("b").await, "t4-1");
     until(&arena, "second", |claim| claim["spec"]["volumeName"] == "on-t4-1").await;
-    arena.check();
+    arena.check().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -123,5 +123,5 @@ async fn a_claim_that_is_made_for_the_chosen_node_is_waited_for_while_the_card_i
     assert_eq!(arena.bound("a").await, "t4-0");
     until(&arena, "made-later", |claim| claim["status"]["phase"] == "Bound").await;
     assert!(waits("default/b"));
-    arena.check();
+    arena.check().await;
 }

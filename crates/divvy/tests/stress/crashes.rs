@@ -22,7 +22,8 @@ async fn killed_at_random_points_under_load_it_loses_nothing_and_books_nothing_t
     arena.nodes(GpuNode::A100, "a100", 20).await;
     arena.nodes(GpuNode::T4, "t4", 20).await;
     let mut dice = Dice(7);
-    let kubeconfig = arena.plane.kubeconfig();
+    let proxy = Proxy::start(&arena.api).await.unwrap();
+    let kubeconfig = arena.plane.kubeconfig_through("kubeconfig-kills", proxy.url()).unwrap();
     let mut made = 0;
     let mut ended = 0;
     for round in 0..kills(25) {
@@ -38,6 +39,8 @@ async fn killed_at_random_points_under_load_it_loses_nothing_and_books_nothing_t
         let moment = tokio::time::sleep(Duration::from_millis(dice.below(250)));
         tokio::join!(load, moment);
         divvy.process.kill();
+        // The next one does not wait for what this one has sent, so that we do.
+        arena.until_quiet(&proxy).await;
         // Those that run end in the order in which they came, while nobody schedules.
         for _ in 0..8 {
             let name = format!("p-{ended}");
@@ -50,7 +53,7 @@ async fn killed_at_random_points_under_load_it_loses_nothing_and_books_nothing_t
     }
     let _divvy = Divvy::start(&arena).await;
     arena.settled().await;
-    let checker = arena.check();
+    let checker = arena.check().await;
     assert!(checker.bindings > kills(25), "the load was too small to mean anything");
 
     // And it works on as if nothing had happened.
@@ -61,7 +64,7 @@ async fn killed_at_random_points_under_load_it_loses_nothing_and_books_nothing_t
     last["spec"]["tolerations"] = json!([{"key": "for", "operator": "Exists"}]);
     arena.create(&last).await;
     arena.bound("last").await;
-    arena.check();
+    arena.check().await;
 }
 
 /// Kills schedulers that hand shares to their containers in the middle of their writes, some of
@@ -98,7 +101,7 @@ async fn killed_while_its_writes_are_under_way(options: &[&str]) {
             arena.all_bound(made).await;
         }
     }
-    arena.check();
+    arena.check().await;
     // What was reserved before a kill serves after it: a card is asked for once, but for those of
     // which nobody knows yet when the next one begins.
     let (asked, cards) = (proxy.counts()["POST pods"], made.div_ceil(2));

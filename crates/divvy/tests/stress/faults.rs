@@ -33,7 +33,7 @@ async fn writes_fail(target: Target, fault: Fault, times: usize) {
     proxy.inject(target, fault, times);
     create_pods(&arena).await;
     arena.all_bound(PODS).await;
-    arena.check();
+    arena.check().await;
     let injected = proxy.injected();
     assert!(injected > 0, "no fault was injected");
     let counts = proxy.counts();
@@ -100,7 +100,7 @@ async fn a_refusal_that_never_ends_makes_no_hot_loop_and_is_said_on_the_pod() {
     assert!(after - before <= 5, "{} bindings in 6 s", after - before);
     proxy.heal();
     arena.bound("unlucky").await;
-    arena.check();
+    arena.check().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -114,7 +114,7 @@ async fn a_server_that_is_down_at_the_start_is_waited_for() {
     let _divvy = Divvy::spawn(&arena, &kubeconfig, &ALONE);
     create_pods(&arena).await;
     arena.all_bound(PODS).await;
-    arena.check();
+    arena.check().await;
 }
 
 /// Watches go wrong in this way, again and again, while pods and nodes come and go.
@@ -131,7 +131,7 @@ async fn watches_fail(options: &[&str], disturb: impl Fn(&Proxy)) {
         arena.nodes(GpuNode::A100, &format!("more-{round}"), 1).await;
         arena.all_bound(16 * (round + 1)).await;
     }
-    arena.check();
+    arena.check().await;
     // One that is silent is opened anew however long the test takes; but nothing is listed anew.
     let is_bounded = |asked: &str| {
         asked.starts_with("LIST") || (asked.starts_with("WATCH") && options.is_empty())
@@ -173,5 +173,5 @@ async fn a_pod_deleted_while_the_watch_was_broken_holds_nothing_afterwards() {
     arena.create_all((0..16).map(again).collect()).await;
     proxy.expire_watches();
     arena.until("all are bound", |now| now.bound(NAMESPACE) == 16).await;
-    arena.check();
+    arena.check().await;
 }

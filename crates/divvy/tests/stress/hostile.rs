@@ -164,5 +164,5 @@ async fn annotations_at_the_limit_leave_the_pod_valid() {
     // Bound, it could not even say that it runs.
     let phase = json!({"status": {"message": "still alive"}});
     arena.api.patch(&format!("{}/status", path("full")), &phase).await.unwrap();
-    arena.check();
+    arena.check().await;
 }

@@ -4,6 +4,9 @@
 //! machine lacks is a line `skipped: ...`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "../common/pages.rs"]
+mod pages;
+
 mod arena;
 mod dice;
 mod kubelets;

@@ -2,6 +2,7 @@
 
 use crate::arena::{Arena, pod};
 use crate::scheduler::Divvy;
+use divvy_testbed::history::Now;
 use divvy_testbed::manifests::{GpuNode, with_fraction, with_gpus, with_memory};
 use serde_json::json;
 
@@ -26,14 +27,14 @@ async fn a_deleted_node_takes_no_more_and_has_its_holders_again_when_it_comes_ba
     arena.end("stays").await;
     arena.end("small").await;
     arena.bound("waits").await;
-    arena.check();
+    arena.check().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_is_not_ready_or_cordoned_gets_no_pods_until_it_is_again() {
     let Some(arena) = Arena::enter().await else { return };
     arena.nodes(ONE_T4, "t4", 1).await;
-    let _divvy = Divvy::start(&arena).await;
+    let divvy = Divvy::start(&arena).await;
     let not_ready = json!([{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]);
     let table = [
         (json!({"spec": {"taints": not_ready}}), json!({"spec": {"taints": null}}), "not-ready"),
@@ -44,15 +45,14 @@ async fn a_node_that_is_not_ready_or_cordoned_gets_no_pods_until_it_is_again() {
         ),
     ];
     for (i, (closed, open, reason)) in table.into_iter().enumerate() {
-        arena.patch_node("t4-0", &closed).await;
+        divvy.has_seen(&arena.patch_node("t4-0", &closed).await).await;
         let name = format!("p-{i}");
-        // What a pod says says that divvy has seen it.
         arena.create(&with_fraction(pod(&name), "0.4", 1)).await;
         arena.said(&name, reason).await;
         arena.patch_node("t4-0", &open).await;
         arena.bound(&name).await;
     }
-    arena.check();
+    arena.check().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -66,35 +66,35 @@ async fn a_relabelled_node_takes_pods_by_its_new_labels() {
     arena.said("picky", "0/2 nodes are available").await;
     arena.patch_node("t4-1", &json!({"metadata": {"labels": {"disk": "fast"}}})).await;
     assert_eq!(arena.bound("picky").await, "t4-1");
-    arena.check();
+    arena.check().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_memory_label_counts_once_the_card_is_free() {
     let Some(arena) = Arena::enter().await else { return };
     arena.nodes(ONE_T4, "t4", 1).await;
-    let _divvy = Divvy::start(&arena).await;
+    let divvy = Divvy::start(&arena).await;
     arena.create(&with_fraction(pod("first"), "0.5", 1)).await;
     arena.bound("first").await;
     let larger = json!({"metadata": {"labels": {"nvidia.com/gpu.memory": "30720"}}});
-    arena.patch_node("t4-0", &larger).await;
+    divvy.has_seen(&arena.patch_node("t4-0", &larger).await).await;
     arena.create(&with_memory(pod("large"), 20_000)).await;
     arena.said("large", "0/1 nodes are available").await;
     arena.end("first").await;
     arena.bound("large").await;
-    arena.check();
+    arena.check().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_shrinks_below_what_is_held_keeps_its_pods_and_takes_no_more() {
     let Some(arena) = Arena::enter().await else { return };
     arena.nodes(GpuNode::T4, "t4", 1).await;
-    let _divvy = Divvy::start(&arena).await;
+    let divvy = Divvy::start(&arena).await;
     let whole = |i| with_gpus(pod(&format!("w-{i}")), 1);
     arena.create_all((0..3).map(whole).collect()).await;
     arena.all_bound(3).await;
     let status = json!({"status": {"allocatable": {"nvidia.com/gpu": "2"}}});
-    arena.api.patch("/api/v1/nodes/t4-0/status", &status).await.unwrap();
+    divvy.has_seen(&arena.patch_node("t4-0/status", &status).await).await;
     arena.create(&whole(3)).await;
     arena.create(&with_fraction(pod("half"), "0.5", 1)).await;
     arena.said("w-3", "0/1 nodes are available").await;
@@ -103,6 +103,8 @@ async fn a_node_that_shrinks_below_what_is_held_keeps_its_pods_and_takes_no_more
     arena.end("w-0").await;
     arena.end("w-1").await;
     // One is left: one of the two that wait goes.
-    arena.all_bound(2).await;
-    arena.check();
+    let wait = ["default/w-3", "default/half"];
+    let goes = |now: &Now| wait.iter().any(|pod| now.node_of(pod).is_some());
+    arena.until("one of the two is bound", goes).await;
+    arena.check().await;
 }

@@ -94,5 +94,5 @@ async fn a_pod_of_a_group_that_starts_together_waits_with_that_reason_until_it_d
     let alone = json!({"spec": {"minMember": 1}});
     arena.api.patch(&format!("{GROUPS}/gang"), &alone).await.unwrap();
     arena.bound("member").await;
-    arena.check();
+    arena.check().await;
 }

@@ -1,14 +1,14 @@
 //! A `divvy scheduler` process.
 
 use crate::arena::{Arena, PATIENCE, US};
+use crate::pages;
 use divvy_testbed::Process;
+use serde_json::Value;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 /// The options of one that is alone, in a cluster where nobody scheduled before.
@@ -80,21 +80,29 @@ impl Divvy {
 
     /// Where its pages are.
     pub fn address(&self) -> Option<SocketAddr> {
-        let log = self.log();
-        let line = log.lines().find(|line| line.contains("serving health and metrics"))?;
-        let at = line.find("127.0.0.1:")?;
-        let is_part = |c: &char| c.is_ascii_digit() || ".:".contains(*c);
-        line[at..].chars().take_while(is_part).collect::<String>().parse().ok()
+        pages::address(&self.process)
     }
 
     /// One of its pages, if the answer is 200.
     pub async fn page(&self, path: &str) -> Option<String> {
-        let mut stream = TcpStream::connect(self.address()?).await.ok()?;
-        let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n");
-        stream.write_all(request.as_bytes()).await.ok()?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.ok()?;
-        answer.lines().next()?.contains(" 200 ").then_some(answer)
+        pages::page(&self.process, path).await
+    }
+
+    /// Waits until it knows a node or a pod as it is here.
+    pub async fn has_seen(&self, object: &Value) {
+        pages::has_seen(&self.process, object, PATIENCE).await;
+    }
+
+    /// Waits until it has ended; gives how.
+    pub async fn ended(&mut self) -> String {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.process.exited() {
+                return status;
+            }
+            assert!(Instant::now() < end, "divvy does not end: {}", self.log());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 }
 
