@@ -27,6 +27,12 @@ async fn unguard(cluster: &Cluster) -> Vec<(&'static str, Value)> {
         cluster.api.delete(&path).await.unwrap();
         guards.push((guard.split('/').next().unwrap(), found));
     }
+    cluster
+        .until("pods are stored as they are", async || {
+            let made = cluster.try_half().await;
+            made.is_ok_and(|pod| pod["spec"]["containers"][0]["env"].is_null())
+        })
+        .await;
     guards
 }
 
@@ -37,6 +43,7 @@ async fn guard(cluster: &Cluster, guards: Vec<(&'static str, Value)>) {
         }
         post(cluster, &format!("{REGISTRATION}/{kind}"), &guard).await;
     }
+    cluster.api.policies_act().await.unwrap();
 }
 
 async fn post(cluster: &Cluster, path: &str, object: &Value) {

@@ -2,16 +2,17 @@
 
 use crate::cluster::{Cluster, half, whole};
 use crate::settling::{condition, delete_reservations};
+use divvy_testbed::Process;
 use divvy_testbed::node::Card;
 
 impl Cluster {
     /// Lets something go wrong with a shared card, by its name in `/dev`, and waits until the kubelet
-    /// has told.
-    async fn hurt(&mut self, card: &str, fault: fn(&mut Card)) {
+    /// has told, and divvy knows.
+    async fn hurt(&mut self, divvy: &Process, card: &str, fault: fn(&mut Card)) {
         let index: usize = card.trim_start_matches("nvidia").parse().unwrap();
         self.is_hurt(true);
         self.node().change_cards(|inventory| fault(&mut inventory.cards[index])).unwrap();
-        self.until_node_has("7", "nvidia.com/gpu").await;
+        self.until_told(divvy, "7").await;
         self.until("the kubelet says so on the reservation", async || {
             let pods = self.reservations().await;
             pods.iter().any(|pod| pod["status"].to_string().contains(r#""health":"Unhealthy""#))
@@ -37,13 +38,13 @@ impl Cluster {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_card_that_fails_keeps_its_shares_and_takes_no_new_ones_until_it_is_well() {
     let Some(mut cluster) = Cluster::enter().await else { return };
-    let _divvy = cluster.start_divvy();
+    let divvy = cluster.start_divvy();
     cluster.create(&half("default", "a")).await;
     cluster.create(&whole("default", "w", 6)).await;
     let dead = cluster.card_of("default", "a").await;
     cluster.cards_of("default", "w").await;
     let held = cluster.reservation_uids().await;
-    cluster.hurt(&dead, |card| card.failed = true).await;
+    cluster.hurt(&divvy, &dead, |card| card.failed = true).await;
     // The card that is well and free is given; the half of the dead one is not.
     cluster.create(&half("default", "b")).await;
     let alive = cluster.card_of("default", "b").await;
@@ -65,11 +66,11 @@ async fn a_card_that_fails_keeps_its_shares_and_takes_no_new_ones_until_it_is_we
 #[tokio::test(flavor = "multi_thread")]
 async fn a_card_that_falls_off_the_bus_is_said_on_whoever_waits_and_costs_no_share_its_card() {
     let Some(mut cluster) = Cluster::enter().await else { return };
-    let _divvy = cluster.start_divvy();
+    let divvy = cluster.start_divvy();
     cluster.create(&half("default", "a")).await;
     let dead = cluster.card_of("default", "a").await;
     let held = cluster.reservation_uids().await;
-    cluster.hurt(&dead, |card| card.lost = true).await;
+    cluster.hurt(&divvy, &dead, |card| card.lost = true).await;
     cluster.create(&half("default", "b")).await;
     cluster.said("default", "b", "GPU is lost").await;
     cluster.until_reservations(1).await;
@@ -86,7 +87,7 @@ async fn a_card_that_falls_off_the_bus_is_said_on_whoever_waits_and_costs_no_sha
 #[tokio::test(flavor = "multi_thread")]
 async fn a_driver_that_fails_for_a_while_costs_no_share_its_card() {
     let Some(mut cluster) = Cluster::enter().await else { return };
-    let _divvy = cluster.start_divvy();
+    let divvy = cluster.start_divvy();
     for name in ["a", "b", "c"] {
         cluster.create(&half("default", name)).await;
     }
@@ -100,7 +101,7 @@ async fn a_driver_that_fails_for_a_while_costs_no_share_its_card() {
     let failing = [("nvmlInit_v2".to_owned(), 9)].into();
     cluster.node().change_cards(|inventory| inventory.failing = failing).unwrap();
     assert!(cluster.node().restart_plugin().is_err(), "there is no driver");
-    cluster.until_node_has("0", "nvidia.com/gpu").await;
+    cluster.until_told(&divvy, "0").await;
     cluster.create(&whole("default", "w", 1)).await;
     cluster.create(&half("team", "d")).await;
     for (namespace, name) in [("default", "w"), ("team", "d")] {
@@ -124,10 +125,10 @@ async fn a_driver_that_fails_for_a_while_costs_no_share_its_card() {
 async fn a_dead_card_that_loses_its_reservation_is_said_to_be_missing_and_the_node_goes_on() {
     const MISSING: &str = "divvy.dev/CardMissing";
     let Some(mut cluster) = Cluster::enter().await else { return };
-    let _divvy = cluster.start_divvy();
+    let divvy = cluster.start_divvy();
     cluster.create(&half("default", "a")).await;
     let dead = cluster.card_of("default", "a").await;
-    cluster.hurt(&dead, |card| card.failed = true).await;
+    cluster.hurt(&divvy, &dead, |card| card.failed = true).await;
     delete_reservations(&cluster).await;
     cluster
         .until("the share says that its card is missing", async || {

@@ -1,6 +1,7 @@
 //! One cluster with a real node, emptied for one test at a time.
 
-use divvy_testbed::api::{Api, JSON};
+use crate::pages;
+use divvy_testbed::api::{Api, ApiError, JSON};
 use divvy_testbed::manifests::webhooks_at;
 use divvy_testbed::node::{BUSYBOX, Card, Node, Options};
 use divvy_testbed::proxy::Proxy;
@@ -15,7 +16,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, MutexGuard};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Long enough for a busy machine; a test that waits so long has failed.
+const PATIENCE: Duration = Duration::from_secs(180);
 /// What `deploy/` names.
 const IMAGE: &str = concat!("docker.io/library/divvy:", env!("CARGO_PKG_VERSION"));
 const RESERVATIONS: &str = "kai-resource-reservation";
@@ -64,7 +66,8 @@ impl Cluster {
     /// Waits for its turn and empties the cluster; `None`, and a line that says why, without one.
     pub async fn enter() -> Option<Self> {
         let mut found = CLUSTER.lock().await;
-        if matches!(*found, Found::NotYet) {
+        let is_new = matches!(*found, Found::NotYet);
+        if is_new {
             *found = match start() {
                 Ok(parts) => Found::Cluster(Box::new(parts)),
                 Err(
@@ -91,6 +94,9 @@ impl Cluster {
                 .unwrap();
         }
         let api = Api::connect(&parts.plane).await.unwrap();
+        if is_new {
+            api.policies_act().await.unwrap();
+        }
         let mut cluster = Self { api, found };
         cluster.start_admission().await;
         cluster.empty().await;
@@ -219,12 +225,16 @@ impl Cluster {
     /// Waits until pods go through the webhooks.
     pub async fn until_guarded(&self) {
         self.until("pods go through the webhooks", async || {
-            let path = "/api/v1/namespaces/default/pods?dryRun=All";
-            let made =
-                self.api.send(Method::POST, path, JSON, Some(&half("default", "probe"))).await;
+            let made = self.try_half().await;
             made.is_ok_and(|pod| !pod["spec"]["containers"][0]["env"].is_null())
         })
         .await;
+    }
+
+    /// What would be stored of a pod of half a card.
+    pub async fn try_half(&self) -> Result<Value, ApiError> {
+        let path = "/api/v1/namespaces/default/pods?dryRun=All";
+        self.api.send(Method::POST, path, JSON, Some(&half("default", "probe"))).await
     }
 
     /// Ends the webhooks.
@@ -306,13 +316,20 @@ impl Cluster {
         list["items"].as_array().unwrap().clone()
     }
 
-    /// Waits until the node says that it has so many of something for pods.
-    pub async fn until_node_has(&self, count: &str, resource: &str) {
+    /// Waits until the node says that it has so many of something for pods; gives the node.
+    pub async fn until_node_has(&self, count: &str, resource: &str) -> Value {
         let path = format!("/api/v1/nodes/{}", Node::NAME);
         self.until(&format!("{count} {resource} of the node"), async || {
             self.api.get(&path).await.unwrap()["status"]["allocatable"][resource] == count
         })
         .await;
+        self.api.get(&path).await.unwrap()
+    }
+
+    /// Waits until a scheduler knows that the node has so many cards for pods.
+    pub async fn until_told(&self, divvy: &Process, cards: &str) {
+        let node = self.until_node_has(cards, "nvidia.com/gpu").await;
+        pages::has_seen(divvy, &node, PATIENCE).await;
     }
 
     pub async fn reservations(&self) -> Vec<Value> {

@@ -99,10 +99,13 @@ async fn killed_after(cluster: &Cluster, writes: usize, done: impl AsyncFn() -> 
     let proxy = cluster.start_proxy().await;
     proxy.inject(Target::Writes, Fault::Slow(Duration::ZERO), writes);
     proxy.inject(Target::Writes, Fault::Hang(Duration::from_secs(600)), usize::MAX);
-    let _divvy = cluster.start_divvy_with(&Divvy { through: Some(&proxy), ..Divvy::USUAL });
+    let divvy = cluster.start_divvy_with(&Divvy { through: Some(&proxy), ..Divvy::USUAL });
     cluster
         .until(&format!("{writes} writes"), async || proxy.injected() > writes || done().await)
         .await;
+    drop(divvy);
+    // The next one does not wait for what this one has sent, so that we do.
+    cluster.until("nothing is under way", async || proxy.is_quiet()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,6 +2,9 @@
 //! what the containers find in `/dev`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "../common/pages.rs"]
+mod pages;
+
 mod adoption;
 mod cards;
 mod churn;
