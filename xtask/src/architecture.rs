@@ -37,7 +37,7 @@ const MAY_USE: [(&str, &[&str]); 14] = [
 
 /// Outside crates of the two that decide: data structures and error texts, nothing that knows of
 /// a clock, a thread, a network or Kubernetes.
-const PURE: [&str; 3] = ["rustc-hash", "smallvec", "thiserror"];
+const PURE: [&str; 3] = ["foldhash", "smallvec", "thiserror"];
 
 fn dependencies() -> BTreeMap<String, Vec<String>> {
     let metadata = ["metadata", "--no-deps", "--offline", "--format-version", "1"];
