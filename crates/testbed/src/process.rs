@@ -68,6 +68,14 @@ impl Process {
         Some(status.to_string())
     }
 
+    /// Waits until it has ended by itself: whether it says that all is well.
+    pub fn wait(mut self) -> Result<bool, Unavailable> {
+        let Some(mut child) = self.child.take() else { return Ok(false) };
+        let status = child.wait().map_err(io(format!("cannot wait for {}", self.name)))?;
+        guard::remove(self.id);
+        Ok(status.success())
+    }
+
     /// Sends a signal by its name, such as `STOP`.
     pub fn signal(&self, name: &str) -> Result<(), Unavailable> {
         signal(self.id, name)

@@ -2,122 +2,14 @@
 //! group.
 
 use crate::{Unavailable, io};
+use groups::{GROUPS, Group, NODE_GROUPS};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
-/// Programs that are built together, from a Go module of `testbed/`.
-struct Group {
-    name: &'static str,
-    /// The Go module.
-    module: &'static str,
-    /// A folder of it with source of our own, besides the module's.
-    source: Option<&'static str>,
-    packages: &'static [&'static str],
-    flags: &'static [&'static str],
-    /// Whether it calls a C library, so that a C compiler is needed.
-    cgo: bool,
-    /// What a cold build takes on two cores, in minutes: said to whoever waits.
-    minutes: u32,
-}
-
-/// Without these the server says that it is v0.0.0-master, and clients believe it.
-const VERSION: &str = "-s -w -X k8s.io/component-base/version.gitVersion=v1.37.0 \
-     -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37";
-
-const STRIPPED: &[&str] = &["-ldflags=-s -w"];
-
-const GROUPS: [Group; 4] = [
-    Group {
-        name: "etcd",
-        module: "etcd",
-        source: None,
-        packages: &["."],
-        flags: STRIPPED,
-        cgo: false,
-        minutes: 1,
-    },
-    Group {
-        name: "kubernetes",
-        module: "kubernetes",
-        source: None,
-        packages: &[
-            "k8s.io/kubernetes/cmd/kube-apiserver",
-            "k8s.io/kubernetes/cmd/kube-controller-manager",
-            "k8s.io/kubernetes/cmd/kube-scheduler",
-            "k8s.io/kubernetes/cmd/kubectl",
-        ],
-        flags: &["-ldflags", VERSION],
-        cgo: false,
-        minutes: 8,
-    },
-    // Of the same module, so that what the scheduler is made of is compiled once, but with a
-    // stamp of its own.
-    Group {
-        name: "filters",
-        module: "kubernetes",
-        source: Some("filters"),
-        packages: &["./filters"],
-        flags: STRIPPED,
-        cgo: false,
-        minutes: 1,
-    },
-    Group {
-        name: "kwok",
-        module: "kwok",
-        source: None,
-        packages: &["sigs.k8s.io/kwok/cmd/kwok"],
-        flags: STRIPPED,
-        cgo: false,
-        minutes: 2,
-    },
-];
-
-/// What only a node needs.
-const NODE_GROUPS: [Group; 3] = [
-    Group {
-        name: "kubelet",
-        module: "kubernetes",
-        source: None,
-        packages: &["k8s.io/kubernetes/cmd/kubelet"],
-        flags: &["-ldflags", VERSION],
-        cgo: false,
-        minutes: 2,
-    },
-    Group {
-        name: "containerd",
-        module: "containerd",
-        source: None,
-        packages: &[
-            "github.com/containerd/containerd/v2/cmd/containerd",
-            "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
-            "github.com/containerd/containerd/v2/cmd/ctr",
-            "github.com/containernetworking/plugins/plugins/ipam/host-local",
-            "github.com/containernetworking/plugins/plugins/main/bridge",
-            "github.com/containernetworking/plugins/plugins/main/loopback",
-        ],
-        // Snapshotters that would need C libraries.
-        flags: &["-ldflags=-s -w", "-tags=no_btrfs,no_zfs,no_devmapper,no_aufs"],
-        cgo: false,
-        minutes: 2,
-    },
-    Group {
-        name: "nvidia",
-        module: "nvidia",
-        source: None,
-        packages: &[
-            "github.com/NVIDIA/k8s-device-plugin/cmd/gpu-feature-discovery",
-            "github.com/NVIDIA/k8s-device-plugin/cmd/nvidia-device-plugin",
-            "github.com/NVIDIA/nvidia-container-toolkit/cmd/nvidia-container-runtime",
-        ],
-        // Each function of NVML is looked for when it is first called: the mock has not all.
-        flags: &["-ldflags=-s -w -extldflags=-Wl,-z,lazy"],
-        cgo: true,
-        minutes: 2,
-    },
-];
+mod build;
+mod groups;
 
 /// One of the programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,68 +119,11 @@ impl Programs {
             let module = sources.join(group.module);
             let folder =
                 cache().join(format!("{}-{}", group.name, key(group, &module, &go.stdout)?));
-            std::fs::create_dir_all(&folder).map_err(io("cannot make the cache"))?;
-            let done = folder.join("built");
-            if !done.exists() {
-                build(group, &module, &folder, say)?;
-                std::fs::write(&done, "").map_err(io("cannot write to the cache"))?;
-            }
+            build::build(group, &module, &folder, say)?;
             folders.insert(group.name, folder);
         }
         Ok(Self { folders })
     }
-}
-
-fn build(
-    group: &Group,
-    module: &Path,
-    folder: &Path,
-    say: &mut dyn FnMut(&str),
-) -> Result<(), Unavailable> {
-    let Group { name, packages, flags, cgo, minutes, .. } = group;
-    say(&format!("building {name}: about {minutes} min the first time"));
-    let log = folder.join(format!("{name}.log"));
-    let output = std::fs::File::create(&log).map_err(io("cannot write to the cache"))?;
-    let errors = output.try_clone().map_err(io("cannot write to the cache"))?;
-    // A folder to build into, so that a build that is cut off leaves nothing half written.
-    let fresh = folder.join(format!("{name}.{}", std::process::id()));
-    std::fs::create_dir_all(&fresh).map_err(io("cannot write to the cache"))?;
-    let target = if *name == "etcd" { fresh.join("etcd") } else { fresh.join("") };
-    let start = Instant::now();
-    let mut go = Command::new("go")
-        .args(["build", "-mod=readonly", "-o"])
-        .arg(&target)
-        .args(*flags)
-        .args(*packages)
-        .current_dir(module)
-        .env("CGO_ENABLED", if *cgo { "1" } else { "0" })
-        .stdout(Stdio::from(output))
-        .stderr(Stdio::from(errors))
-        .spawn()
-        .map_err(io("cannot run go"))?;
-    let mut told = start;
-    let status = loop {
-        if let Some(status) = go.try_wait().map_err(io("cannot wait for go"))? {
-            break status;
-        }
-        if told.elapsed() > Duration::from_secs(30) {
-            told = Instant::now();
-            say(&format!("building {name}: {} s so far", start.elapsed().as_secs()));
-        }
-        std::thread::sleep(Duration::from_millis(200));
-    };
-    if !status.success() {
-        let log = log.display().to_string();
-        return Err(Unavailable::Build { what: (*name).to_owned(), log });
-    }
-    for file in std::fs::read_dir(&fresh).map_err(io("cannot read the cache"))? {
-        let file = file.map_err(io("cannot read the cache"))?;
-        let to = folder.join(file.file_name());
-        std::fs::rename(file.path(), to).map_err(io("cannot write to the cache"))?;
-    }
-    std::fs::remove_dir_all(&fresh).map_err(io("cannot write to the cache"))?;
-    say(&format!("built {name} in {} s", start.elapsed().as_secs()));
-    Ok(())
 }
 
 /// Where what is built, and clusters to play with, are kept: outside `target/`, so that `cargo clean` does not cost ten minutes.
