@@ -1,6 +1,6 @@
 //! `cargo xtask cluster up [--node]|down`: the cluster of the tests, for a person to play with.
 
-use crate::{cargo, root, run};
+use crate::{cargo, root, run, target};
 use anyhow::{Context, bail, ensure};
 use divvy_testbed::manifests::{GpuNode, cpu_node};
 use divvy_testbed::node::{self, Node, Options};
@@ -252,11 +252,6 @@ fn say_how(folder: &Path, programs: &Programs) {
 
 fn parent(path: &Path) -> String {
     path.parent().map_or_else(String::new, |parent| parent.display().to_string())
-}
-
-/// Where cargo builds to.
-fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
 /// What was started and not stopped, as far as is known.

@@ -3,7 +3,6 @@
 
 mod architecture;
 mod cluster;
-mod report;
 mod soak;
 mod test;
 
@@ -114,6 +113,11 @@ fn cargo(args: &[&str]) -> Command {
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(PathBuf::new, Path::to_owned)
+}
+
+/// Where cargo builds to.
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
 fn run(mut command: Command) -> anyhow::Result<()> {

@@ -1,91 +1,127 @@
 //! `cargo xtask test`: everything that must hold, in one go.
+//!
+//! ```text
+//!   testbed  ─► Go programs of the control plane ─┬─► Go programs of the node ─┐
+//!   cargo    ─► format, main job, tests compiled ─┤ lint, doc tests, supply     │
+//!   alone                                         ├─► tests that need no testbed
+//!   plane                                         ├─► tests on an API server
+//!   stress                                        ├─► the same under stress     │
+//!   node                                          └─────────────────────────────┴─► tests on the node
+//! ```
+//!
+//! A lane does one thing after another. What computes gives way to what runs on real parts and mostly
+//! waits, so that the cores are busy and those tests still find them free.
 
-use crate::report::{Part, render};
-use crate::{cargo, root};
+use crate::{cargo, root, target};
 use anyhow::{Context, bail};
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use binaries::{Needs, Test};
+use board::Board;
+use divvy_testbed::{Programs, Unavailable, node};
+use job::Job;
+use std::process::Command;
+use std::sync::OnceLock;
+use std::thread::ScopedJoinHandle;
 
-/// A part of the tests and how to run it.
-type Step = (&'static str, fn(&'static str) -> anyhow::Result<Part>);
+mod binaries;
+mod board;
+mod job;
+mod report;
+mod supply;
+mod times;
 
-const STEPS: [Step; 6] = [
-    ("format", |name| check(name, cargo(&["fmt", "--all", "--check"]))),
-    ("lint", |name| {
-        let lint = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
-        check(name, cargo(&lint))
-    }),
-    ("testbed", testbed),
-    ("unit", unit),
-    ("main job", main_job),
-    ("supply", supply),
-];
+/// The parts of the closing lines.
+const PARTS: [&str; 6] = ["format", "lint", "testbed", "unit", "main job", "supply"];
+
+/// What lanes wait for. Each is set in the end, whatever became of it.
+#[derive(Default)]
+struct Gates {
+    plane: OnceLock<()>,
+    node: OnceLock<()>,
+    tests: OnceLock<Vec<Test>>,
+}
+
+impl Gates {
+    /// The tests of a lane, once they are compiled and what they need was built.
+    fn tests(&self, needs: Needs) -> impl Iterator<Item = &Test> {
+        match needs {
+            Needs::Nothing => {}
+            Needs::Plane | Needs::PlaneForLong => drop(self.plane.wait()),
+            Needs::Node => drop(self.node.wait()),
+        }
+        self.tests.wait().iter().filter(move |test| test.needs == needs)
+    }
+}
 
 pub fn run() -> anyhow::Result<()> {
-    let mut parts = Vec::new();
-    for (i, (name, step)) in STEPS.iter().enumerate() {
-        println!("[{}/{}] {name}", i + 1, STEPS.len());
-        let start = Instant::now();
-        parts.push(step(name)?);
-        println!("[{}/{}] {name}: {} s\n", i + 1, STEPS.len(), start.elapsed().as_secs());
-    }
-    println!("{}", render(&parts));
-    if parts.iter().any(|p| p.failed > 0) {
+    end_with_the_first_panic();
+    let logs = target().join("tmp/xtask-test");
+    // Those of the last run.
+    let _ = std::fs::remove_dir_all(&logs);
+    std::fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?;
+    let (board, gates) = (&Board::new(&PARTS, logs), &Gates::default());
+    std::thread::scope(|scope| {
+        let mut lanes =
+            vec![scope.spawn(|| testbed(board, gates)), scope.spawn(|| checks(board, gates))];
+        for needs in [Needs::Nothing, Needs::Plane, Needs::PlaneForLong, Needs::Node] {
+            let run = move || gates.tests(needs).for_each(|test| test.run(board));
+            lanes.push(scope.spawn(run));
+        }
+        board.watch(|| lanes.iter().all(ScopedJoinHandle::is_finished));
+    });
+    if !board.close() {
         bail!("some tests failed");
     }
     Ok(())
 }
 
-fn check(name: &'static str, mut command: Command) -> anyhow::Result<Part> {
-    Ok(Part::check(name, command.status()?.success()))
+/// A lane that is gone would let others wait for ever.
+fn end_with_the_first_panic() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        usual(panic);
+        std::process::exit(101);
+    }));
 }
 
 /// The programs that tests with a real API server or a real node need; they find them in the cache.
-fn testbed(name: &'static str) -> anyhow::Result<Part> {
-    let mut say = |line: &str| println!("{line}");
-    let plane = divvy_testbed::Programs::build(&mut say).map(|_| ());
-    let mut part = Part { name, ..Part::default() };
-    for built in [plane, divvy_testbed::node::prepare(&mut say)] {
-        match built {
-            Ok(()) => part.passed += 1,
-            Err(why) => part.skipped.push(why.to_string()),
-        }
-    }
-    Ok(part)
+fn testbed(board: &Board, gates: &Gates) {
+    let mut say = |line: &str| board.say(line);
+    let judge = |built: Result<(), Unavailable>| {
+        board.part("testbed", |part| match built {
+            Ok(()) => part.check(true),
+            Err(why) => part.skip(&why.to_string()),
+        });
+    };
+    judge(board.time("programs of the control plane", || Programs::build(&mut say).map(|_| ())));
+    let _ = gates.plane.set(());
+    judge(board.time("programs of the node", || node::prepare(&mut say)));
+    let _ = gates.node.set(());
 }
 
-/// All tests of the workspace, shown as they run and counted.
-fn unit(name: &'static str) -> anyhow::Result<Part> {
-    let mut command = cargo(&["test", "--workspace", "--no-fail-fast"]);
-    let mut child = command.stdout(Stdio::piped()).spawn()?;
-    let output = child.stdout.take().context("no output of cargo test")?;
-    let mut part = Part { name, ..Part::default() };
-    for line in BufReader::new(output).lines() {
-        let line = line?;
-        println!("{line}");
-        part.read_line(&line);
+/// What cargo does, one after another, for it would wait for itself.
+fn checks(board: &Board, gates: &Gates) {
+    Job::step("format", cargo(&["fmt", "--all", "--check"])).check(board, "format");
+    // Before the tests are compiled: it puts its divvy where they look for theirs.
+    match main_job() {
+        Ok(command) => Job::step("main job", command).check(board, "main job"),
+        Err(why) => board.fail("main job", &why),
     }
-    if !child.wait()?.success() && part.failed == 0 {
-        // It did not even compile.
-        part.failed = 1;
-    }
-    Ok(part)
+    let tests = binaries::compile(board);
+    let _ = gates.tests.set(tests.unwrap_or_else(|why| {
+        board.fail("unit", &why);
+        Vec::new()
+    }));
+    let lint = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
+    Job::step("lint", cargo(&lint)).check(board, "lint");
+    binaries::run_doc_tests(board);
+    supply::check(board);
 }
 
 /// The README's first command, as written there.
-fn main_job(name: &'static str) -> anyhow::Result<Part> {
+fn main_job() -> anyhow::Result<Command> {
     let readme = std::fs::read_to_string(root().join("README.md"))?;
     let line = readme.lines().find(|l| l.starts_with("cargo run -- simulate"));
     let line = line.context("README.md has no line `cargo run -- simulate ...`")?;
     let words: Vec<&str> = line.split_whitespace().skip(1).collect();
-    check(name, cargo(&words))
-}
-
-fn supply(name: &'static str) -> anyhow::Result<Part> {
-    let is_there = Command::new("cargo-deny").arg("--version").output().is_ok();
-    if !is_there {
-        return Ok(Part::skip(name, "cargo-deny is not installed (cargo install cargo-deny)"));
-    }
-    check(name, cargo(&["deny", "check", "bans", "licenses", "sources"]))
+    Ok(cargo(&words))
 }

@@ -11,18 +11,26 @@ pub struct Part {
 }
 
 impl Part {
-    /// A part that is one check.
-    pub fn check(name: &'static str, passed: bool) -> Self {
-        Self { name, passed: usize::from(passed), failed: usize::from(!passed), skipped: vec![] }
+    /// One check was made.
+    pub fn check(&mut self, passed: bool) {
+        self.passed += usize::from(passed);
+        self.failed += usize::from(!passed);
     }
 
-    /// A part that did not run.
-    pub fn skip(name: &'static str, why: &str) -> Self {
-        Self { name, skipped: vec![why.to_owned()], ..Self::default() }
+    /// Something could not be tried.
+    pub fn skip(&mut self, why: &str) {
+        self.skipped.push(why.to_owned());
     }
 
-    /// Takes in a line of `cargo test`.
-    pub fn read_line(&mut self, line: &str) {
+    /// Takes in how a run of `cargo test`, or of one of its binaries, ended and what it said.
+    pub fn read(&mut self, well: bool, output: &str) {
+        let failed = self.failed;
+        output.lines().for_each(|line| self.read_line(line));
+        // It did not get as far as counting: it did not compile, or was killed.
+        self.failed += usize::from(!well && self.failed == failed);
+    }
+
+    fn read_line(&mut self, line: &str) {
         if let Some(counts) = line.strip_prefix("test result: ") {
             let count = |word: &str| {
                 let before = counts.split(word).next().unwrap_or_default();
@@ -68,22 +76,32 @@ mod tests {
     #[test]
     fn lines_of_cargo_test_are_counted() {
         let mut part = Part { name: "unit", ..Part::default() };
-        for line in [
-            "test a ... ok",
-            "test slow ... ignored, needs root",
-            "skipped: no ../shared/data",
-            "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out",
-            "test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out",
-        ] {
-            part.read_line(line);
-        }
+        let output = "\
+test a ... ok
+test slow ... ignored, needs root
+skipped: no ../shared/data
+test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out
+test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out
+";
+        part.read(false, output);
         assert_eq!((part.passed, part.failed), (15, 2));
         assert_eq!(part.skipped, ["slow needs root", "no ../shared/data"]);
     }
 
     #[test]
+    fn a_binary_that_dies_before_it_counts_has_failed() {
+        let mut part = Part::default();
+        part.read(false, "running 2 tests\ntest a ... ok\n");
+        assert_eq!((part.passed, part.failed), (0, 1));
+        part.read(true, "test result: ok. 2 passed; 0 failed; 0 ignored");
+        assert_eq!((part.passed, part.failed), (2, 1));
+    }
+
+    #[test]
     fn the_last_line_is_plain_and_names_all_three() {
-        let parts = [Part::check("format", true), Part::skip("supply", "no cargo-deny")];
+        let mut parts = ["format", "supply"].map(|name| Part { name, ..Part::default() });
+        parts[0].check(true);
+        parts[1].skip("no cargo-deny");
         assert!(render(&parts).ends_with("\n\n1 passed, 0 failed, 1 skipped"));
         assert!(render(&parts).contains("skipped: no cargo-deny"));
     }
