@@ -61,7 +61,7 @@ fn compile(
     // It gives way to tests that run meanwhile.
     let mut go = Command::new("nice");
     go.args(["-n", "10", "go", "build", "-mod=readonly", "-o"])
-        .arg(if *name == "etcd" { fresh.join("etcd") } else { fresh.join("") })
+        .arg(fresh.join(""))
         // What debuggers read is thrown away by the linker; not to make it saves an eighth of the
         // time, and the programs are the same.
         .arg("-gcflags=all=-dwarf=false")

@@ -19,14 +19,18 @@ pub(super) struct Group {
 const VERSION: &str = "-s -w -X k8s.io/component-base/version.gitVersion=v1.37.0 \
      -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37";
 
-const STRIPPED: &[&str] = &["-ldflags=-s -w"];
+const STRIPPED: &[&str] = &["-ldflags=-s -w", PURE];
+
+/// Names and users are looked up without C, also by programs that call C for something else: packages
+/// that know the network are the same for all of them, and compiled once.
+const PURE: &str = "-tags=netgo,osusergo";
 
 pub(super) const GROUPS: [Group; 4] = [
     Group {
         name: "etcd",
-        module: "etcd",
-        source: None,
-        packages: &["."],
+        module: "kubernetes",
+        source: Some("etcd"),
+        packages: &["./etcd"],
         flags: STRIPPED,
         cgo: false,
         minutes: 1,
@@ -41,12 +45,10 @@ pub(super) const GROUPS: [Group; 4] = [
             "k8s.io/kubernetes/cmd/kube-scheduler",
             "k8s.io/kubernetes/cmd/kubectl",
         ],
-        flags: &["-ldflags", VERSION],
+        flags: &["-ldflags", VERSION, PURE],
         cgo: false,
         minutes: 8,
     },
-    // Of the same module, so that what the scheduler is made of is compiled once, but with a
-    // stamp of its own.
     Group {
         name: "filters",
         module: "kubernetes",
@@ -58,7 +60,7 @@ pub(super) const GROUPS: [Group; 4] = [
     },
     Group {
         name: "kwok",
-        module: "kwok",
+        module: "kubernetes",
         source: None,
         packages: &["sigs.k8s.io/kwok/cmd/kwok"],
         flags: STRIPPED,
@@ -74,7 +76,7 @@ pub(super) const NODE_GROUPS: [Group; 3] = [
         module: "kubernetes",
         source: None,
         packages: &["k8s.io/kubernetes/cmd/kubelet"],
-        flags: &["-ldflags", VERSION],
+        flags: &["-ldflags", VERSION, PURE],
         cgo: false,
         minutes: 2,
     },
@@ -97,7 +99,7 @@ pub(super) const NODE_GROUPS: [Group; 3] = [
     },
     Group {
         name: "nvidia",
-        module: "nvidia",
+        module: "kubernetes",
         source: None,
         packages: &[
             "github.com/NVIDIA/k8s-device-plugin/cmd/gpu-feature-discovery",
@@ -105,7 +107,7 @@ pub(super) const NODE_GROUPS: [Group; 3] = [
             "github.com/NVIDIA/nvidia-container-toolkit/cmd/nvidia-container-runtime",
         ],
         // Each function of NVML is looked for when it is first called: the mock has not all.
-        flags: &["-ldflags=-s -w -extldflags=-Wl,-z,lazy"],
+        flags: &["-ldflags=-s -w -extldflags=-Wl,-z,lazy", PURE],
         cgo: true,
         minutes: 2,
     },

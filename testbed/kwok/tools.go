@@ -1,6 +1,0 @@
-//go:build tools
-
-// Package tools names the programs that the testbed builds, so that go.mod pins all they need.
-package tools
-
-import _ "sigs.k8s.io/kwok/cmd/kwok"
