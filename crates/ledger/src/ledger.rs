@@ -118,6 +118,12 @@ impl Ledger {
         self.holdings.get(pod.index())?.as_ref()
     }
 
+    /// What all pods hold.
+    pub(crate) fn all_holdings(&self) -> impl Iterator<Item = (PodId, &Holding)> {
+        let held = (0u32..).zip(&self.holdings);
+        held.filter_map(|(pod, holding)| Some((PodId(pod), holding.as_ref()?)))
+    }
+
     /// The id of an extended resource; the same name always has the same id.
     pub fn resource(&mut self, name: &str) -> ResourceId {
         if let Some(id) = self.find_resource(name) {

@@ -14,7 +14,10 @@
 //! 1. the shares of a card never exceed its bytes;
 //! 2. a card is free, whole or shared, never two of these;
 //! 3. undoing a statement restores the ledger to the byte.
+//!
+//! [`Ledger::audit`] works out the first two, and every sum, from the holdings alone.
 
+mod audit;
 mod card;
 mod fit;
 mod journal;

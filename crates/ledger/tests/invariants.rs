@@ -155,91 +155,6 @@ fn apply(ledger: &mut Ledger, step: &Step) {
     }
 }
 
-/// Every invariant of the crate, computed from scratch.
-fn check(ledger: &Ledger) {
-    let mut per_card = std::collections::BTreeMap::new();
-    let mut pods_on = std::collections::BTreeMap::new();
-    for pod in (0..40).map(PodId) {
-        let Some(holding) = ledger.holding(pod) else { continue };
-        *pods_on.entry(holding.node).or_insert(0u32) += 1;
-        for card in &holding.cards {
-            let whole = matches!(holding.needs.request, Request::Whole(_));
-            let holders = per_card.entry((holding.node, card.index)).or_insert_with(Vec::new);
-            holders.push((pod, card.bytes, whole));
-        }
-    }
-    for (i, node) in ledger.nodes().iter().enumerate() {
-        let id = NodeId(i as u32);
-        assert_eq!(node.taken().2, pods_on.get(&id).copied().unwrap_or(0), "pods are counted");
-        let mut expected = Room::default();
-        let (mut free_cards, mut held) = (0, 0);
-        for (index, card) in node.cards().iter().enumerate() {
-            assert!(card.used() <= card.capacity(), "the shares of a card never exceed its bytes");
-            let mut holders = per_card.remove(&(id, index as u32)).unwrap_or_default();
-            holders.sort_by_key(|(pod, ..)| *pod);
-            let present = index < node.card_count() as usize && card.capacity() == node.card_size();
-            match card.state() {
-                CardState::Free => {
-                    assert!(holders.is_empty(), "a free card has no holder");
-                    free_cards += u32::from(present);
-                }
-                CardState::Whole(pod) => {
-                    assert_eq!(holders.len(), 1, "a whole card has one holder");
-                    assert!(holders[0].0 == *pod && holders[0].2);
-                    held += 1;
-                }
-                CardState::Shared(shares) => {
-                    let mut shares: Vec<_> =
-                        shares.iter().map(|s| (s.pod, s.bytes, false)).collect();
-                    shares.sort_by_key(|(pod, ..)| *pod);
-                    assert_eq!(shares, holders, "a shared card has the shares of its holders");
-                    held += 1;
-                    if present {
-                        expected.share = expected.share.max(card.capacity().minus(card.used()));
-                    }
-                }
-            }
-            expected.gpu_used += card.used().0;
-            expected.gpu_total += card.capacity().0;
-        }
-        let here: Vec<&Holding> =
-            (0..40).filter_map(|p| ledger.holding(PodId(p))).filter(|h| h.node == id).collect();
-        let left = |total: u64, of: fn(&Needs) -> u64| {
-            let used: u128 = here.iter().map(|h| u128::from(of(&h.needs))).sum();
-            u64::try_from(u128::from(total).saturating_sub(used)).unwrap()
-        };
-        let has = node.capacity();
-        held += here.iter().map(|h| h.replicas).sum::<u32>();
-        match has.gpus {
-            Gpus::None => expected = Room::default(),
-            Gpus::Replicas { count } => {
-                let whole = count.saturating_sub(held);
-                let (gpu_used, gpu_total) = (u64::from(count - whole), u64::from(count));
-                expected = Room { whole, gpu_used, gpu_total, ..Room::default() };
-            }
-            Gpus::Cards { usable, .. } => {
-                expected.whole = free_cards.min(usable.saturating_sub(held));
-                let kept = node.cards().len().saturating_sub(node.card_count() as usize);
-                let last_is_held =
-                    node.cards().last().is_none_or(|c| *c.state() != CardState::Free);
-                assert!(kept == 0 || last_is_held, "cards that are gone are kept while held");
-            }
-        }
-        expected.cpu = MilliCpu(left(has.cpu.0, |n| n.cpu.0));
-        expected.memory = Bytes(left(has.memory.0, |n| n.memory.0));
-        expected.ephemeral = Bytes(left(has.ephemeral.0, |n| n.ephemeral.0));
-        expected.pods = has.pods.saturating_sub(here.len() as u32);
-        if node.is_alive() {
-            assert_eq!(*node.room(), expected, "the room says what is free");
-        }
-        for (resource, total) in &has.extended {
-            let used = |n: &Needs| n.extended.iter().map(|(_, n)| *n).sum();
-            assert_eq!(node.extended(*resource), (left(*total, used), *total));
-        }
-    }
-    assert!(per_card.is_empty(), "every holding is on a card that exists");
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
@@ -248,7 +163,7 @@ proptest! {
         let mut ledger = Ledger::default();
         for step in &steps {
             apply(&mut ledger, step);
-            check(&ledger);
+            prop_assert_eq!(ledger.audit(), Ok(()));
         }
     }
 

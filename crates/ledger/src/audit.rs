@@ -1,0 +1,141 @@
+//! What holds after every call, worked out from the holdings alone: tests and the fuzzer ask it
+//! after each step.
+
+use crate::{
+    Bytes, Card, CardState, Gpus, Holding, Ledger, MilliCpu, Needs, Node, NodeId, PodId, Request,
+    Room,
+};
+use std::collections::BTreeMap;
+
+/// Who holds something of a card, how much, and whether that is all of it.
+type Holders = BTreeMap<(NodeId, u32), Vec<(PodId, Bytes, bool)>>;
+
+impl Ledger {
+    /// Whether cards, rooms and counts are what the holdings say; if not, the first that is not.
+    pub fn audit(&self) -> Result<(), String> {
+        let mut holders = Holders::new();
+        for (pod, holding) in self.all_holdings() {
+            let whole = matches!(holding.needs.request, Request::Whole(_));
+            for card in &holding.cards {
+                let card_holders = holders.entry((holding.node, card.index)).or_default();
+                card_holders.push((pod, card.bytes, whole));
+            }
+        }
+        for (at, node) in self.nodes().iter().enumerate() {
+            let id = NodeId::at(at);
+            let here = self.all_holdings().map(|(_, holding)| holding);
+            let here: Vec<&Holding> = here.filter(|holding| holding.node == id).collect();
+            let is_there = node.alive || !here.is_empty();
+            let audited = expect(!is_there || self.find(node.name()) == Some(id), || {
+                "it is not found by its name".to_owned()
+            })
+            .and_then(|()| audit_cards(node, id, &mut holders))
+            .and_then(|()| audit_room(node, &here));
+            audited.map_err(|why| format!("node {}: {why}", node.name()))?;
+        }
+        match holders.first_key_value() {
+            None => Ok(()),
+            Some(((node, index), pods)) => {
+                Err(format!("{pods:?} hold card {index} of {node:?}, which does not exist"))
+            }
+        }
+    }
+}
+
+fn expect(holds: bool, why: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(why()) }
+}
+
+/// Each card is free, whole or shared, by those who hold it, and never beyond its bytes.
+fn audit_cards(node: &Node, id: NodeId, holders: &mut Holders) -> Result<(), String> {
+    for (index, card) in (0u32..).zip(node.cards()) {
+        let mut found = holders.remove(&(id, index)).unwrap_or_default();
+        found.sort_unstable_by_key(|(pod, ..)| *pod);
+        let shares = card.shares().iter();
+        let sum: u128 = shares.clone().map(|share| u128::from(share.bytes.0)).sum();
+        expect(sum <= u128::from(card.capacity().0), || {
+            format!("the shares of card {index} have {sum} bytes of {}", card.capacity().0)
+        })?;
+        let is_as_held = match card.state() {
+            CardState::Free => found.is_empty() && card.capacity() == node.card_size(),
+            CardState::Whole(pod) => matches!(found[..], [(one, _, true)] if one == *pod),
+            CardState::Shared(_) => {
+                let mut shared: Vec<_> =
+                    shares.map(|share| (share.pod, share.bytes, false)).collect();
+                shared.sort_unstable_by_key(|(pod, ..)| *pod);
+                !shared.is_empty() && shared == found
+            }
+        };
+        expect(is_as_held, || format!("card {index} is {card:?}, held by {found:?}"))?;
+    }
+    let is_held = |card: &Card| *card.state() != CardState::Free;
+    let has_more = node.cards().len() > node.card_count() as usize;
+    expect(node.cards().len() >= node.card_count() as usize, || "it lacks cards".to_owned())?;
+    expect(!has_more || node.cards().last().is_some_and(is_held), || {
+        "a card that it no longer has, and nobody holds, is kept".to_owned()
+    })
+}
+
+/// The room of a node is what it has without what is held there.
+fn audit_room(node: &Node, here: &[&Holding]) -> Result<(), String> {
+    let has = node.capacity();
+    let left = |total: u64, of: &dyn Fn(&Needs) -> u64| {
+        let used: u128 = here.iter().map(|holding| u128::from(of(&holding.needs))).sum();
+        u64::try_from(u128::from(total).saturating_sub(used)).unwrap_or(0)
+    };
+    let pods = here.iter().filter(|holding| !holding.needs.ghost).count();
+    let pods = u32::try_from(pods).unwrap_or(u32::MAX);
+    expect(node.taken().2 == pods, || format!("{pods} pods are counted as {}", node.taken().2))?;
+    let expected = Room {
+        cpu: MilliCpu(left(has.cpu.0, &|needs| needs.cpu.0)),
+        memory: Bytes(left(has.memory.0, &|needs| needs.memory.0)),
+        ephemeral: Bytes(left(has.ephemeral.0, &|needs| needs.ephemeral.0)),
+        pods: has.pods.saturating_sub(pods),
+        ..card_room(node, here)
+    };
+    expect(!node.alive || *node.room() == expected, || {
+        format!("its room is {:?}, and should be {expected:?}", node.room())
+    })?;
+    for (resource, total) in &has.extended {
+        let asked = |needs: &Needs| {
+            needs.extended.iter().filter(|(id, _)| id == resource).map(|(_, n)| *n).sum()
+        };
+        let expected = (left(*total, &asked), *total);
+        expect(node.extended(*resource) == expected, || {
+            format!("{resource:?} is {:?}, and should be {expected:?}", node.extended(*resource))
+        })?;
+    }
+    Ok(())
+}
+
+fn card_room(node: &Node, here: &[&Holding]) -> Room {
+    let cards = node.cards();
+    let is_free = |card: &Card| *card.state() == CardState::Free;
+    // A card that does not work is no longer among those that the node hands out.
+    let held = cards.iter().filter(|card| !is_free(card) && !card.sick).count();
+    let replicas: u64 = here.iter().map(|holding| u64::from(holding.replicas)).sum();
+    let held = u32::try_from(held as u64 + replicas).unwrap_or(u32::MAX);
+    let open = cards.iter().take(node.card_count() as usize).filter(|card| {
+        card.capacity() == node.card_size() && !card.disputed && !card.closed && !card.sick
+    });
+    match node.capacity().gpus {
+        Gpus::None => Room::default(),
+        Gpus::Replicas { count } => {
+            let whole = count.saturating_sub(held);
+            let (gpu_used, gpu_total) = (u64::from(count - whole), u64::from(count));
+            Room { whole, gpu_used, gpu_total, ..Room::default() }
+        }
+        Gpus::Cards { usable, .. } => {
+            let free = open.clone().filter(|card| is_free(card)).count();
+            let free = u32::try_from(free).unwrap_or(u32::MAX);
+            let shared = open.filter(|card| !card.shares().is_empty());
+            Room {
+                whole: free.min(usable.saturating_sub(held)),
+                share: shared.map(|c| c.capacity().minus(c.used())).max().unwrap_or_default(),
+                gpu_used: cards.iter().map(|card| card.used().0).sum(),
+                gpu_total: cards.iter().map(|card| card.capacity().0).sum(),
+                ..Room::default()
+            }
+        }
+    }
+}
