@@ -7,7 +7,7 @@ use crate::cargo;
 use std::collections::BTreeMap;
 
 /// What each crate may use of the workspace.
-const MAY_USE: [(&str, &[&str]); 14] = [
+const MAY_USE: [(&str, &[&str]); 15] = [
     ("divvy-ledger", &[]),
     ("divvy-engine", &["divvy-ledger"]),
     ("divvy-words", &["divvy-ledger", "divvy-engine"]),
@@ -32,6 +32,18 @@ const MAY_USE: [(&str, &[&str]); 14] = [
     ("divvy-testbed", &["divvy-mock-nvml"]),
     ("divvy-mock-nvml", &[]),
     ("divvy-differential", &["divvy-ledger", "divvy-engine", "divvy-words", "divvy-testbed"]),
+    (
+        "divvy-fuzz",
+        &[
+            "divvy-admission",
+            "divvy-cluster",
+            "divvy-engine",
+            "divvy-ledger",
+            "divvy-sim",
+            "divvy-views",
+            "divvy-words",
+        ],
+    ),
     ("xtask", &["divvy-testbed"]),
 ];
 

@@ -28,6 +28,14 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
+/// What the webhook of this name (`mutate`, `void` or `validate`) answers to a review, as its page
+/// does; an error says what is wrong with the body. Who tries bodies needs no server for it.
+pub fn answer(webhook: &str, body: &[u8], settings: &Settings) -> Result<Vec<u8>, String> {
+    let found = review::Webhook::ALL.into_iter().find(|known| known.name() == webhook);
+    let found = found.ok_or_else(|| format!("{webhook:?} is no webhook"))?;
+    review::answer(found, body, settings).map(|(answer, _)| answer)
+}
+
 /// Why the server ended.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {

@@ -16,6 +16,7 @@ pub mod health;
 pub mod lease;
 pub mod metrics;
 mod objects;
+pub mod probe;
 pub mod reload;
 pub mod replay;
 mod run;

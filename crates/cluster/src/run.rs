@@ -20,7 +20,7 @@ use crate::settings::{Lease, Overrides, Settings};
 use crate::side::Side;
 use crate::sources::{self, Heard, Watches};
 use crate::state::{Action, Clock, Outcome, Rules, State};
-use crate::watch::{Batch, Change, Pace};
+use crate::watch::{Batch, Pace, Seen};
 use crate::writer::{Writer, is_binding};
 use divvy_engine::Config;
 use divvy_ledger::Position;
@@ -300,36 +300,20 @@ impl Loop {
 
     fn on_pods(&mut self, batch: Batch<PodItem>) {
         let now = Instant::now();
-        self.take_in(batch, |state, _, change| state.pod_changed(change, now));
+        let seen = batch.enter(|_, change| self.state.pod_changed(change, now));
+        self.has_seen(seen);
     }
 
     fn on_others(&mut self, heard: Heard) {
-        match heard {
-            Heard::Ended(watch) => self.dead = Some(watch),
-            Heard::Nodes(batch) => self.take_in(batch, |state, _, c| state.node_changed(c)),
-            Heard::Namespaces(batch) => {
-                self.take_in(batch, |state, _, c| state.namespace_changed(c));
-            }
-            Heard::Storage(kind, batch) => {
-                self.take_in(batch, |state, watch, c| state.storage_changed(kind, watch, c));
-            }
-            Heard::BindRequests(batch) => self.take_in(batch, State::bind_request_changed),
-            Heard::Groups(group, batch) => {
-                self.take_in(batch, |state, watch, c| state.group_changed(group, watch, c));
-            }
+        match heard.enter(&mut self.state) {
+            Ok(seen) => self.has_seen(seen),
+            Err(ended) => self.dead = Some(ended),
         }
     }
 
-    /// Takes in what a watch told, and says how far that is.
-    fn take_in<T>(
-        &mut self,
-        batch: Batch<T>,
-        change: impl Fn(&mut State, &'static str, Change<T>),
-    ) {
-        let Batch { watch, changes, version } = batch;
-        changes.into_iter().for_each(|c| change(&mut self.state, watch, c));
-        if let Some(version) = version {
-            self.metrics.set_watch_version(watch, version);
+    fn has_seen(&self, seen: Seen) {
+        if let Some(version) = seen.version {
+            self.metrics.set_watch_version(seen.watch, version);
         }
     }
 

@@ -7,9 +7,9 @@ mod strip;
 
 pub use failure::SnapshotError;
 pub use follow::Follower;
+pub use strip::strip;
 
 use kept::Kept;
-use strip::strip;
 
 use crate::client::{self, ClientError};
 use crate::fence::Fence;

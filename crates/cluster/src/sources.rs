@@ -6,17 +6,18 @@
 use crate::api::Api;
 use crate::metrics::Metrics;
 use crate::objects::{BindRequestItem, GroupItem, NamespaceItem, NodeItem, PodItem, StorageItem};
-use crate::watch::{Batch, Item, Pace, Source, watch};
+use crate::state::State;
+use crate::watch::{Batch, Item, Pace, Seen, Source, watch};
 use divvy_words::keys;
 use divvy_words::manifest::StorageKind;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 pub(crate) const PODS: Source = required("pods", "/api/v1/pods");
-const NODES: Source = required("nodes", "/api/v1/nodes");
-const NAMESPACES: Source = optional("namespaces", "/api/v1/namespaces");
+pub(crate) const NODES: Source = required("nodes", "/api/v1/nodes");
+pub(crate) const NAMESPACES: Source = optional("namespaces", "/api/v1/namespaces");
 
-const STORAGE: [(StorageKind, Source); 7] = [
+pub(crate) const STORAGE: [(StorageKind, Source); 7] = [
     (StorageKind::Claim, optional("persistentvolumeclaims", "/api/v1/persistentvolumeclaims")),
     (StorageKind::Volume, optional("persistentvolumes", "/api/v1/persistentvolumes")),
     (StorageKind::Class, optional("storageclasses", "/apis/storage.k8s.io/v1/storageclasses")),
@@ -33,7 +34,7 @@ const STORAGE: [(StorageKind, Source); 7] = [
 ];
 
 /// Pod groups of KAI, of the scheduler plugins, and of Kubernetes itself.
-const GROUPS: [(&str, Source); 3] = [
+pub(crate) const GROUPS: [(&str, Source); 3] = [
     (
         keys::KAI_GROUPS,
         optional("podgroups.scheduling.run.ai", "/apis/scheduling.run.ai/v2alpha2/podgroups"),
@@ -49,7 +50,7 @@ const GROUPS: [(&str, Source); 3] = [
 ];
 
 /// What KAI decided, which tells of the cards of pods that it bound.
-const BIND_REQUESTS: Source =
+pub(crate) const BIND_REQUESTS: Source =
     optional("bindrequests.scheduling.run.ai", "/apis/scheduling.run.ai/v1alpha2/bindrequests");
 
 /// The names of all watches.
@@ -84,6 +85,26 @@ pub(crate) enum Heard {
     BindRequests(Batch<BindRequestItem>),
     /// This watch has ended, which none does by itself.
     Ended(&'static str),
+}
+
+impl Heard {
+    /// Takes it in; or gives the name of a watch that has ended.
+    pub(crate) fn enter(self, state: &mut State) -> Result<Seen, &'static str> {
+        Ok(match self {
+            Self::Ended(watch) => return Err(watch),
+            Self::Nodes(batch) => batch.enter(|_, c| state.node_changed(c)),
+            Self::Namespaces(batch) => batch.enter(|_, c| state.namespace_changed(c)),
+            Self::Storage(kind, batch) => {
+                batch.enter(|watch, c| state.storage_changed(kind, watch, c))
+            }
+            Self::BindRequests(batch) => {
+                batch.enter(|watch, c| state.bind_request_changed(watch, c))
+            }
+            Self::Groups(group, batch) => {
+                batch.enter(|watch, c| state.group_changed(group, watch, c))
+            }
+        })
+    }
 }
 
 /// How watches are started.

@@ -10,6 +10,8 @@
 
 mod split;
 
+pub(crate) use split::Split;
+
 use crate::api::{Api, Failure};
 use crate::metrics::{Metrics, Restart, Verb};
 use http_body_util::BodyExt;
@@ -17,7 +19,6 @@ use kube::client::Body;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use split::Split;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -56,8 +57,25 @@ pub(crate) struct Batch<T> {
     pub(crate) version: Option<u64>,
 }
 
+/// Up to which version all is known that a watch tells.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    pub(crate) watch: &'static str,
+    /// `None` in the middle of a list.
+    pub(crate) version: Option<u64>,
+}
+
+impl<T> Batch<T> {
+    /// Gives each change, with the name of the watch.
+    pub(crate) fn enter(self, mut change: impl FnMut(&'static str, Change<T>)) -> Seen {
+        let Self { watch, changes, version } = self;
+        changes.into_iter().for_each(|c| change(watch, c));
+        Seen { watch, version }
+    }
+}
+
 impl Source {
-    fn batch<T>(&self, changes: Vec<Change<T>>, version: Option<&str>) -> Batch<T> {
+    pub(crate) fn batch<T>(&self, changes: Vec<Change<T>>, version: Option<&str>) -> Batch<T> {
         let version = version.and_then(|version| version.parse().ok());
         Batch { watch: self.name, changes, version }
     }
@@ -269,7 +287,7 @@ async fn read_page<T: Item>(
     serde_json::from_slice(split.rest()).map_err(|why| unclear(why.to_string()))
 }
 
-fn decode<T: Item>(source: &Source, text: &str) -> Option<T> {
+pub(crate) fn decode<T: Item>(source: &Source, text: &str) -> Option<T> {
     serde_json::from_str(text).map_or_else(
         |error| {
             let why = error.to_string();
@@ -361,7 +379,7 @@ async fn next_chunk(
 }
 
 /// Reads whole lines of a watch. `version` follows.
-fn read_lines<T: Item>(
+pub(crate) fn read_lines<T: Item>(
     source: &Source,
     text: &[u8],
     version: &mut String,

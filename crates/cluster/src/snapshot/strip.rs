@@ -5,7 +5,7 @@ use super::kept::Kept;
 use serde_json::{Map, Value};
 
 /// The object with its type, which items of a list lack, and of the rest only what is kept.
-pub(super) fn strip(resource: &Resource, object: Value) -> Value {
+pub fn strip(resource: &Resource, object: Value) -> Value {
     let kept = keep(resource.kept, object).filter(Value::is_object);
     let mut object = kept.unwrap_or_else(|| Value::Object(Map::new()));
     object["apiVersion"] = resource.api_version.into();

@@ -8,7 +8,7 @@ const MOST_ITEM: usize = 16 << 20;
 
 /// The state between two pieces of a list.
 #[derive(Debug, Default)]
-pub(super) struct Split {
+pub(crate) struct Split {
     /// How many brackets and braces are open.
     depth: u32,
     in_text: bool,
@@ -24,7 +24,7 @@ pub(super) struct Split {
 
 impl Split {
     /// Takes the next piece; each object that is complete now goes to `tell`.
-    pub(super) fn push(
+    pub(crate) fn push(
         &mut self,
         piece: &[u8],
         mut tell: impl FnMut(&[u8]),
@@ -33,7 +33,7 @@ impl Split {
         let mut begin = if self.is_inside() { Some(0) } else { None };
         for (at, byte) in piece.iter().enumerate() {
             let was_inside = self.is_inside();
-            if !was_inside && self.in_items && *byte == b'{' && !self.in_text {
+            if !was_inside && self.in_items && matches!(byte, b'{' | b'[') && !self.in_text {
                 begin = Some(at);
             }
             self.step(*byte);
@@ -66,7 +66,7 @@ impl Split {
     }
 
     /// The list without its objects.
-    pub(super) fn rest(&self) -> &[u8] {
+    pub(crate) fn rest(&self) -> &[u8] {
         &self.rest
     }
 
@@ -142,6 +142,16 @@ mod tests {
                 assert!(items.iter().all(|item| *item == odd || *item == json!({})), "{items:?}");
                 assert_eq!(rest["metadata"]["continue"], "c", "{rest}");
             }
+        }
+    }
+
+    /// Found by fuzzing: what was told of such a list depended on where it was cut.
+    #[test]
+    fn an_item_that_is_no_object_is_told_as_it_is() {
+        for size in [1, 3, 7, 1000] {
+            let (items, rest) = split(r#"{"a":[{}],"items":[{},[1,{"b":[]}],{}]}"#, &[size]);
+            assert_eq!(items, [json!({}), json!([1, {"b": []}]), json!({})]);
+            assert_eq!(rest, json!({"a": [{}], "items": []}));
         }
     }
 

@@ -1,0 +1,25 @@
+//! One file for each kind of reader.
+
+mod configs;
+mod devices;
+mod lists;
+mod manifests;
+mod nodes;
+mod pods;
+mod quantities;
+mod rehearsals;
+mod requests;
+mod reviews;
+mod snapshots;
+
+pub use configs::configs;
+pub use devices::devices;
+pub use lists::lists;
+pub use manifests::{manifests, objects};
+pub use nodes::nodes;
+pub use pods::pods;
+pub use quantities::quantities;
+pub use rehearsals::rehearsals;
+pub use requests::requests;
+pub use reviews::reviews;
+pub use snapshots::snapshots;

@@ -1,0 +1,37 @@
+//! Labels, taints and amounts of a node: whatever they say, the ledger can keep it.
+
+use crate::edit::edit;
+use crate::input::Input;
+use crate::objects;
+use divvy_engine::{Config, Event, Scheduler};
+use divvy_ledger::Gpus;
+use divvy_words::Object;
+use serde::Deserialize;
+
+/// A node with changes.
+pub fn nodes(bytes: &[u8]) {
+    let mut input = Input::new(bytes);
+    let Some(mut node) = objects::of_kind("Node").next().cloned() else { return };
+    edit(&mut input, &mut node);
+    let Ok(object) = Object::deserialize(&node) else { return };
+    let (record, warnings) = match divvy_words::node(&object) {
+        Ok(read) => read,
+        Err(why) => return assert!(why.len() < 2_048, "{why}"),
+    };
+    assert!(warnings.iter().all(|warning| warning.len() < 2_048), "{warnings:?}");
+    match record.gpus {
+        Gpus::Cards { count, usable, memory } => {
+            assert!(usable <= count && (1..=1024).contains(&count), "{record:?}");
+            assert!(memory.is_none_or(|memory| (1..=1 << 50).contains(&memory.0)), "{record:?}");
+        }
+        Gpus::None | Gpus::Replicas { .. } => {}
+    }
+    let mut scheduler = Scheduler::new(Config::default());
+    for _ in 0..2 {
+        assert_eq!(scheduler.apply(Event::Node(Box::new(record.clone()))), Ok(()));
+        assert_eq!(scheduler.ledger().audit(), Ok(()), "{record:?}");
+    }
+    assert_eq!(scheduler.node_count(), 1);
+    assert_eq!(scheduler.apply(Event::NodeGone(record.name.clone())), Ok(()));
+    assert_eq!((scheduler.node_count(), scheduler.ledger().audit()), (0, Ok(())));
+}

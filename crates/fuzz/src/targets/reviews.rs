@@ -1,0 +1,176 @@
+//! Admission reviews: the patch applies, what comes of it is as good as what was given, a second
+//! call changes nothing, and what is allowed is what the scheduler will bind.
+
+use crate::cost::Bound;
+use crate::edit::edit;
+use crate::input::Input;
+use crate::objects;
+use crate::patch::patched;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use divvy_admission::{Settings, answer};
+use divvy_ledger::Request;
+use divvy_words::manifest::{Metadata, PodManifest};
+use divvy_words::{Priorities, grace_period_allowed, hand_off_ready, keys};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+const BOUND: Bound = Bound { base: 256 << 10, each: 256 };
+const WEBHOOKS: [&str; 3] = ["mutate", "void", "validate"];
+
+/// A review of a pod with changes, or any body.
+pub fn reviews(bytes: &[u8]) {
+    let mut input = Input::new(bytes);
+    let settings = settings(&mut input);
+    if input.once_in(8) {
+        let body = input.rest();
+        for webhook in WEBHOOKS {
+            let _ = BOUND.hold(body.len(), || answer(webhook, body, &settings));
+        }
+        return;
+    }
+    let (operation, subresource) =
+        input.pick(&[("CREATE", ""), ("UPDATE", ""), ("UPDATE", "ephemeralcontainers")]);
+    let mut old = Value::Null;
+    if operation == "UPDATE" {
+        old = pod(&mut input);
+    }
+    let given = pod(&mut input);
+    let review = Review { operation, subresource, old, settings };
+    review.check(given);
+}
+
+fn settings(input: &mut Input<'_>) -> Settings {
+    Settings {
+        gpu_sharing: !input.once_in(4),
+        block_visible_devices: !input.once_in(4),
+        runtime_class: input.pick(&["nvidia", ""]).to_owned(),
+        scheduler_names: keys::SCHEDULER_NAMES.map(str::to_owned).to_vec(),
+        max_grace_period: 600,
+    }
+}
+
+/// A pod as somebody creates it, with changes.
+fn pod(input: &mut Input<'_>) -> Value {
+    let pods: Vec<_> = objects::of_kind("Pod").collect();
+    let mut pod = input.pick(&[pods[1], pods[1], pods[0], pods[2]]).clone();
+    if !input.once_in(4) {
+        for (part, field) in [("spec", "nodeName"), ("spec", "resourceClaims")] {
+            if let Some(part) = pod[part].as_object_mut() {
+                part.remove(field);
+            }
+        }
+    }
+    edit(input, &mut pod);
+    pod
+}
+
+struct Review {
+    operation: &'static str,
+    subresource: &'static str,
+    old: Value,
+    settings: Settings,
+}
+
+impl Review {
+    fn ask(&self, webhook: &str, pod: &Value) -> Value {
+        let review = json!({
+            "apiVersion": "admission.k8s.io/v1",
+            "kind": "AdmissionReview",
+            "request": {
+                "uid": "u-7", "operation": self.operation, "subResource": self.subresource,
+                "object": pod, "oldObject": self.old,
+            },
+        });
+        let body = review.to_string().into_bytes();
+        let answered = BOUND.hold(body.len(), || answer(webhook, &body, &self.settings));
+        let text = answered.unwrap_or_else(|why| panic!("{why}: {pod}"));
+        let answer: Value = serde_json::from_slice(&text).unwrap_or_default();
+        assert_eq!(answer["response"]["uid"], "u-7", "{answer}");
+        answer["response"].clone()
+    }
+
+    /// The pod after the patch of a webhook, and whether there was one.
+    fn changed(&self, webhook: &str, pod: &Value) -> (Value, bool) {
+        let response = self.ask(webhook, pod);
+        assert_eq!(response["allowed"], true, "{response}");
+        let Some(patch) = response["patch"].as_str() else { return (pod.clone(), false) };
+        assert_eq!(response["patchType"], "JSONPatch");
+        let steps = BASE64_STANDARD.decode(patch).unwrap_or_default();
+        let steps: Value = serde_json::from_slice(&steps).unwrap_or_default();
+        match patched(pod.clone(), &steps) {
+            Ok(changed) => (changed, true),
+            Err(why) => panic!("{why} in {pod}"),
+        }
+    }
+
+    fn check(&self, given: Value) {
+        let (prepared, _) = self.changed("mutate", &given);
+        let (prepared, _) = self.changed("void", &prepared);
+        assert_eq!(untouchable(prepared.clone()), untouchable(given.clone()), "{given}");
+        for webhook in ["mutate", "void"] {
+            let (again, is_changed) = self.changed(webhook, &prepared);
+            assert!(!is_changed, "{webhook} changes {prepared} to {again}");
+        }
+        let before = parts(&given);
+        let after = parts(&prepared);
+        assert_eq!(before.is_some(), after.is_some(), "{given} becomes {prepared}");
+        let verdict = self.ask("validate", &prepared);
+        if let Some((metadata, spec)) = after
+            && verdict["allowed"] == true
+            && self.operation == "CREATE"
+        {
+            self.agrees(&metadata, &spec);
+        }
+    }
+
+    /// What is allowed is what the scheduler binds.
+    fn agrees(&self, metadata: &Metadata, spec: &PodManifest) {
+        let is_ours =
+            self.settings.scheduler_names.iter().any(|name| **name == *spec.scheduler_name);
+        if !is_ours {
+            return;
+        }
+        let asks = |key| metadata.annotations.get(key).is_some();
+        let is_share = asks(keys::GPU_FRACTION) || asks(keys::GPU_MEMORY);
+        assert!(!is_share || self.settings.gpu_sharing);
+        assert_eq!(hand_off_ready(metadata, spec), Ok(()));
+        if is_share {
+            assert_eq!(grace_period_allowed(spec, self.settings.max_grace_period), Ok(()));
+            let record = divvy_words::pod(metadata, spec, None, None, &Priorities::default());
+            let request = record.spec.request;
+            assert!(matches!(request, Request::Share { .. }), "{request:?} of {metadata:?}");
+        }
+    }
+}
+
+/// Metadata and spec, if both can be read.
+fn parts(pod: &Value) -> Option<(Metadata, PodManifest)> {
+    let part = |field: &str| pod.get(field).filter(|part| part.is_object());
+    let metadata = Metadata::deserialize(part("metadata")?).ok()?;
+    Some((metadata, PodManifest::deserialize(part("spec")?).ok()?))
+}
+
+/// The pod without all that admission may change.
+fn untouchable(mut pod: Value) -> Value {
+    let remove = |object: &mut Value, fields: &[&str]| {
+        if let Some(members) = object.as_object_mut() {
+            fields.iter().for_each(|field| {
+                members.remove(*field);
+            });
+        }
+    };
+    if let Some(metadata) = pod.get_mut("metadata") {
+        remove(metadata, &["annotations", "labels"]);
+    }
+    if let Some(spec) = pod.get_mut("spec") {
+        remove(spec, &["runtimeClassName", "terminationGracePeriodSeconds", "volumes"]);
+        for list in ["initContainers", "containers", "ephemeralContainers"] {
+            let containers = spec.get_mut(list).and_then(Value::as_array_mut);
+            for container in containers.into_iter().flatten() {
+                remove(container, &["env", "envFrom", "volumeMounts"]);
+            }
+        }
+    }
+    pod
+}
