@@ -1,8 +1,9 @@
 //! Project tasks: `cargo xtask test`, `cargo xtask bench`, `cargo xtask cluster`,
-//! `cargo xtask differential`, `cargo xtask docs`.
+//! `cargo xtask differential`, `cargo xtask fuzz`, `cargo xtask docs`.
 
 mod architecture;
 mod cluster;
+mod fuzz;
 mod soak;
 mod test;
 
@@ -36,6 +37,13 @@ enum Task {
         #[arg(long)]
         group: Option<String>,
     },
+    /// Try inputs on every reader that faces a tenant or a file, guided by coverage
+    ///
+    /// Builds crates/fuzz with instrumentation into target/fuzz (minutes the first time; needs a C++
+    /// compiler), runs each target in turn, and says every few seconds how far it is. Ends with 1 if
+    /// something does not hold: the input is kept, and the command that repeats it is said. Inputs
+    /// that reach something new stay in target/fuzz/corpus, where the next run begins.
+    Fuzz(fuzz::Options),
     /// Let everything go wrong at once for a long time, on simulated nodes and on the real one
     Soak {
         /// How long, such as 60m
@@ -97,6 +105,7 @@ fn main() -> anyhow::Result<()> {
             test.env("DIVVY_CASES", cases.to_string()).env("DIVVY_SEED", seed.to_string());
             run(test)
         }
+        Task::Fuzz(options) => fuzz::run(&options),
         Task::Soak { span } => soak::soak(span),
         Task::Cluster { what: Cluster::Up { node } } => cluster::up(node),
         Task::Cluster { what: Cluster::Down } => cluster::down(),

@@ -14,6 +14,11 @@ impl<'a> Input<'a> {
         Self { rest: bytes }
     }
 
+    /// Whether there is nothing left.
+    pub const fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
     /// All that is left, as it is.
     pub const fn rest(self) -> &'a [u8] {
         self.rest

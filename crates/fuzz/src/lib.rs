@@ -33,7 +33,7 @@ const fn target(name: &'static str, check: fn(&[u8])) -> Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 13] = [
     target("quantities", targets::quantities),
     target("requests", targets::requests),
     target("devices", targets::devices),
@@ -46,6 +46,7 @@ pub const TARGETS: [Target; 12] = [
     target("lists", targets::lists),
     target("snapshots", targets::snapshots),
     target("rehearsals", targets::rehearsals),
+    target("events", targets::events),
 ];
 
 impl Target {

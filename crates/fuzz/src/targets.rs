@@ -2,6 +2,7 @@
 
 mod configs;
 mod devices;
+mod events;
 mod lists;
 mod manifests;
 mod nodes;
@@ -14,6 +15,7 @@ mod snapshots;
 
 pub use configs::configs;
 pub use devices::devices;
+pub use events::events;
 pub use lists::lists;
 pub use manifests::{manifests, objects};
 pub use nodes::nodes;

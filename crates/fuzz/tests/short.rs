@@ -83,4 +83,5 @@ targets! {
     lists_are_taken_apart_wherever_they_are_cut: "lists", 2000;
     snapshots_say_what_their_objects_say: "snapshots", 1000;
     rehearsals_end_in_tables_and_pictures: "rehearsals", 200;
+    the_ledger_agrees_with_itself_after_any_event: "events", 500;
 }
