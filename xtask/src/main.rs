@@ -1,5 +1,5 @@
 //! Project tasks: `cargo xtask test`, `cargo xtask bench`, `cargo xtask cluster`,
-//! `cargo xtask differential`, `cargo xtask fuzz`, `cargo xtask docs`.
+//! `cargo xtask differential`, `cargo xtask fuzz`, `cargo xtask soak`, `cargo xtask docs`.
 
 mod architecture;
 mod cluster;
@@ -47,7 +47,7 @@ enum Task {
     /// Let everything go wrong at once for a long time, on simulated nodes and on the real one
     Soak {
         /// How long, such as 60m
-        #[arg(long = "for", value_parser = soak::span, default_value = "60m")]
+        #[arg(long = "for", value_parser = fuzz::duration, default_value = "60m")]
         span: std::time::Duration,
     },
     /// Start a cluster to play with, divvy and nodes with GPUs of several models in it, or stop it

@@ -1,7 +1,7 @@
 //! `cargo xtask soak`: everything at once for a long time, on simulated nodes and on the real one.
 
 use crate::{cargo, run};
-use anyhow::{Context, bail};
+use anyhow::bail;
 use std::process::Child;
 use std::time::Duration;
 
@@ -29,33 +29,4 @@ pub fn soak(span: Duration) -> anyhow::Result<()> {
         bail!("the soak failed on {}", failed.join(" and on "));
     }
     Ok(())
-}
-
-/// Reads `90s`, `60m` or `2h`.
-pub fn span(text: &str) -> anyhow::Result<Duration> {
-    let wrong = || format!("{text:?} is no time: give a number and s, m or h, such as 60m");
-    let (number, unit) = text.split_at(text.char_indices().last().map_or(0, |(at, _)| at));
-    let seconds = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        _ => bail!(wrong()),
-    };
-    let number: u64 = number.parse().ok().with_context(wrong)?;
-    Ok(Duration::from_secs(number.checked_mul(seconds).with_context(wrong)?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_read_as_people_write_them_and_nothing_else_is() {
-        for (text, seconds) in [("90s", 90), ("60m", 3600), ("2h", 7200)] {
-            assert_eq!(span(text).unwrap(), Duration::from_secs(seconds));
-        }
-        for text in ["", "m", "60", "1d", "-1m", "1.5h", "99999999999999999999h", "1é"] {
-            assert!(span(text).is_err(), "{text}");
-        }
-    }
 }
