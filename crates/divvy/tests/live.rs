@@ -338,7 +338,7 @@ impl Lines {
     fn until(&self, part: &str) -> Vec<String> {
         let mut lines = Vec::new();
         while lines.last().is_none_or(|line: &String| !line.contains(part)) {
-            let line = self.1.recv_timeout(Duration::from_secs(60));
+            let line = self.1.recv_timeout(Duration::from_secs(120));
             lines.push(line.unwrap_or_else(|_| panic!("no {part} in {lines:?}")));
         }
         lines
@@ -376,7 +376,7 @@ fn explain_says_what_the_scheduler_wrote_on_the_pod() {
     cluster.create(&with_memory(pod("ml", "told", "teller"), 98_304));
     let jsonpath = "jsonpath={.status.conditions[?(@.type==\"PodScheduled\")].message}";
     let unscheduled = "--for=condition=PodScheduled=false";
-    cluster.kubectl(&["wait", "pod/told", "-n", "ml", unscheduled, "--timeout=60s"]);
+    cluster.kubectl(&["wait", "pod/told", "-n", "ml", unscheduled, "--timeout=120s"]);
     let condition = cluster.kubectl(&["get", "pod", "told", "-n", "ml", "-o", jsonpath]);
     let of_pod = "--field-selector=involvedObject.name=told,reason=FailedScheduling";
     let message = "jsonpath={.items[0].message}";
@@ -418,7 +418,7 @@ fn a_certificate_that_is_not_checked_is_said_once_and_not_for_each_connection() 
             "-n",
             "ml",
             "--for=condition=PodScheduled",
-            "--timeout=60s",
+            "--timeout=120s",
         ]);
         let log = std::fs::read_to_string(scheduler.log()).unwrap();
         drop(scheduler);
@@ -430,11 +430,11 @@ fn a_certificate_that_is_not_checked_is_said_once_and_not_for_each_connection() 
 
 /// Asks until there is an answer.
 fn wait_for<T>(mut ask: impl FnMut() -> Option<T>) -> T {
-    for _ in 0..600 {
+    for _ in 0..1200 {
         if let Some(answer) = ask() {
             return answer;
         }
         std::thread::sleep(Duration::from_millis(100));
     }
-    panic!("no answer in a minute");
+    panic!("no answer in two minutes");
 }
