@@ -188,10 +188,12 @@ impl State {
         }
     }
 
-    /// A slot has no reservation any more. Without a card there is nothing to lose.
+    /// A slot has no reservation any more. Without a card, or a pod that has it, there is nothing
+    /// to lose: the next reservation may have been given the same card.
     fn leave_slot(&mut self, node: &str, index: u32) {
+        let is_used = self.is_used(node, index);
         match self.slots.get_mut(node, index) {
-            Some(slot) if slot.uuid.is_some() => slot.hold = Hold::Lost,
+            Some(slot) if slot.uuid.is_some() && is_used => slot.hold = Hold::Lost,
             _ => self.slots.remove(node, index),
         }
     }

@@ -565,3 +565,19 @@ fn a_reservation_that_was_given_up_is_not_joined() {
     let done = acts(&mut state);
     assert!(done.contains(&"bind ml/w v10 to a -".to_owned()), "{done:?}");
 }
+
+/// Found by fuzzing: each such reservation took the place of the one before it, was returned, and
+/// the next one was asked for, without end.
+#[test]
+fn a_card_that_was_returned_and_given_to_the_next_reservation_at_once_is_that_ones() {
+    let mut state = handing(&[("a", 2)]);
+    see(&mut state, &reservation("a", "g", Some("GPU-1")));
+    see(&mut state, &runs("p", "GPU-1"));
+    ended(&mut state, &runs("p", "GPU-1"));
+    assert_eq!(acts(&mut state), [format!("unreserve {} g-reservation", key("g"))]);
+    see(&mut state, &ready("next"));
+    assert_eq!(acts(&mut state), [format!("reserve {} on a for next-uid", key("next-uid"))]);
+    gone(&mut state, &reservation("a", "g", Some("GPU-1")));
+    see(&mut state, &reservation("a", "next-uid", Some("GPU-1")));
+    assert_eq!(acts(&mut state), ["bind ml/next v10 to a GPU-1:42949672960"]);
+}
