@@ -33,7 +33,7 @@ const fn target(name: &'static str, check: fn(&[u8])) -> Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [Target; 14] = [
     target("quantities", targets::quantities),
     target("requests", targets::requests),
     target("devices", targets::devices),
@@ -47,6 +47,7 @@ pub const TARGETS: [Target; 13] = [
     target("snapshots", targets::snapshots),
     target("rehearsals", targets::rehearsals),
     target("events", targets::events),
+    target("clusters", targets::clusters),
 ];
 
 impl Target {

@@ -1,5 +1,6 @@
 //! One file for each kind of reader.
 
+mod clusters;
 mod configs;
 mod devices;
 mod events;
@@ -13,6 +14,7 @@ mod requests;
 mod reviews;
 mod snapshots;
 
+pub use clusters::clusters;
 pub use configs::configs;
 pub use devices::devices;
 pub use events::events;

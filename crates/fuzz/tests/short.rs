@@ -84,4 +84,5 @@ targets! {
     snapshots_say_what_their_objects_say: "snapshots", 1000;
     rehearsals_end_in_tables_and_pictures: "rehearsals", 200;
     the_ledger_agrees_with_itself_after_any_event: "events", 500;
+    no_card_is_over_packed_whatever_is_lost: "clusters", 300;
 }

@@ -1,0 +1,424 @@
+//! A whole cluster in memory: what users, kubelets and a network that loses things do, and the
+//! scheduler between them. No card is ever over-packed or given away under a share, through lost
+//! answers, late writes, restarts and lists; and when all is quiet, nothing that fits waits.
+
+mod api;
+mod kubelet;
+
+use crate::input::Input;
+use api::{Api, Done, Fate, path_of, pod_path};
+use divvy_cluster::probe::{Live, Server, Write, watches};
+use divvy_words::{keys, reservation};
+use kubelet::{CARD, Kubelets, Left, cards_of, has_ended, text};
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// So many steps are enough for anything.
+const MOST_STEPS: usize = 200;
+/// How long the containers of a pod have to end.
+const GRACE: u64 = 30;
+const NODES: [(&str, usize); 2] = [("n1", 2), ("n2", 1)];
+
+/// Steps of a cluster that make sense.
+pub fn clusters(bytes: &[u8]) {
+    let mut input = Input::new(bytes);
+    let Ok(mut world) = World::new() else { return };
+    for _ in 0..MOST_STEPS {
+        if input.is_empty() {
+            break;
+        }
+        world.step(&mut input);
+        world.check();
+    }
+    world.settle();
+}
+
+struct World {
+    api: Arc<Mutex<Api>>,
+    kubelets: Kubelets,
+    live: Live,
+    writes: Vec<Write>,
+    now: u64,
+    /// How many pods were made.
+    made: usize,
+    /// Whether somebody else deleted a reservation: then the device plugin may give its card away.
+    meddled: bool,
+    steps: Vec<String>,
+}
+
+fn server(api: &Arc<Mutex<Api>>) -> Server {
+    let api = Arc::clone(api);
+    Arc::new(move |asked| lock(&api).answer(asked))
+}
+
+fn lock(api: &Mutex<Api>) -> MutexGuard<'_, Api> {
+    api.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl World {
+    fn new() -> std::io::Result<Self> {
+        let api = Arc::new(Mutex::new(Api::default()));
+        let mut kubelets = Kubelets::default();
+        for (name, count) in NODES {
+            for index in 0..count {
+                kubelets.cards.insert(format!("GPU-{name}-{index}"), (name.to_owned(), None));
+            }
+            let count = count.to_string();
+            let node = json!({
+                "metadata": { "name": name, "labels": {
+                    keys::LABEL_GPU_COUNT: count, keys::LABEL_GPU_MEMORY: (CARD >> 20).to_string(),
+                } },
+                "spec": {},
+                "status": { "allocatable": {
+                    "cpu": "32", "memory": "64Gi", "pods": "110", keys::GPU: count,
+                } },
+            });
+            lock(&api).put(&format!("/api/v1/nodes/{name}"), node);
+        }
+        let live = Live::new(true, server(&api))?;
+        let (writes, now, made, meddled) = (Vec::new(), 0, 0, false);
+        let mut world = Self { api, kubelets, live, writes, now, made, meddled, steps: Vec::new() };
+        world.list_all();
+        Ok(world)
+    }
+
+    fn list_all(&mut self) {
+        for watch in watches().filter(|watch| *watch != "pods") {
+            let all = lock(&self.api).list(watch);
+            self.live.list(watch, &all);
+        }
+        let pods = lock(&self.api).list("pods");
+        self.live.list("pods", &pods);
+    }
+
+    fn step(&mut self, input: &mut Input<'_>) {
+        let what = match input.below(16) {
+            0..3 => self.create(input),
+            3..6 => self.hear(input),
+            6..9 => self.perform(input),
+            9 | 10 => self.start(input),
+            11 => self.end(input),
+            12 => self.delete(input),
+            13 => {
+                self.kubelets.reap(&lock(&self.api));
+                "reap".to_owned()
+            }
+            14 => {
+                let seconds = input.pick(&[1, 6, 31, 41, 61]);
+                self.wait(seconds);
+                format!("wait {seconds}")
+            }
+            _ => self.disturb(input),
+        };
+        self.steps.push(what);
+        self.pass();
+    }
+
+    fn pass(&mut self) {
+        for write in self.live.pass() {
+            if write.is_relist() {
+                let pods = lock(&self.api).list("pods");
+                self.live.list("pods", &pods);
+            } else {
+                self.writes.push(write);
+            }
+        }
+    }
+
+    fn wait(&mut self, seconds: u64) {
+        self.now += seconds;
+        self.kubelets.wait(self.now);
+        self.live.wait(Duration::from_secs(seconds));
+    }
+
+    fn create(&mut self, input: &mut Input<'_>) -> String {
+        self.made += 1;
+        let name = format!("p{}", if input.once_in(6) { 0 } else { self.made });
+        let path = pod_path("ml", &name);
+        if lock(&self.api).objects.contains_key(&path) {
+            return "nothing".to_owned();
+        }
+        let mut pod = json!({
+            "metadata": { "namespace": "ml", "name": name, "annotations": {}, "labels": {},
+                "creationTimestamp": "2027-01-15T08:00:00Z" },
+            "spec": { "schedulerName": "divvy-scheduler", "containers": [{ "name": "c" }] },
+            "status": { "phase": "Pending" },
+        });
+        let asked = input.pick(&["0.5", "0.3", "0.75", "0.5x2", "1", "2"]);
+        match asked {
+            "1" | "2" => {
+                let limits = json!({ "limits": { keys::GPU: asked } });
+                pod["spec"]["containers"][0]["resources"] = limits;
+            }
+            _ => {
+                let (fraction, cards) = asked.split_once('x').unwrap_or((asked, "1"));
+                pod["metadata"]["annotations"] =
+                    json!({ keys::GPU_FRACTION: fraction, keys::FRACTION_DEVICES: cards });
+                let variable = |(name, annotation): &(&str, &str)| {
+                    let path = format!("metadata.annotations['{annotation}']");
+                    json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": path } } })
+                };
+                let all: Vec<Value> = keys::HAND_OFF_VARIABLES.iter().map(variable).collect();
+                pod["spec"]["containers"][0]["env"] = json!(all);
+            }
+        }
+        lock(&self.api).put(&path, pod);
+        format!("create {name} {asked}")
+    }
+
+    fn hear(&mut self, input: &mut Input<'_>) -> String {
+        let watch = if input.once_in(6) { "nodes" } else { "pods" };
+        let lines = lock(&self.api).hear(watch, 1 + input.below(6));
+        self.live.hear(watch, lines.as_bytes());
+        format!("hear {}", lines.lines().map(brief).collect::<Vec<_>>().join(", "))
+    }
+
+    fn perform(&mut self, input: &mut Input<'_>) -> String {
+        if self.writes.is_empty() {
+            return "nothing".to_owned();
+        }
+        let write = self.writes.remove(input.below(self.writes.len()));
+        const FATES: [Fate; 8] = [
+            Fate::Well,
+            Fate::Well,
+            Fate::Well,
+            Fate::Lost,
+            Fate::Unheard,
+            Fate::Late,
+            Fate::Refused(403),
+            Fate::Refused(500),
+        ];
+        let fates: Vec<Fate> = [input.pick(&FATES), input.pick(&FATES)].into();
+        let what = format!("perform {write:?} {fates:?}");
+        lock(&self.api).fates = fates.into();
+        self.live.perform(write);
+        lock(&self.api).fates.clear();
+        what
+    }
+
+    /// One of the pods for which this holds.
+    fn pod(&self, input: &mut Input<'_>, is: impl Fn(&Value) -> bool) -> Option<Value> {
+        let api = lock(&self.api);
+        let pods: Vec<&Value> = api.pods().filter(|pod| is(pod)).collect();
+        (!pods.is_empty()).then(|| input.pick(&pods).clone())
+    }
+
+    fn start(&mut self, input: &mut Input<'_>) -> String {
+        let is_new = |pod: &Value| {
+            !text(pod, "/spec/nodeName").is_empty() && text(pod, "/status/phase") == "Pending"
+        };
+        let Some(pod) = self.pod(input, is_new) else { return "nothing".to_owned() };
+        let what = format!("start {}", path_of(&pod));
+        let first = input.below(4);
+        self.kubelets.start(&mut lock(&self.api), pod, first);
+        what
+    }
+
+    fn end(&mut self, input: &mut Input<'_>) -> String {
+        let runs = |pod: &Value| text(pod, "/status/phase") == "Running" && !is_reservation(pod);
+        let Some(mut pod) = self.pod(input, runs) else { return "nothing".to_owned() };
+        pod["status"]["phase"] = json!("Succeeded");
+        let path = path_of(&pod);
+        lock(&self.api).put(&path, pod);
+        format!("end {path}")
+    }
+
+    /// Deletes a pod: at once if nothing runs of it, else when its kubelet is done, or by force.
+    fn delete(&mut self, input: &mut Input<'_>) -> String {
+        let Some(mut pod) = self.pod(input, |pod| !is_reservation(pod)) else {
+            return "nothing".to_owned();
+        };
+        let (path, mut api) = (path_of(&pod), lock(&self.api));
+        let is_ending = pod["metadata"]["deletionTimestamp"].is_string();
+        let runs = !text(&pod, "/spec/nodeName").is_empty() && !has_ended(&pod);
+        let by_force = input.once_in(3);
+        if runs && by_force {
+            api.remove(&path);
+            if text(&pod, "/status/phase") == "Running" {
+                let (cards, until) = (cards_of(&pod).to_owned(), self.now + GRACE);
+                self.kubelets.left.push(Left { cards, until });
+            }
+        } else if runs && !is_ending {
+            pod["metadata"]["deletionTimestamp"] = json!("2027-01-15T08:00:00Z");
+            api.put(&path, pod);
+        } else {
+            api.remove(&path);
+        }
+        format!("delete {path} by force: {by_force}")
+    }
+
+    fn disturb(&mut self, input: &mut Input<'_>) -> String {
+        match input.below(4) {
+            0 => {
+                let watch = input.pick(&["pods", "nodes"]);
+                let all = lock(&self.api).list(watch);
+                self.live.list(watch, &all);
+                format!("list {watch}")
+            }
+            1 => {
+                let asked = lock(&self.api).late.pop();
+                let status = asked.map(|asked| lock(&self.api).perform(&asked).0);
+                format!("late: {status:?}")
+            }
+            2 => self.restart(input),
+            _ => {
+                let Some(pod) = self.pod(input, is_reservation) else {
+                    return "nothing".to_owned();
+                };
+                self.meddled = true;
+                lock(&self.api).remove(&path_of(&pod));
+                format!("meddle with {}", path_of(&pod))
+            }
+        }
+    }
+
+    /// Another process takes over, once all that was under way is done or cannot be any more.
+    fn restart(&mut self, input: &mut Input<'_>) -> String {
+        let late = std::mem::take(&mut lock(&self.api).late);
+        for asked in late {
+            if input.once_in(2) {
+                lock(&self.api).perform(&asked);
+            }
+        }
+        let Ok(live) = Live::new(true, server(&self.api)) else { return "nothing".to_owned() };
+        self.live = live;
+        self.writes.clear();
+        // Its clock begins anew, as the model's does.
+        self.live.wait(Duration::from_secs(self.now));
+        self.list_all();
+        "restart".to_owned()
+    }
+
+    fn story(&self) -> String {
+        self.steps.join("\n")
+    }
+
+    fn check(&mut self) {
+        assert_eq!(self.live.scheduler().ledger().audit(), Ok(()), "{}", self.story());
+        let done = std::mem::take(&mut lock(&self.api).done);
+        let api = lock(&self.api);
+        let in_use = self.kubelets.in_use(&api);
+        for (card, bytes) in &in_use {
+            assert!(*bytes <= CARD, "{card} is over-packed: {bytes}\n{}", self.story());
+        }
+        for done in done {
+            match done {
+                Done::Bound(pod) if !self.meddled => self.check_held(&api, &pod),
+                Done::Returned(pod) => {
+                    let uid = text(&pod, "/metadata/uid");
+                    let cards = self.kubelets.cards.iter();
+                    let mut its = cards.filter(|(_, (_, owner))| owner.as_deref() == Some(uid));
+                    let used = its.find(|(card, _)| in_use.contains_key(*card));
+                    let left = &self.kubelets.left;
+                    let is_left = |card: &str| left.iter().any(|left| left.cards.contains(card));
+                    assert!(
+                        used.is_none_or(|(card, _)| is_left(card)),
+                        "{used:?} is given back while it is shared\n{}",
+                        self.story()
+                    );
+                }
+                Done::Bound(_) => {}
+            }
+        }
+    }
+
+    /// The cards of a share that was bound are each held by a reservation on its node.
+    fn check_held(&self, api: &Api, pod: &Value) {
+        for part in cards_of(pod).split(',').filter(|part| !part.is_empty()) {
+            let card = part.split_once(':').map_or(part, |(card, _)| card);
+            let found = self.kubelets.cards.get(card);
+            let holder = found.and_then(|(_, owner)| owner.as_deref());
+            let holds =
+                |pod: &Value| is_reservation(pod) && Some(text(pod, "/metadata/uid")) == holder;
+            assert_eq!(found.map(|(node, _)| &**node), pod["spec"]["nodeName"].as_str());
+            assert!(api.pods().any(holds), "nobody holds {card} of {pod}\n{}", self.story());
+        }
+    }
+
+    /// Lets all that is under way end, and time pass: then nothing waits that fits.
+    fn settle(&mut self) {
+        lock(&self.api).late.clear();
+        for _ in 0..60 {
+            let mut rounds = 0;
+            while !self.writes.is_empty() || !lock(&self.api).is_heard() {
+                rounds += 1;
+                assert!(rounds < 100, "{:?} and no end\n{}", self.writes, self.story());
+                for watch in ["nodes", "pods"] {
+                    let lines = lock(&self.api).hear(watch, usize::MAX);
+                    self.live.hear(watch, lines.as_bytes());
+                    self.steps.extend(lines.lines().map(brief));
+                }
+                self.pass();
+                for write in std::mem::take(&mut self.writes) {
+                    self.steps.push(format!("perform {write:?}"));
+                    self.live.perform(write);
+                }
+                self.start_all();
+                self.pass();
+                self.check();
+            }
+            self.steps.push("wait 7, settling".to_owned());
+            self.wait(7);
+            self.kubelets.reap(&lock(&self.api));
+            self.pass();
+        }
+        if !self.meddled {
+            self.check_waiting();
+        }
+    }
+
+    fn start_all(&mut self) {
+        let mut api = lock(&self.api);
+        let ending = |pod: &&Value| pod["metadata"]["deletionTimestamp"].is_string();
+        let paths: Vec<String> = api.pods().filter(ending).map(path_of).collect();
+        paths.iter().for_each(|path| {
+            api.remove(path);
+        });
+        self.kubelets.reap(&api);
+        let is_new = |pod: &&Value| {
+            !text(pod, "/spec/nodeName").is_empty() && text(pod, "/status/phase") == "Pending"
+        };
+        let pods: Vec<Value> = api.pods().filter(is_new).cloned().collect();
+        for pod in pods {
+            self.kubelets.start(&mut api, pod, 0);
+        }
+    }
+
+    fn check_waiting(&self) {
+        let api = lock(&self.api);
+        let in_use = self.kubelets.in_use(&api);
+        let waits = |pod: &&Value| text(pod, "/spec/nodeName").is_empty() && !has_ended(pod);
+        for pod in api.pods().filter(waits) {
+            let fraction = pod["metadata"]["annotations"][keys::GPU_FRACTION].as_str();
+            let single = pod["metadata"]["annotations"][keys::FRACTION_DEVICES] == "1";
+            let wanted = match fraction {
+                Some(fraction) if single => fraction.parse::<f64>().unwrap_or(1.0),
+                _ => continue,
+            };
+            let fits = |(card, (_, owner)): (&String, &(String, Option<String>))| match owner {
+                None => true,
+                Some(_) => {
+                    let used = in_use.get(card).copied().unwrap_or(0);
+                    used > 0 && (CARD - used) as f64 >= wanted * CARD as f64
+                }
+            };
+            let place = self.kubelets.cards.iter().find(|(card, state)| fits((*card, *state)));
+            assert!(place.is_none(), "{pod} waits, and fits on {place:?}\n{}", self.story());
+        }
+    }
+}
+
+/// What a line of a watch says, for people.
+fn brief(line: &str) -> String {
+    let line: Value = serde_json::from_str(line).unwrap_or_default();
+    let (kind, object) = (text(&line, "/type"), &line["object"]);
+    let of = |pointer| text(object, pointer);
+    let (name, version) = (of("/metadata/name"), of("/metadata/resourceVersion"));
+    let (phase, node, cards) = (of("/status/phase"), of("/spec/nodeName"), cards_of(object));
+    format!("{kind} {name} v{version} {phase} {node} {cards}")
+}
+
+fn is_reservation(pod: &Value) -> bool {
+    text(pod, "/metadata/namespace") == reservation::NAMESPACE
+}
