@@ -82,8 +82,8 @@ async fn killed_while_its_writes_are_under_way(options: &[&str]) {
     let mut dice = Dice(3);
     let (mut made, kills) = (0, kills(8));
     for round in 0..=kills {
-        // The server may take so long for a write; a successor has waited longer.
-        proxy.inject(Target::Bindings, Fault::Late(Duration::from_millis(1500)), usize::MAX);
+        // The server may take so long for a write; a successor has waited longer, by far.
+        proxy.inject(Target::Bindings, Fault::Late(Duration::from_secs(1)), usize::MAX);
         let mut divvy = Divvy::spawn(&arena, &kubeconfig, &options);
         divvy.leads().await;
         let before = arena.history.look(|now| now.bound("default"));
@@ -121,6 +121,6 @@ async fn writes_that_land_after_a_kill_over_pack_no_card_without_a_lease() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_that_land_after_a_kill_over_pack_no_card_with_a_lease() {
-    let lease = ["--lease-namespace=default", "--lease-duration=3"];
+    let lease = ["--lease-namespace=default", "--lease-duration=4"];
     killed_while_its_writes_are_under_way(&lease).await;
 }
