@@ -37,7 +37,7 @@ pub fn reviews(bytes: &[u8]) {
     }
     let given = pod(&mut input);
     let review = Review { operation, subresource, old, settings };
-    review.check(given);
+    review.check(&given);
 }
 
 fn settings(input: &mut Input<'_>) -> Settings {
@@ -104,15 +104,15 @@ impl Review {
         }
     }
 
-    fn check(&self, given: Value) {
-        let (prepared, _) = self.changed("mutate", &given);
+    fn check(&self, given: &Value) {
+        let (prepared, _) = self.changed("mutate", given);
         let (prepared, _) = self.changed("void", &prepared);
         assert_eq!(untouchable(prepared.clone()), untouchable(given.clone()), "{given}");
         for webhook in ["mutate", "void"] {
             let (again, is_changed) = self.changed(webhook, &prepared);
             assert!(!is_changed, "{webhook} changes {prepared} to {again}");
         }
-        let before = parts(&given);
+        let before = parts(given);
         let after = parts(&prepared);
         assert_eq!(before.is_some(), after.is_some(), "{given} becomes {prepared}");
         let verdict = self.ask("validate", &prepared);

@@ -49,10 +49,16 @@ pub async fn take_away(api: &Api) {
 
 /// Creates pods until it is over, but some at least; gives the numbers of those that were accepted.
 /// They are so large that a busy API server may give up.
-async fn create(api: Api, pod: impl Fn(usize) -> Value, count: usize, end: Instant) -> Vec<usize> {
+async fn create(
+    api: Api,
+    pod: impl Fn(usize) -> Value,
+    most: usize,
+    least: usize,
+    end: Instant,
+) -> Vec<usize> {
     let mut accepted = Vec::new();
-    for i in 0..count {
-        if Instant::now() > end {
+    for i in 0..most {
+        if i >= least && Instant::now() > end {
             break;
         }
         if api.create(&pod(i)).await.is_ok() {
