@@ -75,7 +75,7 @@ async fn whatever_one_tenant_does_the_pods_of_another_are_placed() {
     let after = divvy.process.peak_memory().unwrap();
     println!("memory at most: {} MiB, after a restart {} MiB", before >> 20, after >> 20);
     assert!(before.max(after) < limit(), "{before} and {after} of {} bytes", limit());
-    arena.check();
+    arena.check().await;
     attacks::take_away(&arena.api).await;
 }
 
