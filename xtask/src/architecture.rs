@@ -13,8 +13,9 @@ const MAY_USE: [(&str, &[&str]); 15] = [
     ("divvy-words", &["divvy-ledger", "divvy-engine"]),
     ("divvy-views", &["divvy-ledger", "divvy-engine"]),
     ("divvy-sim", &["divvy-ledger", "divvy-engine", "divvy-words"]),
-    ("divvy-cluster", &["divvy-ledger", "divvy-engine", "divvy-words"]),
-    ("divvy-admission", &["divvy-words"]),
+    ("divvy-serve", &[]),
+    ("divvy-cluster", &["divvy-ledger", "divvy-engine", "divvy-words", "divvy-serve"]),
+    ("divvy-admission", &["divvy-words", "divvy-serve"]),
     ("divvy-node", &["divvy-words"]),
     ("divvy-bench", &["divvy-cluster", "divvy-engine", "divvy-ledger", "divvy-testbed"]),
     (

@@ -1,10 +1,11 @@
 //! The pages `/livez`, `/readyz` and `/metrics`.
 //!
 //! Whoever can reach the port can ask, so a connection is for one request, is over after a few
-//! seconds whatever the other side does, and there is a limit to how many there are.
+//! seconds whatever the other side does, and gives way when there are too many.
 
 use crate::health::Health;
 use crate::metrics::Metrics;
+use divvy_serve::Connections;
 use http::header::{ALLOW, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
@@ -13,11 +14,8 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 const CONNECTIONS: usize = 256;
@@ -28,33 +26,15 @@ const OPEN_METRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
 /// Answers until it is dropped.
-pub async fn serve(listener: TcpListener, metrics: Metrics, health: Health) {
-    let slots = Arc::new(Semaphore::new(CONNECTIONS));
-    let mut connections = JoinSet::new();
-    loop {
-        // The semaphore is never closed.
-        let Ok(slot) = slots.clone().acquire_owned().await else { return };
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                // Out of files, say; asking again at once would not help.
-                tracing::warn!("failed to accept a connection for health and metrics: {error}");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
-            }
-        };
-        let (metrics, health) = (metrics.clone(), health.clone());
-        connections.spawn(async move {
-            answer(stream, &metrics, &health).await;
-            drop(slot);
-        });
-        while connections.try_join_next().is_some() {}
-    }
+pub async fn serve(listener: TcpListener, metrics: Metrics, health: Health) -> Infallible {
+    let mut connections = Connections::new(listener, CONNECTIONS);
+    let answer = |stream, _| answer(stream, metrics.clone(), health.clone());
+    connections.answer(answer).await
 }
 
-async fn answer(stream: TcpStream, metrics: &Metrics, health: &Health) {
+async fn answer(stream: TcpStream, metrics: Metrics, health: Health) {
     let page = service_fn(|request: Request<Incoming>| {
-        let response = page(request.method(), request.uri().path(), metrics, health);
+        let response = page(request.method(), request.uri().path(), &metrics, &health);
         std::future::ready(Ok::<_, Infallible>(response))
     });
     let connection = http1::Builder::new()
