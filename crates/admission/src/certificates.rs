@@ -7,10 +7,12 @@
 //! ```
 
 mod bundle;
+mod clients;
 mod current;
 mod material;
 mod secret;
 
+pub(crate) use clients::client_verifier;
 pub(crate) use current::Current;
 
 use crate::metrics::Metrics;

@@ -1,14 +1,15 @@
 //! The admission webhooks: they prepare pods for their cards and refuse those that make no sense.
 //!
 //! ```text
-//!   API server ─► TLS ─► pages ─► review ─► divvy_words::admission: mutate, void, validate
-//!                  ▲                │
-//!            certificates           └─► metrics
+//!   API server ─► TLS ─► pages ─► bodies ─► review ─► divvy_words::admission: mutate, void, validate
+//!                  ▲        │
+//!            certificates   └─► metrics
 //! ```
 //!
 //! No decision is made here, and nothing is remembered: two replicas need to agree on nothing but
 //! their certificate.
 
+mod bodies;
 mod certificates;
 mod metrics;
 mod pages;
@@ -18,10 +19,12 @@ mod server;
 pub use certificates::Certificates;
 pub use divvy_words::admission::Settings;
 
-use certificates::Current;
+use bodies::Bodies;
+use certificates::{Current, client_verifier};
 use metrics::Metrics;
 use pages::Pages;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -47,6 +50,14 @@ pub enum RunError {
         /// Why.
         why: std::io::Error,
     },
+    /// There is no CA of clients in its file.
+    #[error("failed to read the client CA {path}: {why}")]
+    ClientCa {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
     /// TLS cannot be set up.
     #[error("failed to set up TLS: {0}")]
     Tls(#[from] rustls::Error),
@@ -55,11 +66,13 @@ pub enum RunError {
 /// Endpoints are taken out of a Service while the pod ends: reviews come for so long after that.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// Serves until `stop`, and then for a few seconds more.
+/// Serves until `stop`, and then for a few seconds more. If there is a CA of clients, reviews are
+/// taken only from those with a certificate that it has signed.
 pub async fn run(
     client: kube::Client,
     settings: Settings,
     certificates: Certificates,
+    client_ca: Option<&Path>,
     listen: SocketAddr,
     stop: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
@@ -70,14 +83,19 @@ pub async fn run(
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut tls = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
+        .with_client_cert_verifier(client_verifier(client_ca)?)
         .with_cert_resolver(Arc::new(current.clone()));
     tls.alpn_protocols = vec![b"http/1.1".to_vec()];
 
     let metrics = Metrics::new();
     let (unready, is_unready) = watch::channel(Some("starting".to_owned()));
-    let pages =
-        Pages { settings: Arc::new(settings), metrics: metrics.clone(), unready: is_unready };
+    let pages = Pages {
+        settings: Arc::new(settings),
+        metrics: metrics.clone(),
+        bodies: Arc::new(Bodies::new()),
+        asks_certificate: client_ca.is_some(),
+        unready: is_unready,
+    };
     let (end, ended) = watch::channel(false);
     let tls = TlsAcceptor::from(Arc::new(tls));
     let serving = server::serve(listener, tls, pages.router(), metrics.clone(), ended);

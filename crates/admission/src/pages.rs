@@ -1,33 +1,29 @@
 //! The pages: reviews, health and metrics.
 
+use crate::bodies::{Bodies, Whole};
 use crate::metrics::Metrics;
-use crate::review::{Webhook, answer};
-use axum::Router;
+use crate::review::{Verdict, Webhook, answer};
+use crate::server::Caller;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use axum::{Extension, Router};
 use divvy_words::admission::Settings;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
-use http_body_util::BodyExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
-
-/// The API server takes objects of up to 3 MB, and a review of an update has two of them.
-pub(crate) const MOST_BYTES: usize = 7 << 20;
-/// So much more is read and thrown away: a client that is still sending would see a broken
-/// connection instead of the answer.
-const MOST_READ: usize = 64 << 20;
-/// A body that takes longer is given up; the API server would not wait for the answer either.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What all pages know.
 #[derive(Clone)]
 pub(crate) struct Pages {
     pub(crate) settings: Arc<Settings>,
     pub(crate) metrics: Metrics,
+    pub(crate) bodies: Arc<Bodies>,
+    /// Whether reviews are only taken from who has shown a certificate.
+    pub(crate) asks_certificate: bool,
     /// Why the server is not ready.
     pub(crate) unready: watch::Receiver<Option<String>>,
 }
@@ -40,8 +36,10 @@ impl Pages {
             .route("/readyz", get(readyz))
             .route("/metrics", get(metrics));
         for webhook in Webhook::ALL {
-            let page = move |State(pages): State<Self>, request: Request| async move {
-                review(webhook, &pages, request.into_body()).await
+            let page = move |State(pages): State<Self>,
+                             Extension(caller): Extension<Caller>,
+                             request: Request| async move {
+                review(webhook, &pages, &caller, request.into_body()).await
             };
             router = router.route(&format!("/{}", webhook.name()), post(page));
         }
@@ -62,18 +60,19 @@ async fn metrics(State(pages): State<Pages>) -> Response {
     ([(CONTENT_TYPE, kind)], pages.metrics.text()).into_response()
 }
 
-async fn review(webhook: Webhook, pages: &Pages, body: Body) -> Response {
-    let body = match tokio::time::timeout(PATIENCE, whole(body)).await {
-        Ok(Ok(body)) => body,
-        Ok(Err((status, why))) => return refuse(webhook, pages, status, &why),
-        Err(_) => {
-            let why = format!("the body did not come within {} s", PATIENCE.as_secs());
-            return refuse(webhook, pages, StatusCode::REQUEST_TIMEOUT, &why);
-        }
+async fn review(webhook: Webhook, pages: &Pages, caller: &Caller, body: Body) -> Response {
+    if pages.asks_certificate && !caller.is_certified {
+        let why = "reviews need a client certificate of the CA that --client-ca names";
+        return refuse(webhook, pages, StatusCode::FORBIDDEN, why);
+    }
+    let body = match pages.bodies.read(caller.seat.peer(), body).await {
+        Ok(body) => body,
+        Err((status, why)) => return refuse(webhook, pages, status, &why),
     };
     let start = Instant::now();
-    match answer(webhook, &body, &pages.settings) {
+    match decide(webhook, pages, body).await {
         Ok((text, verdict)) => {
+            caller.seat.answered();
             pages.metrics.review(webhook, Some(verdict), start.elapsed());
             let mut response = Response::new(Body::from(text));
             let json = HeaderValue::from_static("application/json");
@@ -84,30 +83,26 @@ async fn review(webhook: Webhook, pages: &Pages, body: Body) -> Response {
     }
 }
 
+async fn decide(
+    webhook: Webhook,
+    pages: &Pages,
+    Whole { bytes, turn }: Whole,
+) -> Result<(Vec<u8>, Verdict), String> {
+    if turn.is_none() {
+        return answer(webhook, &bytes, &pages.settings);
+    }
+    // Large ones take a while, in which others are to be answered.
+    let settings = Arc::clone(&pages.settings);
+    let decided = tokio::task::spawn_blocking(move || {
+        let answer = answer(webhook, &bytes, &settings);
+        drop((bytes, turn));
+        answer
+    });
+    decided.await.map_err(|why| why.to_string())?
+}
+
 fn refuse(webhook: Webhook, pages: &Pages, status: StatusCode, why: &str) -> Response {
     tracing::warn!("a review for /{} was refused: {why}", webhook.name());
     pages.metrics.review(webhook, None, Duration::ZERO);
     (status, format!("{why}\n")).into_response()
-}
-
-async fn whole(mut body: Body) -> Result<Vec<u8>, (StatusCode, String)> {
-    let mut all = Vec::new();
-    let mut read = 0;
-    while let Some(frame) = body.frame().await {
-        let frame =
-            frame.map_err(|why| (StatusCode::BAD_REQUEST, format!("the body broke off: {why}")))?;
-        let Some(data) = frame.data_ref() else { continue };
-        read += data.len();
-        if read > MOST_READ {
-            break;
-        }
-        if read <= MOST_BYTES {
-            all.extend_from_slice(data);
-        }
-    }
-    if read > MOST_BYTES {
-        let why = format!("the body is larger than {MOST_BYTES} bytes, which no review needs");
-        return Err((StatusCode::PAYLOAD_TOO_LARGE, why));
-    }
-    Ok(all)
 }

@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use divvy_words::admission::{Change, Mutation, Operation, Settings, mutate, validate, void};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 const VERSION: &str = "admission.k8s.io/v1";
 
@@ -39,23 +39,24 @@ pub(crate) enum Verdict {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Question {
+struct Question<'a> {
     #[serde(default)]
     api_version: String,
-    request: Option<Request>,
+    #[serde(borrow)]
+    request: Option<Request<'a>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Request {
+struct Request<'a> {
     uid: String,
     operation: String,
     #[serde(default)]
     sub_resource: Option<String>,
-    #[serde(default)]
-    object: Value,
-    #[serde(default)]
-    old_object: Value,
+    #[serde(borrow)]
+    object: Option<&'a RawValue>,
+    #[serde(borrow)]
+    old_object: Option<&'a RawValue>,
 }
 
 #[derive(Serialize)]
@@ -94,7 +95,7 @@ pub(crate) fn answer(
     body: &[u8],
     settings: &Settings,
 ) -> Result<(Vec<u8>, Verdict), String> {
-    let question: Question = serde_json::from_slice(body)
+    let question: Question<'_> = serde_json::from_slice(body)
         .map_err(|why| format!("the body is no AdmissionReview: {why}"))?;
     if question.api_version != VERSION {
         let given = question.api_version.chars().take(64).collect::<String>();
@@ -109,7 +110,7 @@ pub(crate) fn answer(
 
 fn decide(
     webhook: Webhook,
-    request: Request,
+    request: Request<'_>,
     settings: &Settings,
 ) -> Result<(Response, Verdict), String> {
     let allowed = Response { uid: request.uid, allowed: true, ..Response::default() };
@@ -120,17 +121,20 @@ fn decide(
         // A configuration that asks for more than we have to say.
         _ => return Ok((allowed, Verdict::Allowed)),
     };
-    let change = Change { operation, pod: &request.object, old: &request.old_object };
-    match webhook {
-        Webhook::Mutate => changed(allowed, mutate(&change, settings)),
-        Webhook::Void => changed(allowed, void(&change, settings)),
-        Webhook::Validate => Ok(match validate(&change, settings) {
-            Ok(warnings) => (Response { warnings, ..allowed }, Verdict::Allowed),
-            Err(message) => {
-                let status = Some(Status { code: 403, reason: "Forbidden", message });
-                (Response { allowed: false, status, ..allowed }, Verdict::Denied)
-            }
-        }),
+    let change = Change { operation, pod: request.object, old: request.old_object };
+    let decided = match webhook {
+        Webhook::Mutate => mutate(&change, settings),
+        Webhook::Void => void(&change, settings),
+        Webhook::Validate => {
+            validate(&change, settings).map(|warnings| Mutation { warnings, ..Mutation::default() })
+        }
+    };
+    match decided {
+        Ok(mutation) => changed(allowed, mutation),
+        Err(message) => {
+            let status = Some(Status { code: 403, reason: "Forbidden", message });
+            Ok((Response { allowed: false, status, ..allowed }, Verdict::Denied))
+        }
     }
 }
 
@@ -147,7 +151,7 @@ fn changed(allowed: Response, mutation: Mutation) -> Result<(Response, Verdict),
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     fn settings() -> Settings {
         Settings {

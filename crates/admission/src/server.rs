@@ -1,25 +1,38 @@
-//! TLS connections, each with its own task, a limit to how many there are, and an end.
+//! TLS connections: each has a time to begin, one to be idle, and an end.
 
 use crate::metrics::Metrics;
 use axum::Router;
+use divvy_serve::{Connections, Seat};
+use http::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Longer than the 90 s after which the API server gives up an idle connection: if we were first,
 /// a review could be on its way into a connection that is closed.
 const IDLE: Duration = Duration::from_secs(120);
-const CONNECTIONS: usize = 1024;
-const HEAD_BYTES: usize = 64 * 1024;
+/// An API server opens one for each review that is under way, and each may cost 100 KiB.
+const CONNECTIONS: usize = 512;
+/// Heads are short; what is read of a body at a time is no more either.
+const HEAD_BYTES: usize = 16 * 1024;
 /// Reviews under way at the end have so long.
 const LAST_REVIEWS: Duration = Duration::from_secs(10);
+
+/// Who sent a request.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    pub(crate) seat: Arc<Seat>,
+    /// Whether it has shown a certificate of the client CA.
+    pub(crate) is_certified: bool,
+}
 
 /// Answers until `stop` says so, and then what is under way.
 pub(crate) async fn serve(
@@ -27,47 +40,28 @@ pub(crate) async fn serve(
     tls: TlsAcceptor,
     router: Router,
     metrics: Metrics,
-    mut stop: watch::Receiver<bool>,
+    stop: watch::Receiver<bool>,
 ) {
-    let slots = Arc::new(Semaphore::new(CONNECTIONS));
-    let mut connections = JoinSet::new();
-    loop {
-        let accepted = tokio::select! {
-            accepted = accept(&listener, &slots) => accepted,
-            _ = stop.wait_for(|stop| *stop) => break,
-        };
-        let Some((stream, slot)) = accepted else { continue };
-        let (tls, router, stop) = (tls.clone(), router.clone(), stop.clone());
-        connections.spawn(async move {
-            answer(stream, &tls, router, stop).await;
-            drop(slot);
-        });
-        while connections.try_join_next().is_some() {}
-        metrics.set_connections(connections.len());
-    }
-    drop(listener);
-    let all = async { while connections.join_next().await.is_some() {} };
-    let _ = tokio::time::timeout(LAST_REVIEWS, all).await;
-}
-
-async fn accept(
-    listener: &TcpListener,
-    slots: &Arc<Semaphore>,
-) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
-    let slot = Arc::clone(slots).acquire_owned().await.ok()?;
-    match listener.accept().await {
-        Ok((stream, _)) => Some((stream, slot)),
-        Err(error) => {
-            // Out of files, say; asking again at once would not help.
-            tracing::warn!("failed to accept a connection: {error}");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            None
+    let mut connections = Connections::new(listener, CONNECTIONS);
+    let mut stopped = stop.clone();
+    let one = |stream, seat: Arc<Seat>| {
+        let (tls, router, metrics, stop) =
+            (tls.clone(), router.clone(), metrics.clone(), stop.clone());
+        async move {
+            metrics.set_connections(seat.taken());
+            answer(stream, seat, &tls, router, stop).await;
         }
+    };
+    tokio::select! {
+        never = connections.answer(one) => match never {},
+        _ = stopped.wait_for(|stop| *stop) => {}
     }
+    let _ = tokio::time::timeout(LAST_REVIEWS, connections.end()).await;
 }
 
 async fn answer(
     stream: TcpStream,
+    seat: Arc<Seat>,
     tls: &TlsAcceptor,
     router: Router,
     mut stop: watch::Receiver<bool>,
@@ -76,11 +70,18 @@ async fn answer(
     let _ = stream.set_nodelay(true);
     // Broken handshakes and broken connections are the business of the other side.
     let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await else { return };
+    let is_certified = stream.get_ref().1.peer_certificates().is_some();
+    let caller = Caller { seat, is_certified };
+    let pages = TowerToHyperService::new(router);
+    let pages = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(caller.clone());
+        pages.call(request)
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(IDLE)
         .max_buf_size(HEAD_BYTES)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(stream), pages);
     tokio::pin!(connection);
     tokio::select! {
         _ = connection.as_mut() => return,

@@ -80,6 +80,12 @@ pub struct AdmissionArgs {
     /// The key of --tls-cert
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
+    /// The CA that signs the certificates with which API servers come; read at the start
+    ///
+    /// Reviews are then taken from nobody else. Probes and metrics need no certificate. API servers
+    /// show one if they are told so: docs/operations.md.
+    #[arg(long, value_name = "FILE")]
+    pub client_ca: Option<PathBuf>,
     #[command(flatten)]
     pub log: LogArgs,
 }
@@ -97,7 +103,8 @@ pub fn run(args: &AdmissionArgs) -> anyhow::Result<u8> {
         let stop = signals()?;
         let config = config(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
         let client = client(config, &Fence::open())?;
-        divvy_admission::run(client, settings, certificates(args), args.listen, stop).await?;
+        let (certificates, client_ca) = (certificates(args), args.client_ca.as_deref());
+        divvy_admission::run(client, settings, certificates, client_ca, args.listen, stop).await?;
         Ok(DONE)
     })
 }

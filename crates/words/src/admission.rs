@@ -1,28 +1,32 @@
-//! What happens to a pod before it is stored: decisions on the raw JSON that the API server sends.
+//! What happens to a pod before it is stored: decisions on the JSON that the API server sends.
 //!
 //! ```text
-//!   Change ─┬─► mutate ──► Mutation: hand-off variables, runtime class; what a copy carries removed
-//!           ├─► void ────► Mutation: containers that ask for no GPU get none from their image
-//!           └─► validate ► warnings, or why the pod is refused
+//!   Change: text ─► Pod: what is ─┬─► mutate ──► Mutation: hand-off variables, runtime class; what a
+//!                   decided on    │              copy carries removed
+//!                                 ├─► void ────► Mutation: containers that ask for no GPU get none
+//!                                 │              from their image
+//!                                 └─► validate ► warnings, or why the pod is refused
 //! ```
 //!
 //! A patch only names what it changes, so fields that divvy does not know survive, and a second
 //! call on the patched pod changes nothing: the API server calls again when another webhook has
 //! changed the pod.
 
+mod container;
 mod kai;
 mod mutate;
 mod patch;
+mod pod;
 mod raw;
 mod validate;
 mod void;
 
 pub use mutate::mutate;
-pub use patch::Step;
+pub use patch::{Patch, Step};
 pub use validate::validate;
 pub use void::void;
 
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// What an administrator has chosen.
 #[derive(Clone, Debug)]
@@ -45,9 +49,9 @@ pub struct Change<'a> {
     /// Which way.
     pub operation: Operation,
     /// The pod as it is to be.
-    pub pod: &'a Value,
-    /// The pod as it was; `null` if it is new.
-    pub old: &'a Value,
+    pub pod: Option<&'a RawValue>,
+    /// The pod as it was, if it is not new.
+    pub old: Option<&'a RawValue>,
 }
 
 /// The ways to change a pod that matter here.
@@ -65,7 +69,7 @@ pub enum Operation {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Mutation {
     /// The steps of the patch, in order; empty if all is as it should be.
-    pub patch: Vec<Step>,
+    pub patch: Patch,
     /// What the user should know.
     pub warnings: Vec<String>,
 }

@@ -35,7 +35,7 @@ pub fn hand_off_ready(metadata: &Metadata, spec: &PodManifest) -> Result<(), Str
 /// one entry of each: the last of several wins, and which that is others may change.
 pub(crate) fn missing_hand_off(container: &Container) -> Option<&'static str> {
     let is_missing = |variable: &str, annotation: &str| {
-        let mut entries = container.env.iter().filter(|entry| &*entry.name == variable);
+        let mut entries = container.env.iter().filter(|entry| entry.name == variable);
         let is_right = entries.next().is_some_and(|entry| entry.source.is_annotation(annotation));
         !is_right || entries.next().is_some()
     };
@@ -52,5 +52,5 @@ pub(crate) fn has_no_device(container: &Container) -> bool {
 /// What a container itself says of the devices it sees.
 pub(crate) fn visible_devices(container: &Container) -> impl Iterator<Item = &Source> {
     let entries = container.env.iter();
-    entries.filter(|entry| &*entry.name == keys::ENV_VISIBLE_DEVICES).map(|entry| &entry.source)
+    entries.filter(|entry| entry.name == keys::ENV_VISIBLE_DEVICES).map(|entry| &entry.source)
 }

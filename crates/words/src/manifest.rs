@@ -1,16 +1,17 @@
 //! Kubernetes objects as far as divvy reads them. Unknown fields are skipped, `null` is absent.
 
 mod environment;
-mod lenient;
+pub(crate) mod lenient;
 mod map;
 mod object;
 mod relations;
 mod status;
 mod storage;
 
-pub(crate) use environment::annotation_path;
+pub(crate) use environment::{Environment, annotation_path};
 pub use environment::{Source, Variable};
 pub use map::{ResourceList, ResourceName, Text, Texts};
+pub(crate) use map::{gpu_resources, reviewed_annotations};
 pub use object::{Content, Kind, Object};
 pub use relations::{
     LabelSelector, PodAffinity, PodAffinityTerm, SpreadConstraint, WeightedPodAffinityTerm,

@@ -38,7 +38,7 @@ async fn start(certificate: PathBuf, key: PathBuf) -> SocketAddr {
     let files = Certificates::Files { certificate, key };
     let stop = std::future::pending();
     tokio::spawn(async move {
-        divvy_admission::run(client, settings, files, address, stop).await.unwrap();
+        divvy_admission::run(client, settings, files, None, address, stop).await.unwrap();
     });
     address
 }

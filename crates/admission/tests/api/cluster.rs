@@ -121,7 +121,9 @@ impl Cluster {
             let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
             let client = kube::Client::try_from(config).unwrap();
             let stop = std::future::pending();
-            divvy_admission::run(client, settings, certificates, address, stop).await.unwrap();
+            divvy_admission::run(client, settings, certificates, None, address, stop)
+                .await
+                .unwrap();
         });
         task.abort_handle()
     }

@@ -2,41 +2,61 @@
 //! With divvy there are none: a container that waits for one would never start.
 
 use super::Mutation;
+use super::container::{Place, remove_entries};
 use super::patch::{Step, member};
+use super::pod::Pod;
+use super::raw::{each, part};
 use crate::keys;
+use crate::manifest::Named;
+use crate::manifest::lenient::{or_default, text};
 use crate::problem::short;
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
-/// The pod without what KAI's admission has put there; `None` if it has not seen the pod. What the
-/// user wrote stays.
-pub(super) fn without_config_maps(pod: &Value, mutation: &mut Mutation) -> Option<Value> {
-    let annotations = pod.get("metadata")?.get("annotations")?;
-    let prefix = annotations.get(keys::KAI_CONFIG_MAPS)?.as_str()?;
-    let is_kais = |name: Option<&Value>| {
-        name.and_then(Value::as_str).is_some_and(|name| is_config_map(prefix, name))
-    };
-    let mut rest = pod.clone();
+/// KAI adds three entries to a list at most. To take one out of a long list is work for the API
+/// server each time.
+const MOST_REMOVED: usize = 16;
+
+/// Takes from the pod what KAI's admission has put there, if it has seen the pod. What the user
+/// wrote stays.
+pub(super) fn remove_config_maps(pod: &mut Pod<'_>, mutation: &mut Mutation) -> Result<(), String> {
+    let Some(prefix) = pod.metadata.annotations.get(keys::KAI_CONFIG_MAPS) else { return Ok(()) };
     let path = member("/metadata/annotations", keys::KAI_CONFIG_MAPS);
-    if let Some(map) = rest.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
-        map.remove(keys::KAI_CONFIG_MAPS);
-    }
     mutation.patch.push(Step::Remove { path });
+    let is_kais = |map: &Named| is_config_map(prefix, &map.name);
+    let lists: Lists<'_> = part("spec", pod.text)?;
     // By what it reads: KAI has changed how it names the volume.
-    let is_volume = |volume: &Value| is_kais(volume.pointer("/configMap/name"));
-    let list = |pointer: &str| pod.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
-    let volumes = list("/spec/volumes").filter(|volume| is_volume(volume));
-    let volumes: Vec<&Value> = volumes.filter_map(|volume| volume.get("name")).collect();
-    keep(&mut rest, "/spec/volumes", |volume| !is_volume(volume), mutation);
-    for containers in ["/spec/initContainers", "/spec/containers"] {
-        for at in 0..list(containers).count() {
-            let at = |field: &str| format!("{containers}/{at}/{field}");
-            let is_env = |e: &Value| is_kais(e.pointer("/valueFrom/configMapKeyRef/name"));
-            keep(&mut rest, &at("env"), |entry| !is_env(entry), mutation);
-            let is_source = |e: &Value| is_kais(e.pointer("/configMapRef/name"));
-            keep(&mut rest, &at("envFrom"), |source| !is_source(source), mutation);
-            let is_mount = |m: &Value| m.get("name").is_some_and(|name| volumes.contains(&name));
-            keep(&mut rest, &at("volumeMounts"), |mount| !is_mount(mount), mutation);
-        }
+    let mut volumes: Vec<Box<str>> = Vec::new();
+    let is_volume = |volume: Volume| {
+        let is_kais = is_kais(&volume.config_map);
+        volumes.extend(is_kais.then_some(volume.name));
+        is_kais
+    };
+    let found = find("spec.volumes", lists.volumes, is_volume)?;
+    mutation.patch.extend(remove_entries("/spec/volumes", found.into_iter()));
+    let mut env = Vec::new();
+    for (list, given) in
+        [("initContainers", lists.init_containers), ("containers", lists.containers)]
+    {
+        each(&format!("spec.{list}"), given, |at, given: Container<'_>| {
+            let place = Place { list, at };
+            let field = |name: &str| format!("{}.{name}", place.field());
+            let found = find(&field("env"), given.env, |entry: Entry| {
+                is_kais(&entry.value_from.config_map_key_ref)
+            })?;
+            mutation.patch.extend(remove_entries(&place.pointer("env"), found.iter().copied()));
+            env.push(found);
+            let found = find(&field("envFrom"), given.env_from, |source: Source| {
+                is_kais(&source.config_map_ref)
+            })?;
+            mutation.patch.extend(remove_entries(&place.pointer("envFrom"), found.into_iter()));
+            let found = find(&field("volumeMounts"), given.volume_mounts, |mount: Named| {
+                volumes.contains(&mount.name)
+            })?;
+            let list = place.pointer("volumeMounts");
+            mutation.patch.extend(remove_entries(&list, found.into_iter()));
+            Ok(())
+        })?;
     }
     mutation.warnings.push(format!(
         "metadata.annotations[\"{}\"] was removed, with the variables and the volume that KAI's admission had added: \
@@ -44,7 +64,33 @@ pub(super) fn without_config_maps(pod: &Value, mutation: &mut Mutation) -> Optio
         keys::KAI_CONFIG_MAPS,
         short(prefix)
     ));
-    Some(rest)
+    let containers = pod.spec.init_containers.iter_mut().chain(&mut pod.spec.containers);
+    for (container, gone) in containers.zip(env) {
+        container.env.retain(|variable| !gone.contains(&variable.at));
+        for variable in &mut container.env {
+            variable.at -= gone.iter().filter(|at| **at < variable.at).count();
+        }
+    }
+    Ok(())
+}
+
+/// Where in a list there is something of KAI's.
+fn find<'a, T: Deserialize<'a>>(
+    field: &str,
+    list: Option<&'a RawValue>,
+    mut is_kais: impl FnMut(T) -> bool,
+) -> Result<Vec<usize>, String> {
+    let mut found = Vec::new();
+    each(field, list, |at, entry| {
+        if is_kais(entry) {
+            found.push(at);
+        }
+        if found.len() > MOST_REMOVED {
+            return Err(format!("{field}: more than {MOST_REMOVED} entries of KAI's"));
+        }
+        Ok(())
+    })?;
+    Ok(found)
 }
 
 /// Whether KAI gives this name to a ConfigMap of a pod with this prefix: with the number of the
@@ -58,13 +104,54 @@ fn is_config_map(prefix: &str, name: &str) -> bool {
     !prefix.is_empty() && !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Keeps of a list what is to be kept.
-fn keep(pod: &mut Value, path: &str, keep: impl Fn(&Value) -> bool, mutation: &mut Mutation) {
-    let Some(list) = pod.pointer_mut(path).and_then(Value::as_array_mut) else { return };
-    let before = list.len();
-    list.retain(|entry| keep(entry));
-    if list.len() < before {
-        let value = Value::Array(list.clone());
-        mutation.patch.push(Step::Add { path: path.to_owned(), value });
-    }
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+struct Lists<'a> {
+    #[serde(borrow)]
+    volumes: Option<&'a RawValue>,
+    #[serde(borrow)]
+    init_containers: Option<&'a RawValue>,
+    #[serde(borrow)]
+    containers: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+struct Container<'a> {
+    #[serde(borrow)]
+    env: Option<&'a RawValue>,
+    #[serde(borrow)]
+    env_from: Option<&'a RawValue>,
+    #[serde(borrow)]
+    volume_mounts: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+struct Volume {
+    #[serde(deserialize_with = "text")]
+    name: Box<str>,
+    #[serde(deserialize_with = "or_default")]
+    config_map: Named,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+struct Entry {
+    #[serde(deserialize_with = "or_default")]
+    value_from: ValueFrom,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+struct ValueFrom {
+    #[serde(deserialize_with = "or_default")]
+    config_map_key_ref: Named,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+struct Source {
+    #[serde(deserialize_with = "or_default")]
+    config_map_ref: Named,
 }

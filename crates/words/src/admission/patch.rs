@@ -3,18 +3,22 @@
 use serde::Serialize;
 use serde_json::Value;
 
+/// Steps in order.
+pub type Patch = Vec<Step>;
+
 /// One step.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
 pub enum Step {
-    /// Sets a member of an object, whether it was there or not.
+    /// Sets a member of an object, whether it was there or not, or puts an entry into a list, in
+    /// front of the one that is there.
     Add {
         /// Where, as a JSON pointer.
         path: String,
         /// What.
         value: Value,
     },
-    /// Removes a member of an object.
+    /// Removes a member of an object or an entry of a list.
     Remove {
         /// Where, as a JSON pointer.
         path: String,

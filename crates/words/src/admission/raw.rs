@@ -1,130 +1,78 @@
-//! A pod as JSON, and the parts of it that decisions look at.
+//! JSON that is read where something is asked of it. Lists are shown element by element and none is
+//! kept: a tenant can make them as long as the API server allows, and each element of a tree of
+//! values takes some hundred bytes.
 
-use super::{Settings, patch::Step};
-use crate::keys;
-use crate::manifest::{Container, Metadata, PodManifest};
-use crate::quantity::Quantity;
-use crate::request::is_share;
+use crate::manifest::lenient::NoList;
 use serde::Deserialize;
-use serde_json::Value;
+use serde::de::{Deserializer, Error, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+use std::fmt;
+use std::marker::PhantomData;
 
-/// Containers for debugging, beside `initContainers` and `containers`.
-const EPHEMERAL: &str = "ephemeralContainers";
-
-/// A pod whose metadata and spec make sense.
-pub(super) struct Pod<'a> {
-    pub(super) raw: &'a Value,
-    pub(super) metadata: Metadata,
-    pub(super) spec: PodManifest,
+/// Reads an object; one that is absent or `null` is the default.
+pub(super) fn part<'a, T>(field: &str, text: Option<&'a RawValue>) -> Result<T, String>
+where
+    T: Deserialize<'a> + Default,
+{
+    let Some(text) = text else { return Ok(T::default()) };
+    let read = serde_json::from_str::<Option<NoList<T>>>(text.get());
+    let read = read.map_err(|why| format!("{field}: {}", plain(&why)))?;
+    Ok(read.map(|NoList(part)| part).unwrap_or_default())
 }
 
-impl<'a> Pod<'a> {
-    pub(super) fn read(raw: &'a Value) -> Result<Self, String> {
-        for name in ["initContainers", "containers", EPHEMERAL] {
-            if let Some(at) = list(raw, name).iter().position(|c| !c.is_object()) {
-                let field = Place { list: name, at }.field();
-                return Err(format!("{field}: an object is expected"));
-            }
+/// Shows the objects of a list to `look`, with their places; none if the list is absent or `null`.
+pub(super) fn each<'a, T: Deserialize<'a>>(
+    field: &str,
+    list: Option<&'a RawValue>,
+    look: impl FnMut(usize, T) -> Result<(), String>,
+) -> Result<(), String> {
+    let Some(list) = list else { return Ok(()) };
+    let mut wrong = None;
+    let each = Each { field, look, wrong: &mut wrong, element: PhantomData };
+    let read = serde_json::Deserializer::from_str(list.get()).deserialize_any(each);
+    read.map_err(|why| wrong.unwrap_or_else(|| format!("{field}: {}", plain(&why))))
+}
+
+struct Each<'w, T, F> {
+    field: &'w str,
+    look: F,
+    /// What is wrong with an element, or about it.
+    wrong: &'w mut Option<String>,
+    element: PhantomData<T>,
+}
+
+impl<'de, T, F> Visitor<'de> for Each<'_, T, F>
+where
+    T: Deserialize<'de>,
+    F: FnMut(usize, T) -> Result<(), String>,
+{
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<(), A::Error> {
+        for at in 0.. {
+            let element = seq.next_element::<NoList<T>>().inspect_err(|why| {
+                *self.wrong = Some(format!("{}[{at}]: {}", self.field, plain(why)));
+            })?;
+            let Some(NoList(element)) = element else { break };
+            (self.look)(at, element).map_err(|why| {
+                *self.wrong = Some(why);
+                A::Error::custom("")
+            })?;
         }
-        Ok(Self { raw, metadata: part(raw, "metadata")?, spec: part(raw, "spec")? })
+        Ok(())
     }
 
-    /// Whether divvy places it.
-    pub(super) fn is_ours(&self, settings: &Settings) -> bool {
-        settings.scheduler_names.iter().any(|name| **name == *self.spec.scheduler_name)
-    }
-
-    /// Whether divvy places it, and it asks for a share.
-    pub(super) fn is_our_share(&self, settings: &Settings) -> bool {
-        self.is_ours(settings) && is_share(&self.metadata)
-    }
-
-    /// Init containers, then containers, each with its place.
-    pub(super) fn containers(&self) -> impl Iterator<Item = (Place, &Container)> {
-        let of = |list: &'static str| move |(at, c)| (Place { list, at }, c);
-        let init = self.spec.init_containers.iter().enumerate().map(of("initContainers"));
-        init.chain(self.spec.containers.iter().enumerate().map(of("containers")))
-    }
-
-    /// Containers for debugging that `old` does not have; the others cannot be changed any more.
-    pub(super) fn new_ephemeral(&self, old: &Value) -> Result<Vec<(Place, Container)>, String> {
-        let name = |container: &Value| container.get("name").cloned();
-        let known: Vec<_> = list(old, EPHEMERAL).iter().map(name).collect();
-        let all = list(self.raw, EPHEMERAL).iter().enumerate();
-        all.filter(|(_, container)| !known.contains(&name(container)))
-            .map(|(at, container)| {
-                let place = Place { list: EPHEMERAL, at };
-                let read = Container::deserialize(container);
-                read.map(|read| (place, read)).map_err(|why| format!("{}: {why}", place.field()))
-            })
-            .collect()
-    }
-
-    /// Its runtime class; empty for that of the node.
-    pub(super) fn runtime_class(&self) -> &str {
-        let class = self.raw.pointer("/spec/runtimeClassName").and_then(Value::as_str);
-        class.unwrap_or_default()
-    }
-
-    /// Whether its containers run under a runtime that gives out devices, as far as one can see.
-    pub(super) fn has_gpu_runtime(&self, settings: &Settings) -> bool {
-        let class = self.runtime_class();
-        let is_gpu_class =
-            class.starts_with("nvidia") || (!class.is_empty() && class == settings.runtime_class);
-        is_gpu_class || self.containers().any(|(_, c)| asks_gpu(c))
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
     }
 }
 
-fn part<'de, T: Deserialize<'de> + Default>(raw: &'de Value, field: &str) -> Result<T, String> {
-    match raw.get(field) {
-        None | Some(Value::Null) => Ok(T::default()),
-        // A struct would also be read from a list.
-        Some(part @ Value::Object(_)) => {
-            T::deserialize(part).map_err(|why| format!("{field}: {why}"))
-        }
-        Some(_) => Err(format!("{field}: an object is expected")),
-    }
-}
-
-fn list<'a>(pod: &'a Value, name: &str) -> &'a [Value] {
-    let list = pod.get("spec").and_then(|spec| spec.get(name)).and_then(Value::as_array);
-    list.map(Vec::as_slice).unwrap_or_default()
-}
-
-/// Where a container stands in a pod.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    list: &'static str,
-    at: usize,
-}
-
-impl Place {
-    /// The JSON of the container.
-    pub(super) fn of(self, pod: &Value) -> &Value {
-        list(pod, self.list).get(self.at).unwrap_or(&Value::Null)
-    }
-
-    /// The field of the pod, for people.
-    pub(super) fn field(self) -> String {
-        format!("spec.{}[{}]", self.list, self.at)
-    }
-
-    /// The step that puts `first` in front of the container's variables and takes away all other
-    /// entries with these names: of several the last wins.
-    pub(super) fn set_variables(self, pod: &Value, first: Vec<Value>) -> Step {
-        let name = |entry: &Value| entry.get("name").cloned().unwrap_or_default();
-        let names: Vec<Value> = first.iter().map(name).collect();
-        let given = self.of(pod).get("env").and_then(Value::as_array);
-        let rest = given.into_iter().flatten().filter(|entry| !names.contains(&name(entry)));
-        let all = first.into_iter().chain(rest.cloned()).collect();
-        let path = format!("/spec/{}/{}/env", self.list, self.at);
-        Step::Add { path, value: Value::Array(all) }
-    }
-}
-
-/// Whether the device plugin gives this container a device: whole, a replica or a slice.
-pub(super) fn asks_gpu(container: &Container) -> bool {
-    let all = container.resources.limits.iter().chain(container.resources.requests.iter());
-    let mut asked = all.filter(|(_, amount)| amount.as_ref().is_ok_and(|q| *q > Quantity::ZERO));
-    asked.any(|(name, _)| name.starts_with(keys::GPU) || name.starts_with(keys::MIG_PREFIX))
+/// The text without the place, which is one in a part that nobody sees.
+fn plain(error: &impl fmt::Display) -> String {
+    let text = error.to_string();
+    text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text).to_owned()
 }

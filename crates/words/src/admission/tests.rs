@@ -4,7 +4,8 @@ use super::*;
 use crate::manifest::{Metadata, PodManifest};
 use crate::{hand_off_ready, keys};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::value::to_raw_value;
+use serde_json::{Value, json};
 
 fn settings() -> Settings {
     Settings {
@@ -33,11 +34,40 @@ fn half(spec: Value) -> Value {
     pod(json!({"gpu-fraction": "0.5"}), spec)
 }
 
-fn created(pod: &Value) -> Change<'_> {
-    Change { operation: Operation::Create, pod, old: &Value::Null }
+/// A change as text.
+struct Asked {
+    operation: Operation,
+    pod: Box<RawValue>,
+    old: Box<RawValue>,
 }
 
-/// The pod with the patch applied.
+fn asked(operation: Operation, pod: &Value, old: &Value) -> Asked {
+    Asked { operation, pod: to_raw_value(pod).unwrap(), old: to_raw_value(old).unwrap() }
+}
+
+fn created(pod: &Value) -> Asked {
+    asked(Operation::Create, pod, &Value::Null)
+}
+
+impl Asked {
+    fn change(&self) -> Change<'_> {
+        Change { operation: self.operation, pod: Some(&self.pod), old: Some(&self.old) }
+    }
+}
+
+fn mutate(asked: &Asked, settings: &Settings) -> Mutation {
+    super::mutate(&asked.change(), settings).unwrap()
+}
+
+fn void(asked: &Asked, settings: &Settings) -> Mutation {
+    super::void(&asked.change(), settings).unwrap()
+}
+
+fn validate(asked: &Asked, settings: &Settings) -> Result<Vec<String>, String> {
+    super::validate(&asked.change(), settings)
+}
+
+/// The pod with the patch applied, as RFC 6902 says.
 fn patched(pod: &Value, patch: &[Step]) -> Value {
     let mut pod = pod.clone();
     for step in patch {
@@ -46,11 +76,15 @@ fn patched(pod: &Value, patch: &[Step]) -> Value {
         };
         let (parent, key) = path.rsplit_once('/').unwrap();
         let key = key.replace("~1", "/").replace("~0", "~");
-        let parent = pod.pointer_mut(parent).unwrap().as_object_mut().unwrap();
-        match step {
-            Step::Add { value, .. } => parent.insert(key, value.clone()),
-            Step::Remove { .. } => Some(parent.remove(&key).unwrap()),
-        };
+        match (pod.pointer_mut(parent).unwrap(), step) {
+            (Value::Object(map), Step::Add { value, .. }) => drop(map.insert(key, value.clone())),
+            (Value::Object(map), Step::Remove { .. }) => drop(map.remove(&key).unwrap()),
+            (Value::Array(list), Step::Add { value, .. }) => {
+                list.insert(key.parse().unwrap(), value.clone());
+            }
+            (Value::Array(list), Step::Remove { .. }) => drop(list.remove(key.parse().unwrap())),
+            (other, _) => panic!("{path}: {other} has no members"),
+        }
     }
     pod
 }
@@ -196,7 +230,7 @@ fn what_a_binding_brings_is_removed_from_new_manifests_with_a_warning() {
         ),
         "{warnings:?}"
     );
-    let update = Change { operation: Operation::Update, pod: &given, old: &given };
+    let update = asked(Operation::Update, &given, &given);
     assert_eq!(mutate(&update, &settings()), Mutation::default(), "a bound pod keeps them");
 }
 
@@ -569,7 +603,7 @@ fn what_a_pod_asks_is_fixed_when_it_is_created() {
         ),
     ] {
         let (old, pod) = (of(before), of(now));
-        let change = Change { operation: Operation::Update, pod: &pod, old: &old };
+        let change = asked(Operation::Update, &pod, &old);
         let expected = format!(
             "metadata.annotations{expected}: what a pod asks of GPUs is fixed when it is created"
         );
@@ -578,7 +612,7 @@ fn what_a_pod_asks_is_fixed_when_it_is_created() {
     // Also one that could not be created any more.
     let (old, pod) =
         (of(json!({"gpu-fraction": "7"})), of(json!({"gpu-fraction": "7", "note": "x"})));
-    let change = Change { operation: Operation::Update, pod: &pod, old: &old };
+    let change = asked(Operation::Update, &pod, &old);
     assert_eq!(validate(&change, &settings()), Ok(vec![]));
 }
 
@@ -592,7 +626,7 @@ fn containers_for_debugging_get_no_card() {
         all.push(json!({"name": name, "env": env}));
         pod
     };
-    let change = |old, pod| Change { operation: Operation::EphemeralContainers, pod, old };
+    let change = |old, pod| asked(Operation::EphemeralContainers, pod, old);
     let silent = with(&old, "debug", json!([]));
     let mutation = mutate(&change(&old, &silent), &settings());
     let pod = patched(&silent, &mutation.patch);
@@ -603,7 +637,6 @@ fn containers_for_debugging_get_no_card() {
     let asking = with(&old, "debug", json!([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]));
     assert_eq!(validate(&change(&old, &asking), &settings()), Err(refused.to_owned()));
     let wrong = with(&old, "debug", json!([false]));
-    assert_eq!(mutate(&change(&old, &wrong), &settings()), Mutation::default());
     let why = validate(&change(&old, &wrong), &settings()).unwrap_err();
     assert!(why.starts_with("spec.ephemeralContainers[0]: invalid type"), "{why}");
     // One that was there before cannot be changed, and is not touched.
@@ -615,14 +648,85 @@ fn containers_for_debugging_get_no_card() {
 }
 
 #[test]
-fn a_body_that_is_no_pod_is_refused_with_the_field() {
+fn a_body_that_is_no_pod_is_refused_by_all_with_the_field() {
     for (pod, expected) in [
-        (json!({"spec": []}), "spec: an object is expected"),
-        (json!({"metadata": 5}), "metadata: an object is expected"),
-        (json!({"spec": {"containers": {}}}), "spec: invalid type: map, expected a list"),
-        (json!({"spec": {"containers": [null]}}), "spec.containers[0]: an object is expected"),
+        (json!([]), "the pod: invalid type: sequence, expected an object"),
+        (json!({"spec": []}), "spec: invalid type: sequence, expected an object"),
+        (json!({"metadata": 5}), "metadata: invalid type: integer `5`, expected an object"),
+        (
+            json!({"spec": {"containers": {}}}),
+            "spec.containers: invalid type: map, expected a list",
+        ),
+        (
+            json!({"spec": {"containers": [{}, null]}}),
+            "spec.containers[1]: invalid type: null, expected an object",
+        ),
+        (
+            json!({"spec": {"initContainers": [{"env": [false]}]}}),
+            "spec.initContainers[0]: invalid type: boolean `false`, expected an object",
+        ),
     ] {
-        assert_eq!(validate(&created(&pod), &settings()), Err(expected.to_owned()));
-        assert_eq!(mutate(&created(&pod), &settings()), Mutation::default());
+        let (asked, expected) = (created(&pod), Err(expected.to_owned()));
+        let change = asked.change();
+        assert_eq!(super::validate(&change, &settings()).map(|_| ()), expected);
+        assert_eq!(super::mutate(&change, &settings()).map(|_| ()), expected);
+        assert_eq!(super::void(&change, &settings()).map(|_| ()), expected);
     }
+}
+
+#[test]
+fn a_pod_with_more_than_can_be_meant_is_refused_by_all_with_the_field() {
+    let many = |count: usize, entry: Value| Value::from(vec![entry; count]);
+    let labels = |count: usize| -> Value {
+        (0..count).map(|i| (format!("runai-gpu-group/{i}"), json!("x"))).collect()
+    };
+    let ours = json!({"name": "DIVVY_CARDS", "value": "x"});
+    let spec = |env: Value| json!({"containers": [{"name": "a"}, {"name": "b", "env": env}]});
+    let labelled = |count| {
+        let mut pod = half(json!({"containers": [{"name": "a"}]}));
+        pod["metadata"]["labels"] = labels(count);
+        pod
+    };
+    for (most, too_many, expected) in [
+        (
+            half(json!({"containers": many(1000, json!({"name": "a"}))})),
+            half(json!({"containers": many(1001, json!({"name": "a"}))})),
+            "spec.containers: more than 1000 containers, and no pod of so many starts",
+        ),
+        (
+            half(spec(many(4, ours.clone()))),
+            half(spec(many(5, ours))),
+            "spec.containers[1].env: container b sets DIVVY_CARDS more than 4 times",
+        ),
+        (labelled(100), labelled(101), "metadata: more than 100 labels runai-gpu-group/..."),
+    ] {
+        assert_eq!(verdict(&most), Ok(vec![]), "{expected}");
+        let asked = created(&too_many);
+        let change = asked.change();
+        assert_eq!(super::validate(&change, &settings()), Err(expected.to_owned()));
+        assert_eq!(super::mutate(&change, &settings()), Err(expected.to_owned()));
+        assert_eq!(super::void(&change, &settings()), Err(expected.to_owned()));
+    }
+    let kais = |count: usize| {
+        let from = many(count, json!({"configMapRef": {"name": "p-0"}}));
+        let annotations = json!({"gpu-fraction": "0.5", "runai/shared-gpu-configmap": "p"});
+        pod(annotations, json!({"containers": [{"name": "a", "envFrom": from}]}))
+    };
+    assert_eq!(verdict(&kais(16)), Ok(vec![]));
+    let why = super::mutate(&created(&kais(17)).change(), &settings()).unwrap_err();
+    assert_eq!(why, "spec.containers[0].envFrom: more than 16 entries of KAI's");
+}
+
+#[test]
+fn a_patch_repeats_nothing_of_a_long_list() {
+    let mut env: Vec<Value> = (0..5000).map(|i| json!({"name": format!("V{i}")})).collect();
+    env.insert(3000, json!({"name": "GPU_PORTION", "value": "1"}));
+    let given = half(json!({"containers": [{"name": "a", "env": env}]}));
+    let patch = mutate(&created(&given), &settings()).patch;
+    let text = serde_json::to_string(&patch).unwrap();
+    assert!(text.contains(r#"{"op":"remove","path":"/spec/containers/0/env/3000"}"#), "{text}");
+    assert!(text.len() < 1000, "{text}");
+    let env = &patched(&given, &patch)["spec"]["containers"][0]["env"];
+    assert_eq!(env.as_array().unwrap().len(), 5004);
+    assert_eq!(env.as_array().unwrap()[..4], hand_off_variables());
 }

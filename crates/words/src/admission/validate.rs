@@ -1,6 +1,7 @@
 //! Which pods are refused, and why.
 
-use super::raw::{Place, Pod};
+use super::container::Place;
+use super::pod::Pod;
 use super::{Change, Operation, Settings};
 use crate::grace_period::grace_period_allowed;
 use crate::hand_off::{hand_off_ready, has_no_device, visible_devices};
@@ -9,7 +10,6 @@ use crate::manifest::{Container, Source};
 use crate::problem::{Problems, short};
 use crate::request::{check_container, is_share, request, share_container};
 use crate::resources::totals;
-use serde_json::Value;
 
 /// What the user should know of a pod that is accepted, or why it is not. The errors of KAI come
 /// first, word for word and in its order.
@@ -20,9 +20,9 @@ pub fn validate(change: &Change<'_>, settings: &Settings) -> Result<Vec<String>,
     }
     match change.operation {
         Operation::Create => create(&pod, settings),
-        Operation::Update => unchanged(&pod, change.old).map(|()| Vec::new()),
+        Operation::Update => unchanged(&pod, &Pod::read(change.old)?).map(|()| Vec::new()),
         Operation::EphemeralContainers => {
-            ephemeral(&pod, change.old, settings).map(|()| Vec::new())
+            ephemeral(&pod, &Pod::read(change.old)?, settings).map(|()| Vec::new())
         }
     }
 }
@@ -50,7 +50,7 @@ fn create(pod: &Pod<'_>, settings: &Settings) -> Result<Vec<String>, String> {
         problems.note_some(|| hand_off_ready(metadata, spec).err());
     } else if settings.block_visible_devices {
         problems.note_some(|| {
-            pod.containers().find_map(|(place, container)| own_devices(place, container))
+            pod.containers().find_map(|(part, container)| own_devices(part.place, container))
         });
     }
     problems.into_first().map_or(Ok(warnings), Err)
@@ -70,9 +70,9 @@ fn node_name(node: &str) -> Option<String> {
 /// user is told.
 fn check_power(pod: &Pod<'_>, problems: &mut Problems, warnings: &mut Vec<String>) {
     let share = share_container(&pod.metadata, &pod.spec);
-    for (at, (place, container)) in pod.containers().enumerate() {
-        let Some(power) = power(place.of(pod.raw)) else { continue };
-        let (field, name) = (place.field(), short(&container.name));
+    for (at, (part, container)) in pod.containers().enumerate() {
+        let Some(power) = part.power else { continue };
+        let (field, name) = (part.place.field(), short(&container.name));
         let text = format!(
             "{field}.securityContext: container {name} {power}: it reaches every card of its node"
         );
@@ -83,19 +83,6 @@ fn check_power(pod: &Pod<'_>, problems: &mut Problems, warnings: &mut Vec<String
             warnings.push(text);
         }
     }
-}
-
-fn power(container: &Value) -> Option<&'static str> {
-    let context = container.get("securityContext")?;
-    if context.get("privileged") == Some(&Value::Bool(true)) {
-        return Some("is privileged");
-    }
-    let is_admin = |name: &str| {
-        let name = name.to_ascii_uppercase();
-        matches!(name.strip_prefix("CAP_").unwrap_or(&name), "SYS_ADMIN" | "ALL")
-    };
-    let mut added = context.pointer("/capabilities/add").and_then(Value::as_array)?.iter();
-    added.any(|name| name.as_str().is_some_and(is_admin)).then_some("has the capability SYS_ADMIN")
 }
 
 /// What is wrong with a container that names its devices itself. The annotation of the hand-off is
@@ -116,8 +103,7 @@ fn own_devices(place: Place, container: &Container) -> Option<String> {
 }
 
 /// What was asked when the pod was made is what it was given.
-fn unchanged(pod: &Pod<'_>, old: &Value) -> Result<(), String> {
-    let old = Pod::read(old)?;
+fn unchanged(pod: &Pod<'_>, old: &Pod<'_>) -> Result<(), String> {
     for key in keys::REQUEST {
         let (before, now) = (old.metadata.annotations.get(key), pod.metadata.annotations.get(key));
         if before != now {
@@ -136,18 +122,18 @@ fn unchanged(pod: &Pod<'_>, old: &Value) -> Result<(), String> {
 }
 
 /// Whoever may debug a pod does not get its card, nor others.
-fn ephemeral(pod: &Pod<'_>, old: &Value, settings: &Settings) -> Result<(), String> {
+fn ephemeral(pod: &Pod<'_>, old: &Pod<'_>, settings: &Settings) -> Result<(), String> {
     let is_share = is_share(&pod.metadata);
-    for (place, container) in pod.new_ephemeral(old)? {
-        if is_share && !has_no_device(&container) {
+    for (part, container) in pod.new_ephemeral(old) {
+        if is_share && !has_no_device(container) {
             return Err(format!(
                 "{}.env: container {} is for debugging and gets no GPU: {} must be void",
-                place.field(),
+                part.place.field(),
                 short(&container.name),
                 keys::ENV_VISIBLE_DEVICES
             ));
         }
-        let wrong = own_devices(place, &container).filter(|_| settings.block_visible_devices);
+        let wrong = own_devices(part.place, container).filter(|_| settings.block_visible_devices);
         wrong.map_or(Ok(()), Err)?;
     }
     Ok(())

@@ -1,7 +1,8 @@
 //! Containers that ask for no GPU get none: images often say `NVIDIA_VISIBLE_DEVICES=all`, and
 //! NVIDIA's container runtime believes them.
 
-use super::raw::{Pod, asks_gpu};
+use super::container::{asks_gpu, set_variables};
+use super::pod::Pod;
 use super::{Change, Mutation, Operation, Settings};
 use crate::hand_off::visible_devices;
 use crate::keys;
@@ -9,39 +10,45 @@ use serde_json::{Value, json};
 
 /// Gives the containers of any scheduler's pod that ask for no GPU a variable that says so, if
 /// they have none and their runtime may give out devices. Pods with a share of ours have got
-/// theirs from [`super::mutate`].
-pub fn void(change: &Change<'_>, settings: &Settings) -> Mutation {
+/// theirs from [`super::mutate`]. An error is why the pod is refused: it cannot be read.
+pub fn void(change: &Change<'_>, settings: &Settings) -> Result<Mutation, String> {
     let mut mutation = Mutation::default();
-    let Ok(pod) = Pod::read(change.pod) else { return mutation };
+    let pod = Pod::read(change.pod)?;
     if !settings.block_visible_devices
         || pod.is_our_share(settings)
         || !pod.has_gpu_runtime(settings)
     {
-        return mutation;
+        return Ok(mutation);
     }
     match change.operation {
         Operation::Create => {
             let silent = pod.containers().filter(|(_, container)| {
                 !asks_gpu(container) && visible_devices(container).next().is_none()
             });
-            let steps =
-                silent.map(|(place, _)| place.set_variables(pod.raw, vec![void_variable()]));
+            let steps = silent.flat_map(|(part, container)| {
+                set_variables(part, container, vec![void_variable()])
+            });
             mutation.patch.extend(steps);
         }
-        Operation::EphemeralContainers => void_new_ephemeral(&pod, change.old, &mut mutation),
+        Operation::EphemeralContainers => void_new_ephemeral(&pod, change, &mut mutation)?,
         Operation::Update => {}
     }
-    mutation
+    Ok(mutation)
 }
 
 /// The same for new containers for debugging; what they say themselves is left to
 /// [`super::validate`].
-pub(super) fn void_new_ephemeral(pod: &Pod<'_>, old: &Value, mutation: &mut Mutation) {
-    for (place, container) in pod.new_ephemeral(old).unwrap_or_default() {
-        if visible_devices(&container).next().is_none() {
-            mutation.patch.push(place.set_variables(pod.raw, vec![void_variable()]));
+pub(super) fn void_new_ephemeral(
+    pod: &Pod<'_>,
+    change: &Change<'_>,
+    mutation: &mut Mutation,
+) -> Result<(), String> {
+    for (part, container) in pod.new_ephemeral(&Pod::read(change.old)?) {
+        if visible_devices(container).next().is_none() {
+            mutation.patch.extend(set_variables(part, container, vec![void_variable()]));
         }
     }
+    Ok(())
 }
 
 pub(super) fn void_variable() -> Value {

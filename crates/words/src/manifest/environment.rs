@@ -1,18 +1,20 @@
 //! `env` of a container, of which only the variables that hand over a card are kept.
 
-use super::lenient::{Key, NoList, list, optional};
+use super::lenient::{Key, NoList, optional};
 use super::map::MaybeText;
 use crate::keys;
-use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
 /// One of a container's `env`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
     /// Name.
-    pub name: Box<str>,
+    pub name: &'static str,
     /// What it is set to.
     pub source: Source,
+    /// Where it stands among all entries, from 0.
+    pub at: usize,
 }
 
 /// What a variable is set to.
@@ -49,8 +51,7 @@ fn annotation_key(path: &str) -> Option<&str> {
 
 /// An entry, if its variable is kept. Of others nothing but the name is read, which stands first in
 /// what the API writes. What is no string is refused by the API, and by nobody here.
-#[derive(Default)]
-struct Entry(Option<Variable>);
+struct Entry(Option<(&'static str, Source)>);
 
 impl<'de> Deserialize<'de> for Entry {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -63,12 +64,12 @@ impl<'de> Deserialize<'de> for Entry {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entry, A::Error> {
                 let (mut name, mut value, mut from) =
-                    (None::<Box<str>>, MaybeText::default(), None);
+                    (None::<Option<&'static str>>, MaybeText::default(), None);
                 while let Some(key) = map.next_key::<Key<'de>>()? {
-                    let is_other = name.as_ref().is_some_and(|name| !is_kept(name));
+                    let is_other = name.is_some_and(|name| name.is_none());
                     match key.as_str() {
                         "name" if name.is_some() => return Err(A::Error::duplicate_field("name")),
-                        "name" => name = Some(map.next_value::<MaybeText>()?.into_text()),
+                        "name" => name = Some(kept(&map.next_value::<MaybeText>()?.into_text())),
                         "value" if !is_other => value = map.next_value()?,
                         "valueFrom" if !is_other => {
                             from = map.next_value::<Option<NoList<ValueFrom>>>()?;
@@ -85,16 +86,16 @@ impl<'de> Deserialize<'de> for Entry {
                     }
                     Some(NoList(ValueFrom { field_ref: None })) => Source::Other,
                 };
-                let name = name.filter(|name| is_kept(name));
-                Ok(Entry(name.map(|name| Variable { name, source })))
+                Ok(Entry(name.flatten().map(|name| (name, source))))
             }
         }
         deserializer.deserialize_map(EntryVisitor)
     }
 }
 
-fn is_kept(name: &str) -> bool {
-    keys::HAND_OFF_VARIABLES.iter().any(|(known, _)| *known == name)
+fn kept(name: &str) -> Option<&'static str> {
+    let mut known = keys::HAND_OFF_VARIABLES.iter().map(|(known, _)| *known);
+    known.find(|known| *known == name)
 }
 
 #[derive(Default, serde::Deserialize)]
@@ -110,7 +111,44 @@ struct FieldRef {
     field_path: MaybeText,
 }
 
+/// `env` of a container.
+#[derive(Debug, Default)]
+pub(crate) struct Environment {
+    /// Whether there is a list, if only an empty one.
+    pub(crate) is_there: bool,
+    /// The variables of [`crate::keys::HAND_OFF_VARIABLES`].
+    pub(crate) kept: Vec<Variable>,
+}
+
+impl<'de> Deserialize<'de> for Environment {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct EnvironmentVisitor;
+        impl<'de> Visitor<'de> for EnvironmentVisitor {
+            type Value = Environment;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Environment, A::Error> {
+                let mut kept = Vec::new();
+                let mut at = 0;
+                while let Some(entry) = seq.next_element::<Option<NoList<Entry>>>()? {
+                    if let Some(NoList(Entry(Some((name, source))))) = entry {
+                        kept.push(Variable { name, source, at });
+                    }
+                    at += 1;
+                }
+                kept.shrink_to_fit();
+                Ok(Environment { is_there: true, kept })
+            }
+            fn visit_unit<E>(self) -> Result<Environment, E> {
+                Ok(Environment::default())
+            }
+        }
+        deserializer.deserialize_any(EnvironmentVisitor)
+    }
+}
+
 pub(super) fn hand_off<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Variable>, D::Error> {
-    let entries = list::<D, Entry>(d)?.into_iter();
-    Ok(entries.filter_map(|Entry(variable)| variable).collect())
+    Ok(Environment::deserialize(d)?.kept)
 }

@@ -7,7 +7,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 /// A field whose `null` is its default.
-pub(super) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+pub(crate) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de> + Default,
@@ -16,7 +16,7 @@ where
 }
 
 /// A field that may be absent.
-pub(super) fn optional<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+pub(crate) fn optional<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
@@ -26,7 +26,7 @@ where
 
 /// A value whose derived struct is read from an object only: by itself it would also take a list
 /// and give its fields the elements in their order.
-pub(super) struct NoList<T>(pub(super) T);
+pub(crate) struct NoList<T>(pub(crate) T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for NoList<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -74,7 +74,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for StructFromMap<D> {
 }
 
 /// A string; empty if absent.
-pub(super) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<str>, D::Error> {
+pub(crate) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<str>, D::Error> {
     struct Text;
     impl Visitor<'_> for Text {
         type Value = Box<str>;
@@ -96,7 +96,7 @@ pub(super) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<str
 }
 
 /// A list of strings.
-pub(super) fn texts<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Box<str>>, D::Error> {
+pub(crate) fn texts<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Box<str>>, D::Error> {
     #[derive(Default)]
     struct Item(Box<str>);
     impl<'de> Deserialize<'de> for Item {
@@ -108,7 +108,7 @@ pub(super) fn texts<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Box<str>>, D:
 }
 
 /// A list; `null` in it is an empty element.
-pub(super) fn list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+pub(crate) fn list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de> + Default,
@@ -136,7 +136,7 @@ where
 }
 
 /// How many elements a list has.
-pub(super) fn length<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+pub(crate) fn length<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
     #[derive(Default, serde::Deserialize)]
     #[serde(expecting = "an object")]
     struct Nothing {}
@@ -144,12 +144,12 @@ pub(super) fn length<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize
 }
 
 /// Whether there is anything, whatever it is.
-pub(super) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+pub(crate) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     Ok(Option::<IgnoredAny>::deserialize(deserializer)?.is_some())
 }
 
 /// A 32-bit integer, as all counts in Kubernetes manifests are.
-pub(super) fn integer<'de, D: Deserializer<'de>>(d: D) -> Result<Option<i32>, D::Error> {
+pub(crate) fn integer<'de, D: Deserializer<'de>>(d: D) -> Result<Option<i32>, D::Error> {
     struct Integer;
     impl Visitor<'_> for Integer {
         type Value = Option<i32>;
@@ -178,7 +178,7 @@ pub(super) fn integer<'de, D: Deserializer<'de>>(d: D) -> Result<Option<i32>, D:
 }
 
 /// `true` or `false`.
-pub(super) fn boolean<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+pub(crate) fn boolean<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     struct Boolean;
     impl Visitor<'_> for Boolean {
         type Value = bool;
@@ -197,13 +197,13 @@ pub(super) fn boolean<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool
 }
 
 /// A key of an object, borrowed from the text where the format can: most keys are only compared.
-pub(super) enum Key<'de> {
+pub(crate) enum Key<'de> {
     Borrowed(&'de str),
     Owned(String),
 }
 
 impl Key<'_> {
-    pub(super) fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         match self {
             Self::Borrowed(text) => text,
             Self::Owned(text) => text,

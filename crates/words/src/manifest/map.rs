@@ -146,7 +146,8 @@ impl Texts {
     }
 }
 
-/// Reads string values and leaves out those whose key and value `keep` does not want.
+/// Reads string values and leaves out those whose key `keep` does not want, but for the first one
+/// that is no string.
 fn read_texts<'de, D: Deserializer<'de>>(d: D, keep: fn(&str) -> bool) -> Result<Texts, D::Error> {
     struct TextsVisitor(fn(&str) -> bool);
     impl<'de> Visitor<'de> for TextsVisitor {
@@ -157,21 +158,27 @@ fn read_texts<'de, D: Deserializer<'de>>(d: D, keep: fn(&str) -> bool) -> Result
         }
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Texts, A::Error> {
             let mut all: Vec<(Box<str>, Text)> = Vec::new();
+            let mut wrong: Option<(Box<str>, Text)> = None;
             let mut bytes = 0;
             while let Some(key) = map.next_key::<Key<'de>>()? {
-                let value = map.next_value::<MaybeText>()?.0;
-                bytes += key.as_str().len() + value.as_ref().map_or(0, |v| v.text.len());
-                if let Some(text) = value
-                    && (text.written != Written::String || (self.0)(key.as_str()))
-                {
+                let Some(text) = map.next_value::<MaybeText>()?.0 else {
+                    bytes += key.as_str().len();
+                    continue;
+                };
+                bytes += key.as_str().len() + text.text.len();
+                if (self.0)(key.as_str()) {
+                    if all.len() == all.capacity() {
+                        make_room(&mut all);
+                    }
                     all.push((key.as_str().into(), text));
+                } else if text.written != Written::String
+                    && wrong.as_ref().is_none_or(|(first, _)| key.as_str() < first)
+                {
+                    wrong = Some((key.as_str().into(), text));
                 }
             }
-            all.sort_by(|a, b| a.0.cmp(&b.0));
-            // Of a key that is given twice the last one counts, as in JSON.
-            all.reverse();
-            all.dedup_by(|later, first| later.0 == first.0);
-            all.reverse();
+            all.extend(wrong);
+            tidy(&mut all);
             Ok(Texts { kept: all.into(), bytes })
         }
         fn visit_unit<E>(self) -> Result<Texts, E> {
@@ -179,6 +186,22 @@ fn read_texts<'de, D: Deserializer<'de>>(d: D, keep: fn(&str) -> bool) -> Result
         }
     }
     d.deserialize_any(TextsVisitor(keep))
+}
+
+/// Sorts by key. Of one that is given twice the last counts, as in JSON.
+fn tidy(all: &mut Vec<(Box<str>, Text)>) {
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    all.reverse();
+    all.dedup_by(|later, first| later.0 == first.0);
+    all.reverse();
+}
+
+/// So that a key takes its memory once, however often it is given.
+fn make_room(all: &mut Vec<(Box<str>, Text)>) {
+    tidy(all);
+    if all.len() > all.capacity() / 2 {
+        all.reserve(all.len());
+    }
 }
 
 impl<'de> Deserialize<'de> for Texts {
@@ -191,6 +214,15 @@ impl<'de> Deserialize<'de> for Texts {
 /// and those that are wrong.
 pub(super) fn annotations<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Texts, D::Error> {
     read_texts(deserializer, |key| keys::ANNOTATIONS.contains(&key))
+}
+
+/// Annotations of a pod in a review: those that admission decides on, and the first that is wrong.
+pub(crate) fn reviewed_annotations<'de, D: Deserializer<'de>>(d: D) -> Result<Texts, D::Error> {
+    read_texts(d, |key| {
+        keys::REQUEST.contains(&key)
+            || keys::HAND_OFF.contains(&key)
+            || key == keys::KAI_CONFIG_MAPS
+    })
 }
 
 /// The name of a resource; the frequent ones take no memory.
@@ -242,32 +274,48 @@ fn resource_name(key: &Key<'_>) -> ResourceName {
 
 impl<'de> Deserialize<'de> for ResourceList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ListVisitor;
-        impl<'de> Visitor<'de> for ListVisitor {
-            type Value = ResourceList;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object of quantities")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ResourceList, A::Error> {
-                let mut all: Vec<(ResourceName, Amount)> = Vec::new();
-                let mut is_cut = false;
-                while let Some(key) = map.next_key::<Key<'de>>()? {
-                    let Some(WrittenAmount(amount)) = map.next_value()? else { continue };
-                    let name = resource_name(&key);
-                    all.retain(|(n, _)| *n != name);
-                    if all.len() < ResourceList::MOST || keys::is_usual_resource(&name) {
-                        all.push((name, amount));
-                    } else {
-                        is_cut = true;
-                    }
-                }
-                Ok(ResourceList { kept: all.into(), is_cut })
-            }
-            fn visit_unit<E>(self) -> Result<ResourceList, E> {
-                Ok(ResourceList::default())
-            }
-        }
-        deserializer.deserialize_any(ListVisitor)
+        read_resources(deserializer, |_| true)
     }
+}
+
+/// GPUs, their replicas and slices alone.
+pub(crate) fn gpu_resources<'de, D: Deserializer<'de>>(d: D) -> Result<ResourceList, D::Error> {
+    read_resources(d, |name| name.starts_with(keys::GPU) || name.starts_with(keys::MIG_PREFIX))
+}
+
+/// Reads amounts and leaves out those whose name `keep` does not want.
+fn read_resources<'de, D: Deserializer<'de>>(
+    deserializer: D,
+    keep: fn(&str) -> bool,
+) -> Result<ResourceList, D::Error> {
+    struct ListVisitor(fn(&str) -> bool);
+    impl<'de> Visitor<'de> for ListVisitor {
+        type Value = ResourceList;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object of quantities")
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ResourceList, A::Error> {
+            let mut all: Vec<(ResourceName, Amount)> = Vec::new();
+            let mut is_cut = false;
+            while let Some(key) = map.next_key::<Key<'de>>()? {
+                let Some(WrittenAmount(amount)) = map.next_value()? else { continue };
+                if !(self.0)(key.as_str()) {
+                    continue;
+                }
+                let name = resource_name(&key);
+                all.retain(|(n, _)| *n != name);
+                if all.len() < ResourceList::MOST || keys::is_usual_resource(&name) {
+                    all.push((name, amount));
+                } else {
+                    is_cut = true;
+                }
+            }
+            Ok(ResourceList { kept: all.into(), is_cut })
+        }
+        fn visit_unit<E>(self) -> Result<ResourceList, E> {
+            Ok(ResourceList::default())
+        }
+    }
+    deserializer.deserialize_any(ListVisitor(keep))
 }

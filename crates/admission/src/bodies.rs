@@ -1,0 +1,116 @@
+//! Bodies of reviews: read as a whole, up to a size, and large ones in turn.
+//!
+//! What a body costs while it is decided on is a few times its size, so the memory of the process
+//! has a bound if the bytes of all bodies have one. Ordinary reviews never wait. Large ones do, and
+//! a peer has one at a time, so that no pod can keep the API server waiting by sending slowly.
+
+use axum::body::{Body, HttpBody};
+use http::StatusCode;
+use http_body_util::BodyExt;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The API server takes objects of up to 3 MB, and a review of an update has two of them.
+const MOST_BYTES: usize = 7 << 20;
+/// So much more is read and thrown away: a client that is still sending would see a broken
+/// connection instead of the answer.
+const MOST_READ: usize = 64 << 20;
+/// More than all but a few pods have.
+const ORDINARY_BYTES: usize = 64 << 10;
+/// Larger ones that are read or decided on at a time.
+const LARGE_AT_ONCE: usize = 2;
+/// A body that takes longer is given up, its wait for its turn included; the API server would not
+/// wait for the answer either.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A whole body, and its turn if it is large: others wait until that is dropped.
+#[derive(Debug)]
+pub(crate) struct Whole {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) turn: Option<Turn>,
+}
+
+/// The turn of a large body, of its peer and among all.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    _own: Option<OwnedSemaphorePermit>,
+    _all: Option<OwnedSemaphorePermit>,
+}
+
+/// Which large bodies have their turn.
+#[derive(Debug)]
+pub(crate) struct Bodies {
+    all: Arc<Semaphore>,
+    /// Those of each peer that has one now.
+    peers: Mutex<HashMap<IpAddr, Weak<Semaphore>>>,
+}
+
+impl Bodies {
+    pub(crate) fn new() -> Self {
+        let all = Arc::new(Semaphore::new(LARGE_AT_ONCE));
+        Self { all, peers: Mutex::default() }
+    }
+
+    /// Reads a body; an error has the status and the text of the answer.
+    pub(crate) async fn read(
+        &self,
+        peer: IpAddr,
+        body: Body,
+    ) -> Result<Whole, (StatusCode, String)> {
+        let Ok(read) = tokio::time::timeout(PATIENCE, self.whole(peer, body)).await else {
+            let why = format!("the body did not come within {} s", PATIENCE.as_secs());
+            return Err((StatusCode::REQUEST_TIMEOUT, why));
+        };
+        read
+    }
+
+    async fn whole(&self, peer: IpAddr, mut body: Body) -> Result<Whole, (StatusCode, String)> {
+        let declared = body.size_hint().exact().and_then(|size| usize::try_from(size).ok());
+        let is_too_large = |read: usize| read.max(declared.unwrap_or(0)) > MOST_BYTES;
+        let (mut bytes, mut turn, mut read) = (Vec::new(), None, 0);
+        while let Some(frame) = body.frame().await {
+            let broken = |why| (StatusCode::BAD_REQUEST, format!("the body broke off: {why}"));
+            let frame = frame.map_err(broken)?;
+            let Some(data) = frame.data_ref() else { continue };
+            read += data.len();
+            if read > MOST_READ {
+                break;
+            }
+            if is_too_large(read) {
+                (bytes, turn) = (Vec::new(), None);
+                continue;
+            }
+            if read > ORDINARY_BYTES && turn.is_none() {
+                turn = Some(self.turn(peer).await);
+                bytes.reserve_exact(declared.unwrap_or(0).saturating_sub(bytes.len()));
+            }
+            bytes.extend_from_slice(data);
+        }
+        if is_too_large(read) {
+            let why = format!("the body is larger than {MOST_BYTES} bytes, which no review needs");
+            return Err((StatusCode::PAYLOAD_TOO_LARGE, why));
+        }
+        Ok(Whole { bytes, turn })
+    }
+
+    async fn turn(&self, peer: IpAddr) -> Turn {
+        // There would be none if somebody closed a semaphore, which nobody does.
+        let _own = self.of(peer).acquire_owned().await.ok();
+        let _all = Arc::clone(&self.all).acquire_owned().await.ok();
+        Turn { _own, _all }
+    }
+
+    fn of(&self, peer: IpAddr) -> Arc<Semaphore> {
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        peers.retain(|_, turn| turn.strong_count() > 0);
+        let known = peers.get(&peer).and_then(Weak::upgrade);
+        known.unwrap_or_else(|| {
+            let one = Arc::new(Semaphore::new(1));
+            peers.insert(peer, Arc::downgrade(&one));
+            one
+        })
+    }
+}

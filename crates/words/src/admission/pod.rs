@@ -1,0 +1,178 @@
+//! The parts of a pod that decisions look at.
+
+use super::Settings;
+use super::container::{Part, asks_gpu, containers};
+use super::raw::part;
+use crate::keys;
+use crate::manifest::lenient::{Key, length, optional, text};
+use crate::manifest::{
+    Container, Metadata, PodManifest, ResourceList, Texts, gpu_resources, reviewed_annotations,
+};
+use crate::request::is_share;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// A share has a label for each of its cards; more of them are nobody's copy.
+const MOST_STRAYS: usize = 100;
+
+/// A pod whose metadata and spec make sense. Fields that nothing here is decided by are empty.
+pub(super) struct Pod<'a> {
+    pub(super) metadata: Metadata,
+    pub(super) spec: PodManifest,
+    /// Of init containers, then of containers.
+    pub(super) parts: Vec<Part>,
+    /// Containers for debugging.
+    ephemeral: (Vec<Part>, Vec<Container>),
+    /// Its runtime class; empty for that of the node.
+    pub(super) runtime_class: Box<str>,
+    /// Labels that only a binding may bring.
+    pub(super) stray_labels: BTreeSet<Box<str>>,
+    /// The whole spec.
+    pub(super) text: Option<&'a RawValue>,
+}
+
+impl<'a> Pod<'a> {
+    pub(super) fn read(text: Option<&'a RawValue>) -> Result<Self, String> {
+        let Whole { metadata, spec: text } = part("the pod", text)?;
+        let metadata: Meta = part("metadata", metadata)?;
+        let spec: Spec<'_> = part("spec", text)?;
+        let (mut parts, init) = containers("initContainers", spec.init_containers)?;
+        let (more, main) = containers("containers", spec.containers)?;
+        parts.extend(more);
+        Ok(Self {
+            metadata: Metadata {
+                name: metadata.name,
+                generate_name: metadata.generate_name,
+                namespace: metadata.namespace,
+                annotations: metadata.annotations,
+                ..Metadata::default()
+            },
+            spec: PodManifest {
+                init_containers: init,
+                containers: main,
+                node_name: spec.node_name,
+                scheduler_name: spec.scheduler_name,
+                termination_grace_period_seconds: spec.termination_grace_period_seconds,
+                overhead: spec.overhead,
+                resource_claims: spec.resource_claims,
+                ..PodManifest::default()
+            },
+            parts,
+            ephemeral: containers("ephemeralContainers", spec.ephemeral_containers)?,
+            runtime_class: spec.runtime_class_name,
+            stray_labels: metadata.labels,
+            text,
+        })
+    }
+
+    /// Whether divvy places it.
+    pub(super) fn is_ours(&self, settings: &Settings) -> bool {
+        settings.scheduler_names.iter().any(|name| **name == *self.spec.scheduler_name)
+    }
+
+    /// Whether divvy places it, and it asks for a share.
+    pub(super) fn is_our_share(&self, settings: &Settings) -> bool {
+        self.is_ours(settings) && is_share(&self.metadata)
+    }
+
+    /// Init containers, then containers.
+    pub(super) fn containers(&self) -> impl Iterator<Item = (&Part, &Container)> {
+        self.parts.iter().zip(crate::request::containers(&self.spec))
+    }
+
+    /// Containers for debugging that `old` does not have; the others cannot be changed any more.
+    pub(super) fn new_ephemeral(&self, old: &Self) -> impl Iterator<Item = (&Part, &Container)> {
+        let known: BTreeSet<Box<str>> = old.ephemeral.1.iter().map(|c| c.name.clone()).collect();
+        let all = self.ephemeral.0.iter().zip(&self.ephemeral.1);
+        all.filter(move |(_, container)| !known.contains(&container.name))
+    }
+
+    /// Whether its containers run under a runtime that gives out devices, as far as one can see.
+    pub(super) fn has_gpu_runtime(&self, settings: &Settings) -> bool {
+        let class = &*self.runtime_class;
+        let is_gpu_class =
+            class.starts_with("nvidia") || (!class.is_empty() && class == settings.runtime_class);
+        is_gpu_class || self.containers().any(|(_, c)| asks_gpu(c))
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, expecting = "an object")]
+struct Whole<'a> {
+    #[serde(borrow)]
+    metadata: Option<&'a RawValue>,
+    #[serde(borrow)]
+    spec: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+struct Meta {
+    #[serde(deserialize_with = "text")]
+    name: Box<str>,
+    #[serde(deserialize_with = "text")]
+    generate_name: Box<str>,
+    #[serde(deserialize_with = "text")]
+    namespace: Box<str>,
+    #[serde(deserialize_with = "reviewed_annotations")]
+    annotations: Texts,
+    #[serde(deserialize_with = "stray_labels")]
+    labels: BTreeSet<Box<str>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+struct Spec<'a> {
+    #[serde(borrow)]
+    init_containers: Option<&'a RawValue>,
+    #[serde(borrow)]
+    containers: Option<&'a RawValue>,
+    #[serde(borrow)]
+    ephemeral_containers: Option<&'a RawValue>,
+    #[serde(deserialize_with = "text")]
+    node_name: Box<str>,
+    #[serde(deserialize_with = "text")]
+    scheduler_name: Box<str>,
+    #[serde(deserialize_with = "text")]
+    runtime_class_name: Box<str>,
+    #[serde(deserialize_with = "optional")]
+    termination_grace_period_seconds: Option<i64>,
+    #[serde(deserialize_with = "gpu_resources")]
+    overhead: ResourceList,
+    #[serde(deserialize_with = "length")]
+    resource_claims: usize,
+}
+
+/// The keys of labels that only a binding may bring.
+fn stray_labels<'de, D: Deserializer<'de>>(d: D) -> Result<BTreeSet<Box<str>>, D::Error> {
+    struct Strays;
+    impl<'de> Visitor<'de> for Strays {
+        type Value = BTreeSet<Box<str>>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object of strings")
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut strays = BTreeSet::new();
+            while let Some((key, _)) = map.next_entry::<Key<'de>, IgnoredAny>()? {
+                let rest = key.as_str().strip_prefix(keys::GPU_GROUP);
+                if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
+                    strays.insert(key.as_str().into());
+                }
+                if strays.len() > MOST_STRAYS {
+                    let group = keys::GPU_GROUP;
+                    let why = format!("more than {MOST_STRAYS} labels {group}/...");
+                    return Err(A::Error::custom(why));
+                }
+            }
+            Ok(strays)
+        }
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(BTreeSet::new())
+        }
+    }
+    d.deserialize_any(Strays)
+}
