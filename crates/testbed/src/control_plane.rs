@@ -1,6 +1,6 @@
 //! etcd and kube-apiserver, and what else is asked for, on free loopback ports.
 
-use crate::key::{kubelet_client, token_signer};
+use crate::key::{kubelet_client, token_signer, webhook_client};
 use crate::ports::free_ports;
 use crate::process::Process;
 use crate::programs::{Program, Programs};
@@ -72,12 +72,15 @@ impl ControlPlane {
         plane.write("tokens.csv", &tokens)?;
         plane.write("kubeconfig", &kubeconfig_text(&plane.url, &plane.token))?;
         plane.write("kubeconfig-node", &kubeconfig_text(&plane.url, &node_token))?;
-        for (name, identity) in
-            [("signing", token_signer()?), ("kubelet-client", kubelet_client()?)]
-        {
+        for (name, identity) in [
+            ("signing", token_signer()?),
+            ("kubelet-client", kubelet_client()?),
+            ("webhook-client", webhook_client()?),
+        ] {
             plane.write(&format!("{name}.pem"), &identity.public)?;
             plane.write(&format!("{name}.key"), &identity.key)?;
         }
+        plane.write_admission()?;
         plane.start_etcd(etcd, peers)?;
         plane.start_api_server(etcd, api)?;
         Ok(plane)
@@ -111,6 +114,11 @@ impl ControlPlane {
     /// The certificate that the API server shows to kubelets.
     pub(crate) fn kubelet_client(&self) -> PathBuf {
         self.folder.join("kubelet-client.pem")
+    }
+
+    /// The certificate that the API server shows to webhooks; it is its own CA.
+    pub fn webhook_client(&self) -> PathBuf {
+        self.folder.join("webhook-client.pem")
     }
 
     /// A kubeconfig with the same token for another way to it, such as a proxy.
@@ -163,6 +171,30 @@ impl ControlPlane {
         std::fs::write(&path, text).map_err(io(format!("cannot write {}", path.display())))
     }
 
+    /// What the API server is told to show to webhooks, as docs/operations.md says it.
+    fn write_admission(&self) -> Result<(), Unavailable> {
+        let kubeconfig = serde_json::json!({
+            "apiVersion": "v1", "kind": "Config",
+            "users": [{"name": "*", "user": {
+                "client-certificate": self.webhook_client(),
+                "client-key": self.folder.join("webhook-client.key"),
+            }}],
+        });
+        self.write("webhook-kubeconfig", &kubeconfig.to_string())?;
+        let plugin = |name: &str| {
+            serde_json::json!({"name": name, "configuration": {
+                "apiVersion": "apiserver.config.k8s.io/v1", "kind": "WebhookAdmissionConfiguration",
+                "kubeConfigFile": self.folder.join("webhook-kubeconfig"),
+            }})
+        };
+        let plugins = ["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"].map(plugin);
+        let admission = serde_json::json!({
+            "apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration",
+            "plugins": plugins,
+        });
+        self.write("admission.json", &admission.to_string())
+    }
+
     fn start_etcd(&mut self, client: u16, peer: u16) -> Result<(), Unavailable> {
         let (client, peer) =
             (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
@@ -193,6 +225,7 @@ impl ControlPlane {
             .args(["--bind-address=127.0.0.1", "--endpoint-reconciler-type=none"])
             .args(["--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=Node,RBAC"])
             .arg("--enable-admission-plugins=NodeRestriction")
+            .arg(format!("--admission-control-config-file={}", file("admission.json")))
             .arg(format!("--kubelet-client-certificate={}", file("kubelet-client.pem")))
             .arg(format!("--kubelet-client-key={}", file("kubelet-client.key")))
             // The names of nodes are known nowhere.

@@ -5,8 +5,9 @@ use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
+use rcgen::{CertifiedKey, KeyPair};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,15 +23,19 @@ fn write_certificate(folder: &Path) -> (PathBuf, PathBuf) {
     (certificate, key)
 }
 
-/// A server with a certificate from files; it needs no API server.
-async fn start(certificate: PathBuf, key: PathBuf) -> SocketAddr {
-    let settings = Settings {
+fn settings() -> Settings {
+    Settings {
         gpu_sharing: true,
         block_visible_devices: true,
         runtime_class: String::new(),
         scheduler_names: Vec::new(),
         max_grace_period: 600,
-    };
+    }
+}
+
+/// A server with a certificate from files; it needs no API server.
+async fn start(certificate: PathBuf, key: PathBuf, client_ca: Option<PathBuf>) -> SocketAddr {
+    let settings = settings();
     let [port] = divvy_testbed::free_ports().unwrap();
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let nobody = kube::Config::new("https://127.0.0.1:1".parse().unwrap());
@@ -38,13 +43,24 @@ async fn start(certificate: PathBuf, key: PathBuf) -> SocketAddr {
     let files = Certificates::Files { certificate, key };
     let stop = std::future::pending();
     tokio::spawn(async move {
-        divvy_admission::run(client, settings, files, None, address, stop).await.unwrap();
+        let client_ca = client_ca.as_deref();
+        divvy_admission::run(client, settings, files, client_ca, address, stop).await.unwrap();
     });
     address
 }
 
-/// One request on a connection of its own, which trusts `ca`.
+/// One request on a connection of its own, which trusts `ca` and shows nothing.
 async fn ask(
+    address: SocketAddr,
+    ca: &str,
+    request: Request<Full<Bytes>>,
+) -> Result<(StatusCode, String), String> {
+    ask_as(None, address, ca, request).await
+}
+
+/// The same, with a certificate and its key.
+async fn ask_as(
+    identity: Option<&CertifiedKey<KeyPair>>,
     address: SocketAddr,
     ca: &str,
     request: Request<Full<Bytes>>,
@@ -56,8 +72,14 @@ async fn ask(
     let tls = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+        .with_root_certificates(roots);
+    let tls = match identity {
+        None => tls.with_no_client_auth(),
+        Some(CertifiedKey { cert, signing_key }) => {
+            let key = PrivateKeyDer::from_pem_slice(signing_key.serialize_pem().as_bytes());
+            tls.with_client_auth_cert(vec![cert.der().clone()], key.unwrap()).unwrap()
+        }
+    };
     let stream = TcpStream::connect(address).await.map_err(|why| text(&why))?;
     let name = ServerName::try_from("127.0.0.1").unwrap();
     let stream = tokio_rustls::TlsConnector::from(Arc::new(tls)).connect(name, stream).await;
@@ -98,7 +120,7 @@ fn folder(name: &str) -> PathBuf {
 async fn wrong_bodies_are_refused_with_a_reason_and_the_server_lives_on() {
     let (certificate, key) = write_certificate(&folder("bodies"));
     let ca = std::fs::read_to_string(&certificate).unwrap();
-    let address = start(certificate, key).await;
+    let address = start(certificate, key, None).await;
     wait_until_ready(address, &ca).await;
     for (path, body, status, text) in [
         ("/validate", Vec::new(), 400, "the body is no AdmissionReview"),
@@ -123,11 +145,50 @@ async fn a_certificate_that_is_renewed_in_its_file_is_used_without_a_restart() {
     let folder = folder("files");
     let (certificate, key) = write_certificate(&folder);
     let first = std::fs::read_to_string(&certificate).unwrap();
-    let address = start(certificate.clone(), key).await;
+    let address = start(certificate.clone(), key, None).await;
     wait_until_ready(address, &first).await;
     write_certificate(&folder);
     let second = std::fs::read_to_string(&certificate).unwrap();
     wait_until_ready(address, &second).await;
     let old = ask(address, &first, get("/readyz")).await;
     assert!(old.is_err(), "the old one is not in use any more: {old:?}");
+}
+
+#[tokio::test]
+async fn with_a_client_ca_reviews_need_its_certificate_and_probes_do_not() {
+    let folder = folder("clients");
+    let (certificate, key) = write_certificate(&folder);
+    let ca = std::fs::read_to_string(&certificate).unwrap();
+    let [server, stranger] = ["kube-apiserver", "stranger"]
+        .map(|name| rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap());
+    let client_ca = folder.join("clients.crt");
+    std::fs::write(&client_ca, server.cert.pem()).unwrap();
+    let address = start(certificate, key, Some(client_ca)).await;
+    wait_until_ready(address, &ca).await;
+    for page in ["/livez", "/metrics"] {
+        assert_eq!(ask(address, &ca, get(page)).await.unwrap().0, StatusCode::OK, "{page}");
+    }
+    let body = r#"{"apiVersion":"admission.k8s.io/v1","request":{"uid":"u","operation":"CREATE"}}"#;
+    let review = || post("/validate", body.into());
+    let (status, told) = ask(address, &ca, review()).await.unwrap();
+    assert_eq!(status, StatusCode::FORBIDDEN, "{told}");
+    assert!(told.contains("reviews need a client certificate"), "{told}");
+    let (status, told) = ask_as(Some(&server), address, &ca, review()).await.unwrap();
+    assert_eq!(status, StatusCode::OK, "{told}");
+    let unknown = ask_as(Some(&stranger), address, &ca, review()).await;
+    assert!(unknown.is_err(), "{unknown:?}");
+}
+
+#[tokio::test]
+async fn a_client_ca_that_cannot_be_read_ends_the_server_with_its_name() {
+    let folder = folder("no-clients");
+    let (certificate, key) = write_certificate(&folder);
+    let nobody = kube::Config::new("https://127.0.0.1:1".parse().unwrap());
+    let client = kube::Client::try_from(nobody).unwrap();
+    let files = Certificates::Files { certificate, key: key.clone() };
+    let address = SocketAddr::from(([127, 0, 0, 1], 0));
+    let stop = std::future::pending();
+    let run = divvy_admission::run(client, settings(), files, Some(&key), address, stop);
+    let why = run.await.unwrap_err().to_string();
+    assert!(why.ends_with("tls.key: there is no certificate"), "{why}");
 }

@@ -1,6 +1,6 @@
-//! Certificates: shared by replicas, and replaced when they end.
+//! Certificates: shared by replicas, and replaced when they end; and those of API servers.
 
-use crate::cluster::{SECRET, WEBHOOKS, cluster, eventually, pod, with_share};
+use crate::cluster::{SECRET, WEBHOOKS, cluster, eventually, is_about, pod, with_share};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use divvy_testbed::free_ports;
@@ -86,4 +86,34 @@ fn a_certificate_that_has_expired_is_replaced_and_the_ca_stays() {
     assert_eq!(read()["ca.crt"], before["ca.crt"]);
     let share = with_share(pod(&tenant, "share", "divvy-scheduler"), "0.5");
     eventually("it is believed", || cluster.runtime.block_on(api.create(&share)).is_ok());
+}
+
+#[test]
+fn a_replica_that_asks_for_certificates_takes_reviews_from_the_api_server_and_no_other() {
+    let Some(mut cluster) = cluster() else { return };
+    let (tenant, api) = cluster.tenant();
+    let ports: [u16; 2] = free_ports().unwrap();
+    let [asking, other] = ports.map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+    let ca = cluster.plane.webhook_client();
+    let replica = cluster.start_webhooks_for(asking, Some(ca));
+    cluster.point_webhooks_to(asking);
+    let share = with_share(pod(&tenant, "share", "divvy-scheduler"), "0.5");
+    eventually("it answers", || cluster.runtime.block_on(api.create(&share)).is_ok());
+
+    // One that trusts somebody else.
+    let stranger = rcgen::generate_simple_self_signed(vec!["stranger".to_owned()]).unwrap();
+    let ca = cluster.plane.folder().join("stranger.pem");
+    std::fs::write(&ca, stranger.cert.pem()).unwrap();
+    let stranger = cluster.start_webhooks_for(other, Some(ca));
+    cluster.point_webhooks_to(other);
+    let next = with_share(pod(&tenant, "next", "divvy-scheduler"), "0.5");
+    eventually("the API server is not believed", || {
+        let created = cluster.runtime.block_on(api.create(&next));
+        is_about(&created, "failed calling webhook") && !is_about(&created, "connection refused")
+    });
+    cluster.point_webhooks_to(cluster.address);
+    let last = with_share(pod(&tenant, "last", "divvy-scheduler"), "0.5");
+    eventually("the first one answers", || cluster.runtime.block_on(api.create(&last)).is_ok());
+    replica.abort();
+    stranger.abort();
 }

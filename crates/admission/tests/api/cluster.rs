@@ -100,6 +100,15 @@ impl Cluster {
 
     /// Starts a replica, as the ServiceAccount that it has in a cluster.
     pub fn start_webhooks(&self, address: SocketAddr) -> tokio::task::AbortHandle {
+        self.start_webhooks_for(address, None)
+    }
+
+    /// The same; it takes reviews only from clients of this CA, if there is one.
+    pub fn start_webhooks_for(
+        &self,
+        address: SocketAddr,
+        client_ca: Option<PathBuf>,
+    ) -> tokio::task::AbortHandle {
         let kubeconfig = self.kubeconfig_of("divvy-system", "divvy-admission");
         let settings = Settings {
             gpu_sharing: true,
@@ -121,7 +130,8 @@ impl Cluster {
             let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
             let client = kube::Client::try_from(config).unwrap();
             let stop = std::future::pending();
-            divvy_admission::run(client, settings, certificates, None, address, stop)
+            let client_ca = client_ca.as_deref();
+            divvy_admission::run(client, settings, certificates, client_ca, address, stop)
                 .await
                 .unwrap();
         });

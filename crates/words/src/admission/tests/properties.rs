@@ -1,12 +1,14 @@
 //! Whatever stands in a pod: admission does not panic, its patch applies, a second call changes
-//! nothing, and nothing but variables, the runtime class, what a binding brings and what KAI added is
-//! touched.
+//! nothing, and nothing but variables, the runtime class, a grace period of 0, what a binding brings and
+//! what KAI added is touched.
 
-use super::{asked, patched, settings};
-use crate::admission::{Mutation, Operation, mutate, validate, void};
+use super::{asked, patched, plain, settings};
+use crate::admission::{Change, Mutation, Operation, Settings, mutate, validate, void};
 use crate::keys;
 use proptest::prelude::*;
 use serde_json::{Value, json};
+
+type Decide = fn(&Change<'_>, &Settings) -> Result<Mutation, String>;
 
 /// The pod without all that admission may change.
 fn untouchable(mut pod: Value) -> Value {
@@ -23,6 +25,9 @@ fn untouchable(mut pod: Value) -> Value {
         };
     if let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) {
         spec.remove("runtimeClassName");
+        if spec.get("terminationGracePeriodSeconds") == Some(&json!(0)) {
+            spec.insert("terminationGracePeriodSeconds".to_owned(), json!(1));
+        }
         clean(spec, "volumes", &|v| !is_kais(v.pointer("/configMap/name")));
         for list in ["initContainers", "containers", "ephemeralContainers"] {
             for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten()
@@ -68,7 +73,27 @@ fn anything() -> impl Strategy<Value = Value> {
     })
 }
 
-fn entry() -> impl Strategy<Value = Value> {
+/// What a field is for, or now and then anything.
+fn field(kind: Kind, typed: impl Strategy<Value = Value> + 'static) -> BoxedStrategy<Value> {
+    match kind {
+        Kind::Typed => typed.boxed(),
+        Kind::Any => prop_oneof![12 => typed, 1 => anything()].boxed(),
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    /// As the API server writes it.
+    Typed,
+    /// As it does not.
+    Any,
+}
+
+fn one_of<const N: usize>(all: [Value; N]) -> impl Strategy<Value = Value> {
+    prop::sample::select(all.to_vec())
+}
+
+fn entry(kind: Kind) -> BoxedStrategy<Value> {
     let name = prop_oneof![
         Just("NVIDIA_VISIBLE_DEVICES".to_owned()),
         Just("GPU_PORTION".to_owned()),
@@ -79,16 +104,16 @@ fn entry() -> impl Strategy<Value = Value> {
         Just("metadata.annotations['divvy.dev/portion']"),
         Just("metadata.name"),
     ];
-    prop_oneof![
+    let typed = prop_oneof![
         (name.clone(), "void|none|all|").prop_map(|(n, v)| json!({"name": n, "value": v})),
-        (name, path).prop_map(
+        (name.clone(), path).prop_map(
             |(n, p)| json!({"name": n, "valueFrom": {"fieldRef": {"fieldPath": p, "x": 1}}})
         ),
-        config_map().prop_map(
-            |name| json!({"name": "X", "valueFrom": {"configMapKeyRef": {"name": name}}})
+        (name, config_map()).prop_map(
+            |(n, name)| json!({"name": n, "valueFrom": {"configMapKeyRef": {"name": name}}})
         ),
-        anything(),
-    ]
+    ];
+    field(kind, typed)
 }
 
 /// Of KAI, if the pod says that KAI's begin with `a`, or not.
@@ -96,62 +121,99 @@ fn config_map() -> impl Strategy<Value = &'static str> {
     prop_oneof![Just("a-i1-evar"), Just("a-x"), Just("b-0")]
 }
 
-fn container() -> impl Strategy<Value = Value> {
-    let resources = prop_oneof![
-        Just(json!({})),
-        Just(json!({"limits": {"nvidia.com/gpu": "1"}})),
-        Just(json!({"requests": {"nvidia.com/mig-1g.5gb": 1, "cpu": "x"}})),
-    ];
-    let env = prop_oneof![
-        8 => prop::collection::vec(entry(), 0..4).prop_map(Value::from),
-        1 => anything(),
-    ];
-    let from = prop_oneof![
-        8 => config_map().prop_map(|name| json!([{"configMapRef": {"name": name}}])),
-        1 => anything(),
-    ];
-    let mounts = prop_oneof![Just(json!([{"name": "v"}, {"name": "w"}])), anything()];
-    let parts = ("[ab]", env, from, mounts, resources, anything());
-    let whole = parts.prop_map(|(name, env, from, mounts, resources, other)| {
+fn container(kind: Kind) -> BoxedStrategy<Value> {
+    let resources = one_of([
+        json!({}),
+        json!(null),
+        json!({"limits": {"nvidia.com/gpu": "1"}}),
+        json!({"limits": {"cpu": "1", "nvidia.com/gpu": "0"}, "requests": null}),
+        json!({"requests": {"nvidia.com/mig-1g.5gb": 1, "cpu": "x"}}),
+        json!({"requests": {"nvidia.com/gpu": "0.5", "example.com/x": "3"}}),
+    ]);
+    let context = one_of([
+        json!(null),
+        json!({"privileged": false, "capabilities": {"add": ["CHOWN"], "drop": ["ALL"]}}),
+        json!({"privileged": true}),
+        json!({"runAsUser": 5, "capabilities": {"add": ["x", "cap_sys_admin"]}}),
+    ]);
+    let env = prop::collection::vec(entry(kind), 0..4).prop_map(Value::from);
+    let env = prop_oneof![9 => env, 1 => Just(Value::Null)];
+    let from = config_map().prop_map(|name| json!([{"configMapRef": {"name": name}}, {"x": {}}]));
+    let mounts = one_of([json!([{"name": "v"}, {"name": "w"}]), json!([]), json!(null)]);
+    let parts = (
+        "[ab]",
+        field(kind, env),
+        field(kind, from),
+        field(kind, mounts),
+        field(kind, resources),
+        field(kind, prop_oneof![8 => Just(json!(null)), 2 => context]),
+        anything(),
+    );
+    let whole = parts.prop_map(|(name, env, from, mounts, resources, context, other)| {
         json!({
             "name": name, "env": env, "envFrom": from, "volumeMounts": mounts,
-            "resources": resources, "securityContext": other, "new": other,
+            "resources": resources, "securityContext": context, "new": other,
         })
     });
-    prop_oneof![9 => whole, 1 => anything()]
+    field(kind, whole)
 }
 
-fn pod() -> impl Strategy<Value = Value> {
-    let containers = || prop::collection::vec(container(), 0..3).prop_map(Value::from);
-    let text = || prop_oneof![Just(json!("0.5")), Just(json!("a")), anything()];
+fn pod(kind: Kind) -> BoxedStrategy<Value> {
+    let list = |most: usize| {
+        let all = prop::collection::vec(container(kind), 0..most).prop_map(Value::from);
+        field(kind, prop_oneof![9 => all, 1 => Just(Value::Null)])
+    };
     let key = prop_oneof![
         prop::sample::select([&keys::REQUEST[..], &keys::HAND_OFF].concat())
             .prop_map(str::to_owned),
+        Just(keys::GPU_FRACTION.to_owned()),
         Just(keys::KAI_CONFIG_MAPS.to_owned()),
         Just("runai-gpu-group".to_owned()),
         Just("runai-gpu-group/a~b".to_owned()),
         "[a-z~/]{1,3}",
     ];
-    let map = || prop::collection::btree_map(key.clone(), text(), 0..4).prop_map(|map| json!(map));
-    let class = prop_oneof![Just(json!(null)), Just(json!("")), Just(json!("nvidia")), anything()];
-    let names = prop_oneof![3 => Just(json!("divvy-scheduler")), 1 => anything()];
+    let text = || field(kind, one_of(["0.5", "a", "1", "true", ""].map(Value::from)));
+    let map = || {
+        let map = prop::collection::btree_map(key.clone(), text(), 0..4);
+        field(kind, map.prop_map(|map| json!(map)))
+    };
+    let class = one_of([json!(null), json!(""), json!("nvidia"), json!("other")]);
+    let scheduler = prop_oneof![
+        3 => Just(json!("divvy-scheduler")),
+        1 => one_of([json!(null), json!("other")]),
+    ];
+    let node = prop_oneof![8 => Just(json!(null)), 1 => Just(json!("n1"))];
+    let grace = one_of([json!(null), json!(0), json!(30), json!(601)]);
+    let overhead = one_of([json!(null), json!({"cpu": "1"}), json!({"nvidia.com/gpu": "1"})]);
+    let claims = prop_oneof![9 => Just(json!(null)), 1 => Just(json!([{"name": "c"}]))];
     let volumes = prop_oneof![
         config_map().prop_map(|name| json!([{"name": "v", "configMap": {"name": name}}])),
-        anything(),
+        Just(json!([{"name": "v", "emptyDir": {}}])),
     ];
-    let containers = (containers(), containers(), containers());
-    let parts = (containers, volumes, map(), map(), class, names, anything());
-    let whole = parts.prop_map(|(containers, volumes, annotations, labels, class, name, other)| {
-        let (init, main, debug) = containers;
-        json!({
-            "metadata": {"annotations": annotations, "labels": labels, "new": other},
-            "spec": {
-                "initContainers": init, "containers": main, "ephemeralContainers": debug, "volumes": volumes,
-                "runtimeClassName": class, "schedulerName": name, "nodeName": other, "new": other,
-            },
-        })
-    });
-    prop_oneof![15 => whole, 1 => anything()]
+    let lists = (list(3), list(3), list(3), field(kind, volumes));
+    let fields = (
+        field(kind, class),
+        field(kind, scheduler),
+        field(kind, node),
+        field(kind, grace),
+        field(kind, overhead),
+        field(kind, claims),
+    );
+    let whole = (lists, map(), map(), fields, anything()).prop_map(
+        |((init, main, debug, volumes), annotations, labels, fields, other)| {
+            let (class, scheduler, node, grace, overhead, claims) = fields;
+            json!({
+                "metadata": {"annotations": annotations, "labels": labels, "new": other},
+                "spec": {
+                    "initContainers": init, "containers": main, "ephemeralContainers": debug,
+                    "volumes": volumes, "runtimeClassName": class, "schedulerName": scheduler,
+                    "nodeName": node, "terminationGracePeriodSeconds": grace,
+                    "overhead": overhead, "resourceClaims": claims, "new": other,
+                },
+            })
+        },
+    );
+    field(kind, whole)
 }
 
 proptest! {
@@ -159,8 +221,8 @@ proptest! {
 
     #[test]
     fn a_patch_applies_once_and_touches_nothing_else(
-        given in pod(),
-        old in pod(),
+        given in pod(Kind::Any),
+        old in pod(Kind::Any),
         operation in prop::sample::select(vec![
             Operation::Create, Operation::Update, Operation::EphemeralContainers,
         ]),
@@ -174,6 +236,23 @@ proptest! {
             let second = asked(operation, &pod, &old);
             prop_assert_eq!(decide(&second.change(), &settings), Ok(Mutation::default()));
             let _ = validate(&second.change(), &settings);
+        }
+    }
+
+    #[test]
+    fn what_is_read_of_a_review_decides_as_the_whole_pod_would(given in pod(Kind::Typed)) {
+        let settings = settings();
+        let decide = |pod: &Value, decide: Decide| {
+            let decided = decide(&asked(Operation::Create, pod, &Value::Null).change(), &settings);
+            patched(pod, &decided.unwrap().patch)
+        };
+        let first = decide(&given, mutate);
+        prop_assert_eq!(&first, &plain::mutated(&given, &settings));
+        let second = decide(&first, void);
+        prop_assert_eq!(&second, &plain::voided(&first, &settings));
+        for pod in [given, second] {
+            let said = validate(&asked(Operation::Create, &pod, &Value::Null).change(), &settings);
+            prop_assert_eq!(said, plain::verdict(&pod, &settings));
         }
     }
 }

@@ -1,0 +1,61 @@
+//! Probes and reviews are answered while neighbours hold and open thousands of connections.
+
+use crate::flood::Flood;
+use crate::reviews::{review, share};
+use crate::server::{Client, Server, is_allowed, memory_limit, post};
+
+/// All that kubelets ask, more often than they allow it to fail.
+async fn probes_are_answered(server: &Server, flood: &Flood) {
+    for _ in 0..5 {
+        for page in ["/livez", "/readyz", "/metrics"] {
+            assert!(server.page(page).await.is_some(), "{page}");
+        }
+        flood.goes_on_by(100).await;
+    }
+}
+
+async fn is_reviewed(client: &mut Client) {
+    let (_, answer) = post(client, "/mutate", review(&share())).await.unwrap();
+    assert!(is_allowed(&answer), "{answer}");
+}
+
+async fn scheduler_bears(addresses: u8) {
+    let server = Server::scheduler(&format!("scheduler-{addresses}")).await;
+    let Some(flood) = Flood::start(server.address, addresses).await else { return };
+    probes_are_answered(&server, &flood).await;
+    assert!(server.peak() < memory_limit("scheduler.yaml"), "{} bytes", server.peak());
+}
+
+async fn admission_bears(addresses: u8) {
+    let server = Server::admission(&format!("admission-{addresses}")).await;
+    let mut kept = server.honest().await.unwrap();
+    is_reviewed(&mut kept).await;
+    let Some(flood) = Flood::start(server.address, addresses).await else { return };
+    probes_are_answered(&server, &flood).await;
+    for _ in 0..5 {
+        is_reviewed(&mut kept).await;
+        is_reviewed(&mut server.honest().await.unwrap()).await;
+        flood.goes_on_by(100).await;
+    }
+    assert!(server.peak() < memory_limit("admission.yaml"), "{} bytes", server.peak());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_scheduler_answers_probes_while_a_neighbour_has_5000_connections() {
+    scheduler_bears(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_scheduler_answers_probes_while_200_neighbours_have_5000_connections() {
+    scheduler_bears(200).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reviews_and_probes_are_answered_while_a_neighbour_has_5000_connections() {
+    admission_bears(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reviews_and_probes_are_answered_while_200_neighbours_have_5000_connections() {
+    admission_bears(200).await;
+}
