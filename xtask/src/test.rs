@@ -58,7 +58,7 @@ pub fn run() -> anyhow::Result<()> {
     // Those of the last run.
     let _ = std::fs::remove_dir_all(&logs);
     std::fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?;
-    let (board, gates) = (&Board::new(&PARTS, logs), &Gates::default());
+    let (board, gates) = (&Board::new(&PARTS, logs, std::io::stdout()), &Gates::default());
     std::thread::scope(|scope| {
         let mut lanes =
             vec![scope.spawn(|| testbed(board, gates)), scope.spawn(|| checks(board, gates))];

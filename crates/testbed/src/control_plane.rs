@@ -6,6 +6,7 @@ use crate::process::Process;
 use crate::programs::{Program, Programs};
 use crate::{Unavailable, io};
 use std::io::Read;
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -246,6 +247,9 @@ impl ControlPlane {
 
     fn wait_until_ready(&mut self) -> Result<(), Unavailable> {
         self.wait_for("kube-apiserver", |plane| {
+            // kubectl costs more than the server has to spare meanwhile.
+            let address = plane.url.trim_start_matches("https://");
+            TcpStream::connect(address).map_err(|e| format!("{address}: {e}"))?;
             let output = plane.kubectl().args(["get", "--raw", "/readyz"]).output();
             let output = output.map_err(|e| format!("cannot run kubectl: {e}"))?;
             let text = || String::from_utf8_lossy(&output.stderr).trim().to_owned();

@@ -19,6 +19,7 @@ pub struct Board {
 }
 
 struct State {
+    screen: Box<dyn Write + Send>,
     parts: Vec<Part>,
     /// What runs, since when, and where its output goes.
     running: Vec<(String, Instant, PathBuf)>,
@@ -28,10 +29,11 @@ struct State {
 
 impl Board {
     /// With these parts in the closing lines, and the output of what runs in this folder.
-    pub fn new(parts: &[&'static str], logs: PathBuf) -> Self {
+    pub fn new(parts: &[&'static str], logs: PathBuf, screen: impl Write + Send + 'static) -> Self {
         let parts = parts.iter().map(|name| Part { name, ..Part::default() }).collect();
-        let start = Instant::now();
-        let state = State { parts, running: Vec::new(), times: Vec::new(), shown: start };
+        let (start, screen) = (Instant::now(), Box::new(screen));
+        let (running, times) = (Vec::new(), Vec::new());
+        let state = State { screen, parts, running, times, shown: start };
         Self { start, logs, state: Mutex::new(state) }
     }
 
@@ -118,7 +120,7 @@ impl State {
     fn show(&mut self, text: &str) {
         self.shown = Instant::now();
         // Nobody reads on, so nobody waits for the end.
-        if writeln!(std::io::stdout(), "{text}").is_err() {
+        if writeln!(self.screen, "{text}").is_err() {
             std::process::exit(1);
         }
     }

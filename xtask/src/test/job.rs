@@ -67,3 +67,43 @@ impl Job {
         board.part(part, |part| part.check(ended.well));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn board(name: &str) -> Board {
+        let logs = std::env::temp_dir().join(format!("divvy-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&logs).unwrap();
+        Board::new(&["it"], logs, std::io::sink())
+    }
+
+    fn shell(line: &str) -> Command {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", line]).env("WORD", "done").current_dir("/");
+        shell
+    }
+
+    #[test]
+    fn what_a_program_says_is_kept_in_its_order_with_errors() {
+        let board = board("order");
+        let ended = Job::step("it", shell("echo $WORD; echo wrong >&2; pwd")).run(&board);
+        assert!(ended.well);
+        assert_eq!(ended.output, "done\nwrong\n/\n");
+        std::fs::remove_dir_all(board.logs()).unwrap();
+    }
+
+    #[test]
+    fn a_check_that_fails_is_killed_or_cannot_be_started_is_counted_as_failed() {
+        let board = board("checks");
+        Job::step("well", shell("true")).check(&board, "it");
+        Job::step("wrong", shell("exit 3")).check(&board, "it");
+        Job::step("killed", shell("kill -9 $$")).check(&board, "it");
+        Job::step("missing", Command::new("/no/such/program")).check(&board, "it");
+        Job::test("gone".to_owned(), String::new(), Command::new("/no/such/program"))
+            .check(&board, "it");
+        board.part("it", |part| assert_eq!((part.passed, part.failed), (1, 4)));
+        assert!(!board.close());
+        std::fs::remove_dir_all(board.logs()).unwrap();
+    }
+}

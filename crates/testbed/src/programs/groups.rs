@@ -47,7 +47,7 @@ pub(super) const GROUPS: [Group; 4] = [
         ],
         flags: &["-ldflags", VERSION, PURE],
         cgo: false,
-        minutes: 8,
+        minutes: 6,
     },
     Group {
         name: "filters",
@@ -65,7 +65,7 @@ pub(super) const GROUPS: [Group; 4] = [
         packages: &["sigs.k8s.io/kwok/cmd/kwok"],
         flags: STRIPPED,
         cgo: false,
-        minutes: 2,
+        minutes: 1,
     },
 ];
 
@@ -78,7 +78,7 @@ pub(super) const NODE_GROUPS: [Group; 3] = [
         packages: &["k8s.io/kubernetes/cmd/kubelet"],
         flags: &["-ldflags", VERSION, PURE],
         cgo: false,
-        minutes: 2,
+        minutes: 1,
     },
     Group {
         name: "containerd",
@@ -109,6 +109,6 @@ pub(super) const NODE_GROUPS: [Group; 3] = [
         // Each function of NVML is looked for when it is first called: the mock has not all.
         flags: &["-ldflags=-s -w -extldflags=-Wl,-z,lazy", PURE],
         cgo: true,
-        minutes: 2,
+        minutes: 1,
     },
 ];
