@@ -1,5 +1,6 @@
 //! Each target over its corpus, and over some thousands of inputs that follow from a seed: so that
 //! the targets do not rot. What takes long is `cargo xtask fuzz`.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use divvy_fuzz::{TARGETS, Target};
 use proptest::prelude::*;

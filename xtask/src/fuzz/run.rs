@@ -119,7 +119,7 @@ fn follow(said: impl Read + Send + 'static, told: &Arc<Mutex<Outcome>>) -> JoinH
 impl Outcome {
     /// Takes in a line of the fuzzer; whether that is all there is to do with it.
     fn read(&mut self, line: &str) -> bool {
-        let after = |what: &str| Some(line.split_once(what)?.1.split_whitespace().next()?);
+        let after = |what: &str| line.split_once(what)?.1.split_whitespace().next();
         let number = |what: &str| after(what)?.parse().ok();
         if let Some(path) = after("Test unit written to ") {
             self.finding = Some(path.into());

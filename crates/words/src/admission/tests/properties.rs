@@ -90,7 +90,7 @@ enum Kind {
 }
 
 fn one_of<const N: usize>(all: [Value; N]) -> impl Strategy<Value = Value> {
-    prop::sample::select(all.to_vec())
+    prop::sample::select(Vec::from(all))
 }
 
 fn entry(kind: Kind) -> BoxedStrategy<Value> {
