@@ -100,7 +100,7 @@ fn build() -> anyhow::Result<PathBuf> {
         cargo(&["build", "--package=divvy-fuzz", "--features=guided", "--profile=fuzz"]);
     build.args(["--target", &host, "--target-dir"]).arg(folder());
     build.env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\u{1f}"));
-    finish(build).context("the C++ part of it needs g++ or clang++")?;
+    finish(build).context("failed to build crates/fuzz; its C++ part needs g++ or clang++")?;
     Ok(folder().join(host).join("fuzz/divvy-fuzz"))
 }
 

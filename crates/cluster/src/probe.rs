@@ -161,9 +161,12 @@ impl Live {
         self.state.refresh(self.now);
     }
 
-    /// Decides what can be decided, and gives what is to be written.
+    /// Decides what can be decided, slice by slice, and gives what is to be written.
     pub fn pass(&mut self) -> Vec<Write> {
         self.state.pass(self.now);
+        while self.state.is_behind() {
+            self.state.pass(self.now);
+        }
         std::mem::take(&mut self.state.actions).into_iter().map(Write).collect()
     }
 

@@ -106,6 +106,7 @@ impl State {
             let known = self.reservations.get(&key).map(|known| known.index);
             return known.map_or((), |index| self.reservation_lost(&key, node, index, &why, now));
         }
+        let is_given_up = self.was_given_up_unseen(&key);
         let index = self.slot_for(&key, node, uuid, group);
         let before = self.reservations.get(&key).map(|known| known.index);
         if let Some(before) = before.filter(|before| *before != index) {
@@ -124,7 +125,7 @@ impl State {
         }
         let was = self.slots.get(node, index).map(|slot| slot.hold);
         let hold = match uuid {
-            _ if pod.is_ending() => Hold::Closing,
+            _ if pod.is_ending() || is_given_up => Hold::Closing,
             // What is told now was written before it was deleted.
             _ if is_same && was == Some(Hold::Closing) => Hold::Closing,
             Some(_) => Hold::Held,
@@ -166,9 +167,20 @@ impl State {
         self.restore_ghosts(pod, index, now);
         self.adoption.stir();
         self.stirred = true;
+        if is_given_up && !pod.is_ending() {
+            // It may have been made only after it was deleted.
+            self.unreserve(key.clone(), &pod.metadata.uid);
+        }
         if pod.status.is_stuck() {
             self.give_up(&key, "no card could be reserved", now);
         }
+    }
+
+    /// Whether a reservation was given up before anybody had seen its pod.
+    fn was_given_up_unseen(&self, key: &PodKey) -> bool {
+        let known = self.reservations.get(key).filter(|known| known.uid.is_empty());
+        let slot = known.and_then(|known| self.slots.get(&known.node, known.index));
+        slot.is_some_and(|slot| slot.hold == Hold::Closing)
     }
 
     /// What became of [`Action::Relabel`].

@@ -7,8 +7,9 @@ use crate::edit::edit;
 use crate::input::Input;
 use divvy_cluster::probe::{Answered, Live, Server, Write, watches};
 use divvy_engine::Scheduler;
+use divvy_words::reservation;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use things::{node, other, pod};
 
@@ -31,6 +32,7 @@ pub fn events(bytes: &[u8]) {
         twins.iter_mut().for_each(|twin| twin.take(&step));
         if let [one, other] = &twins[..] {
             assert_eq!(one.wants, other.wants, "after {step:?}");
+            one.deletes_only_its_own();
             let (one, other) = (one.live.scheduler(), other.live.scheduler());
             assert_eq!(one.ledger().audit(), Ok(()), "after {step:?}");
             assert_eq!(held(one), held(other), "after {step:?}");
@@ -115,21 +117,40 @@ struct Twin {
     /// What is to be written, and how it is shown.
     writes: Vec<Write>,
     wants: Vec<String>,
-    answers: Arc<Mutex<VecDeque<Answered>>>,
+    script: Arc<Mutex<Script>>,
+}
+
+/// What the next requests are answered, and what was to be deleted.
+#[derive(Default)]
+struct Script {
+    answers: VecDeque<Answered>,
+    deleted: Vec<String>,
+}
+
+fn lock(script: &Mutex<Script>) -> MutexGuard<'_, Script> {
+    script.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Twin {
     fn new(hand_off: bool) -> std::io::Result<Self> {
-        let answers = Arc::new(Mutex::new(VecDeque::new()));
-        let told: Arc<Mutex<VecDeque<Answered>>> = Arc::clone(&answers);
-        let server: Server = Arc::new(move |_| {
-            let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
-            told.pop_front().flatten()
+        let script = Arc::new(Mutex::new(Script::default()));
+        let told = Arc::clone(&script);
+        let server: Server = Arc::new(move |asked| {
+            let mut told = lock(&told);
+            told.deleted.extend((asked.method == "DELETE").then_some(asked.path));
+            told.answers.pop_front().flatten()
         });
         let mut live = Live::new(hand_off, server)?;
         watches().filter(|watch| *watch != "pods").for_each(|watch| live.list(watch, &[]));
         live.list("pods", &[]);
-        Ok(Self { live, writes: Vec::new(), wants: Vec::new(), answers })
+        Ok(Self { live, writes: Vec::new(), wants: Vec::new(), script })
+    }
+
+    /// No pod is deleted to repair what is known of it.
+    fn deletes_only_its_own(&self) {
+        let own = format!("/api/v1/namespaces/{}/pods/", reservation::NAMESPACE);
+        let deleted = &lock(&self.script).deleted;
+        assert!(deleted.iter().all(|path| path.starts_with(&own)), "{deleted:?}");
     }
 
     fn take(&mut self, step: &Step) {
@@ -140,7 +161,7 @@ impl Twin {
             Step::Wait(time) => self.live.wait(*time),
             Step::Perform(which, answers) if !self.writes.is_empty() => {
                 let write = self.writes.remove(which % self.writes.len());
-                self.answers.lock().unwrap_or_else(PoisonError::into_inner).clone_from(answers);
+                lock(&self.script).answers.clone_from(answers);
                 self.live.perform(write);
             }
             Step::Perform(..) => {}

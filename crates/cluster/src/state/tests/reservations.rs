@@ -581,3 +581,20 @@ fn a_card_that_was_returned_and_given_to_the_next_reservation_at_once_is_that_on
     see(&mut state, &reservation("a", "next-uid", Some("GPU-1")));
     assert_eq!(acts(&mut state), ["bind ml/next v10 to a GPU-1:42949672960"]);
 }
+
+/// Found by fuzzing: the deletion was still to come, and then a share ran on a card that nobody held.
+#[test]
+fn a_reservation_that_is_seen_only_after_it_was_given_up_is_not_joined() {
+    let mut state = handing(&[("a", 1)]);
+    see(&mut state, &ready("p"));
+    acts(&mut state);
+    state.tick(Instant::now() + 61 * SECOND);
+    let done = acts(&mut state);
+    assert_eq!(done[0], format!("unreserve {} ", key("p-uid")), "{done:?}");
+    see(&mut state, &reservation("a", "p-uid", Some("GPU-1")));
+    see(&mut state, &ready("q"));
+    let done = acts(&mut state);
+    let again = format!("unreserve {} p-uid-reservation", key("p-uid"));
+    assert!(done.contains(&again), "it may have been made after the deletion: {done:?}");
+    assert!(!done.iter().any(|act| act.starts_with("bind ")), "{done:?}");
+}
