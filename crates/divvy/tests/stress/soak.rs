@@ -104,7 +104,17 @@ impl Soak {
         (Divvy::spawn(&self.arena, &kubeconfig, &OPTIONS), proxy)
     }
 
+    /// A replica that has lost its lease ends, and is started again as the kubelet would.
+    async fn revive(&mut self) {
+        for one in 0..self.replicas.len() {
+            if self.replicas[one].0.process.exited().is_some() {
+                self.replicas[one] = self.start(one).await;
+            }
+        }
+    }
+
     async fn step(&mut self, kills: bool) {
+        self.revive().await;
         let one = self.dice.below(2) as usize;
         match self.dice.below(100) {
             0..45 => self.create().await,
@@ -211,6 +221,9 @@ impl Soak {
     /// Lets everything that is wrong end, and looks at what there is.
     async fn rest(&mut self) {
         self.replicas.iter().for_each(|(_, proxy)| proxy.heal());
+        // Whoever has lost its lease has noticed by then.
+        tokio::time::sleep(Duration::from_secs(8)).await;
+        self.revive().await;
         for node in 0..NODES {
             let open = json!({"spec": {"unschedulable": null}});
             self.arena.patch_node(&format!("a100-{node}"), &open).await;
