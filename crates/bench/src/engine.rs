@@ -1,8 +1,9 @@
 //! `cargo xtask bench engine`: fill a cluster to 90 %, then churn, on one core.
 
-use crate::workload::{self, Dice};
+use crate::workload;
 use anyhow::{Context, ensure};
 use divvy_engine::{Config, Event, Placement, PlanEffect, PodKey, PodSpec, Scheduler};
+use divvy_testbed::dice::Dice;
 use std::time::{Duration, Instant};
 
 #[derive(clap::Args)]

@@ -1,13 +1,14 @@
 //! What a pod costs whose place depends on other pods: 5,000 nodes with 40,000 pods of 2,000
 //! Deployments, a tenth of which have relations of their own.
 
-use crate::workload::{self, Dice};
+use crate::workload;
 use anyhow::ensure;
 use divvy_engine::{
     Bound, BoundCards, Config, Event, Labels, PlanEffect, PodRecord, PodSelector, PodSpec, PodTerm,
     Relations, Requirement, Scheduler, Selector, Spread, Test,
 };
 use divvy_ledger::{Bytes, MilliCpu};
+use divvy_testbed::dice::Dice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -3,20 +3,6 @@
 use divvy_engine::{NodeFacts, NodeRecord, PodKey, PodRecord, PodSpec, Rules, Taint, Toleration};
 use divvy_ledger::{Bytes, Fraction, Gpus, MilliCpu, Portion, Request};
 
-/// Splitmix64: small, seeded, the same everywhere.
-pub struct Dice(pub u64);
-
-impl Dice {
-    /// A number below `end`.
-    pub fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % end.max(1)
-    }
-}
-
 const GIB: u64 = 1 << 30;
 /// Model, cards, MiB per card, cores, GiB of memory.
 const MODELS: [(&str, u32, u64, u64, u64); 5] = [

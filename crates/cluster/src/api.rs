@@ -243,6 +243,49 @@ mod tests {
         assert_eq!(after, Duration::from_secs(60));
     }
 
+    /// A server on a free port that tells of each request that came with its whole body.
+    async fn server() -> (Api, tokio::sync::mpsc::UnboundedReceiver<String>) {
+        let (told, came) = tokio::sync::mpsc::unbounded_channel();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let answer = move |uri: http::Uri, _: axum::body::Bytes| {
+            let _ = told.send(uri.to_string());
+            std::future::ready("{}")
+        };
+        let router = axum::Router::new().fallback(answer);
+        tokio::spawn(async { axum::serve(listener, router).await });
+        let mut config = kube::Config::new(url.parse().unwrap());
+        config.root_cert = Some(Vec::new());
+        let fence = Fence::elected(Duration::from_secs(15));
+        fence.extend(Instant::now() + Duration::from_secs(8));
+        let client = crate::client::client(config, &fence).unwrap();
+        (Api::new(client, fence, Metrics::new()), came)
+    }
+
+    #[tokio::test]
+    async fn the_servers_deadline_leaves_out_what_may_be_spent_before_it_has_the_request() {
+        let (api, mut came) = server().await;
+        api.post("/x", b"{}".to_vec()).await.unwrap();
+        let uri = came.recv().await.unwrap();
+        let given = uri.strip_prefix("/x?timeout=").and_then(|rest| rest.strip_suffix("ms"));
+        let given: u64 = given.unwrap_or_else(|| panic!("{uri}")).parse().unwrap();
+        assert!(given <= (8_000 - 500) * 3 / 4, "{given} ms of 8 s, less half a second");
+        assert!(given > 1_000, "{given}");
+    }
+
+    #[tokio::test]
+    async fn through_the_whole_client_what_is_late_is_not_sent() {
+        let (api, mut came) = server().await;
+        let sent = |by| Sent { content: "application/json", body: b"{}".to_vec(), by };
+        let past = Instant::now();
+        while Instant::now() <= past {}
+        let late = sent(Some(SendBy(past)));
+        let failure = api.request(Verb::Create, "/late", late, PATIENCE).await.unwrap_err();
+        assert!(failure.to_string().contains("it was not sent"), "{failure}");
+        api.request(Verb::Create, "/next", sent(None), PATIENCE).await.unwrap();
+        assert_eq!(came.recv().await.unwrap(), "/next");
+    }
+
     #[test]
     fn what_we_may_not_read_is_absent_and_an_expired_token_is_not_that() {
         let refused = |code| Failure::Refused { code, message: String::new() };

@@ -31,6 +31,8 @@ pub(crate) struct Writer {
 const CONTROLLER: &str = "divvy-scheduler";
 /// How often a busy server is asked again before a write counts as failed.
 const TRIES: u32 = 5;
+/// A binding that a busy server asks for again within this time is sent again as it is.
+const SOON: Duration = Duration::from_secs(1);
 
 impl Writer {
     pub(crate) fn new(
@@ -116,7 +118,14 @@ impl Writer {
         let cdi = self.hand_off.as_ref().is_some_and(|settings| settings.cdi);
         let body = binding_body(binding, cdi).to_string().into_bytes();
         let start = Instant::now();
-        let result = self.patiently(|| self.api.post(&path, body.clone())).await;
+        let mut result = self.api.post(&path, body.clone()).await;
+        // Not later: what was decided is to be decided anew by then.
+        if let Err(Failure::Busy { after, .. }) = result
+            && after <= SOON
+        {
+            tokio::time::sleep(after).await;
+            result = self.api.post(&path, body).await;
+        }
         self.metrics.binding(kind(&result), start.elapsed());
         let attempt = if result.is_ok() { Attempt::Scheduled } else { Attempt::Error };
         self.metrics.attempt(attempt);

@@ -4,15 +4,17 @@
 //! It shares no code with divvy on purpose. What a pod holds it reads off the pod: its node, its
 //! annotation `divvy.dev/cards`, its whole GPUs; a card that is named by UUID must be held by a
 //! reservation when the pod is bound. Held = bound, there, and not ended; a deletion that
-//! is only announced frees nothing.
+//! is only announced frees nothing. What a pod had that was taken away while it ran is not to be given
+//! for a while, if that is asked for.
 
 mod amounts;
 mod objects;
 
 use crate::history::{Happened, Now};
 use objects::{Asked, Node, Pod};
-use serde_json::Value;
 use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// The state of the replay and what was wrong on the way.
 #[derive(Debug)]
@@ -20,6 +22,10 @@ pub struct Checker {
     schedulers: Vec<String>,
     nodes: BTreeMap<String, Node>,
     pods: BTreeMap<String, Pod>,
+    /// Pods that were taken away while they ran, and until when their cards are theirs.
+    ghosts: Vec<(Instant, Pod)>,
+    /// How long that is; 0 to let it pass.
+    pub quarantine: Duration,
     /// What was wrong, in sentences.
     pub violations: Vec<String>,
     /// How many bindings there were.
@@ -33,6 +39,8 @@ impl Checker {
             schedulers: schedulers.iter().map(|&s| s.to_owned()).collect(),
             nodes: BTreeMap::new(),
             pods: BTreeMap::new(),
+            ghosts: Vec::new(),
+            quarantine: Duration::ZERO,
             violations: Vec::new(),
             bindings: 0,
         }
@@ -51,7 +59,8 @@ impl Checker {
     pub fn at(schedulers: &[&str], now: &Now) -> Self {
         let mut checker = Self::new(schedulers);
         for object in now.nodes.values().chain(now.pods.values()) {
-            checker.step(&Happened { version: 0, gone: false, object: object.clone() });
+            let (object, heard) = (object.clone(), Instant::now());
+            checker.step(&Happened { version: 0, gone: false, object, heard });
         }
         checker
     }
@@ -62,15 +71,18 @@ impl Checker {
             let node = Node::read(&event.object, event.gone);
             self.nodes.insert(node.name.clone(), node);
         } else {
-            self.pod(event.version, &event.object, event.gone);
+            self.pod(event);
         }
     }
 
-    fn pod(&mut self, version: u64, object: &Value, gone: bool) {
+    fn pod(&mut self, Happened { version, gone, object, heard }: &Happened) {
         let mut wrong = Vec::new();
         let pod = Pod::read(object, &mut wrong);
         let before = self.pods.remove(&pod.key);
-        if gone {
+        self.ghosts.retain(|(until, _)| until > heard);
+        if *gone {
+            let ghost = before.filter(|pod| pod.is_held() && pod.runs && pod.reserved.is_none());
+            self.ghosts.extend(ghost.map(|pod| (*heard + self.quarantine, pod.ghost())));
             return;
         }
         let before = before.filter(|before| before.uid == pod.uid);
@@ -108,7 +120,8 @@ impl Checker {
         more: Option<&'a Pod>,
     ) -> impl Iterator<Item = &'a Pod> {
         let on = move |pod: &&Pod| pod.is_held() && pod.node.as_deref() == Some(node);
-        self.pods.values().chain(more).filter(on)
+        let ghosts = self.ghosts.iter().map(|(_, pod)| pod);
+        self.pods.values().chain(ghosts).chain(more).filter(on)
     }
 
     /// What a node's pods hold beyond what it has.
@@ -190,7 +203,7 @@ impl Use {
         for pod in pods {
             sum.cpu += pod.cpu;
             sum.memory += pod.memory;
-            sum.pods += 1;
+            sum.pods += u128::from(!pod.is_ghost);
             if let Some(card) = &pod.reserved {
                 *sum.reserved.entry(card.clone()).or_default() += 1;
             }

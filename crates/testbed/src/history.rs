@@ -20,6 +20,8 @@ pub struct Happened {
     pub gone: bool,
     /// The object as it was then.
     pub object: Value,
+    /// When we heard of it.
+    pub heard: Instant,
 }
 
 /// What is there now: objects by `namespace/name`, nodes by name.
@@ -139,17 +141,11 @@ impl History {
         lock(&self.book).happened()
     }
 
-    /// The same, and from now on only what is there now and what happens next.
+    /// The same, and next time only what happens from now on.
     pub fn take(&self) -> Result<Vec<Happened>, String> {
         let mut book = lock(&self.book);
         let happened = book.happened()?;
-        let Book { now, happened: kept, .. } = &mut *book;
-        kept.clear();
-        kept.extend(now.nodes.values().chain(now.pods.values()).map(|object| Happened {
-            version: version(object),
-            gone: false,
-            object: object.clone(),
-        }));
+        book.happened.clear();
         Ok(happened)
     }
 
@@ -206,7 +202,8 @@ impl Book {
         } else {
             objects.insert(key(&object), object.clone());
         }
-        self.happened.push(Happened { version: version(&object), gone, object });
+        let (version, heard) = (version(&object), Instant::now());
+        self.happened.push(Happened { version, gone, object, heard });
     }
 }
 

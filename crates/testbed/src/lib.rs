@@ -21,6 +21,7 @@
 pub mod api;
 #[cfg(feature = "api")]
 pub mod checker;
+pub mod dice;
 #[cfg(feature = "api")]
 pub mod history;
 pub mod manifests;

@@ -57,8 +57,17 @@ impl Process {
 
     /// The most memory that it has had, in bytes; nothing once it is gone.
     pub fn peak_memory(&self) -> Option<u64> {
+        self.memory("VmHWM:")
+    }
+
+    /// The memory that it has now.
+    pub fn memory_now(&self) -> Option<u64> {
+        self.memory("VmRSS:")
+    }
+
+    fn memory(&self, field: &str) -> Option<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id)).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix(field))?;
         Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? << 10)
     }
 

@@ -13,7 +13,7 @@ use crate::objects::PodItem;
 use divvy_engine::{Bound, BoundCards, Event, PodKey, PodRecord, PodSpec};
 use divvy_ledger::{CardShare, Holding, Portion, Request};
 use divvy_words::ghosts::{self, Ghost};
-use divvy_words::keys;
+use divvy_words::{MAX_GRACE_PERIOD, keys};
 use foldhash::HashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -72,8 +72,14 @@ impl State {
         let Some(node) = self.scheduler.ledger().node(holding.node) else { return };
         let node = node.name().clone();
         let grace = self.ghosts.graces.get(key).map_or(USUAL_GRACE, |grace| *grace);
-        let wait = Duration::from_secs(grace.min(LONGEST_GRACE).into()) + self.rules.quarantine;
         let (request, cards) = (holding.needs.request, holding.cards.to_vec());
+        // Whoever may force the end of a share has waited for its node. Whole-GPU pods can be made to
+        // vanish by anybody, and the kubelet gives their cards on at once, whatever is kept here.
+        let longest = match request {
+            Request::Whole(_) => MAX_GRACE_PERIOD,
+            Request::None | Request::Share { .. } => LONGEST_GRACE,
+        };
+        let wait = Duration::from_secs(grace.min(longest).into()) + self.rules.quarantine;
         let ghost = Ghost {
             namespace: key.namespace().into(),
             name: key.name().into(),

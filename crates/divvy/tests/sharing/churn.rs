@@ -1,6 +1,7 @@
 //! Pods of all kinds that come and go on a real node.
 
 use crate::cluster::{Cluster, half, plain, whole};
+use divvy_testbed::dice::Dice;
 use std::time::{Duration, Instant};
 
 /// How long: `DIVVY_CHURN` seconds, else long enough to see most kinds meet.
@@ -13,16 +14,13 @@ fn span() -> Duration {
 async fn while_pods_come_and_go_every_container_has_its_own_cards_and_no_other() {
     let Some(cluster) = Cluster::enter().await else { return };
     let _divvy = cluster.start_divvy();
-    let (start, mut dice, mut made) = (Instant::now(), 7_u64, Vec::new());
-    let mut next = move || {
-        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (dice >> 33) as usize
-    };
+    let (start, mut dice, mut made) = (Instant::now(), Dice(7), Vec::new());
+    let mut next = move |end: usize| dice.below(end as u64) as usize;
     for number in 0_u32.. {
-        let namespace = ["default", "team"][next() % 2];
+        let namespace = ["default", "team"][next(2)];
         let name = format!("p-{number}");
         cluster
-            .create(&match next() % 6 {
+            .create(&match next(6) {
                 0..3 => half(namespace, &name),
                 3 => whole(namespace, &name, 1),
                 4 => whole(namespace, &name, 2),
@@ -32,7 +30,7 @@ async fn while_pods_come_and_go_every_container_has_its_own_cards_and_no_other()
         made.push((namespace, name));
         // More than fit, so that some wait.
         while made.len() > 14 {
-            let (namespace, name) = made.swap_remove(next() % made.len());
+            let (namespace, name) = made.swap_remove(next(made.len()));
             cluster.delete(namespace, &name).await;
         }
         cluster.check().await;

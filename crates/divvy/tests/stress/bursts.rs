@@ -1,8 +1,8 @@
 //! Many pods at once.
 
 use crate::arena::{Arena, pod};
-use crate::dice::Dice;
 use crate::scheduler::{ALONE, Divvy};
+use divvy_testbed::dice::Dice;
 use divvy_testbed::manifests::{GpuNode, with_fraction, with_gpus, with_memory};
 use divvy_testbed::proxy::Proxy;
 use serde_json::Value;

@@ -2,16 +2,16 @@
 
 use crate::arena::{Arena, pod};
 use crate::bursts::mixed;
-use crate::dice::Dice;
 use crate::kubelets::{Kubelets, RESERVATIONS};
 use crate::scheduler::{ALONE, Divvy};
+use divvy_testbed::dice::Dice;
 use divvy_testbed::history::Now;
 use divvy_testbed::manifests::{GpuNode, with_fraction, with_hand_off};
 use divvy_testbed::proxy::{Fault, Proxy, Target};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// `DIVVY_KILLS=200` for a long run.
+/// `DIVVY_KILLS=150` for a long run.
 fn kills(usual: usize) -> usize {
     std::env::var("DIVVY_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
@@ -72,7 +72,9 @@ async fn killed_at_random_points_under_load_it_loses_nothing_and_books_nothing_t
 async fn killed_while_its_writes_are_under_way(options: &[&str]) {
     let Some(arena) = Arena::enter().await else { return };
     arena.allow_reservations().await;
-    arena.nodes(GpuNode::A100, "a100", 40).await;
+    let kills = kills(8);
+    // Room for 40 halves after each kill, and some more.
+    arena.nodes(GpuNode::A100, "a100", (kills + 1) * 40 / 16 + 20).await;
     let _kubelets = Kubelets::play(&arena);
     let proxy = Proxy::start(&arena.api).await.unwrap();
     let kubeconfig = arena.plane.kubeconfig_through("kubeconfig-crash", proxy.url()).unwrap();
@@ -80,7 +82,7 @@ async fn killed_while_its_writes_are_under_way(options: &[&str]) {
     let options = [&image, &["--reservation-runtime-class="][..], options].concat();
     let half = |i: usize| with_hand_off(with_fraction(pod(&format!("half-{i}")), "0.5", 1));
     let mut dice = Dice(3);
-    let (mut made, kills) = (0, kills(8));
+    let mut made = 0;
     for round in 0..=kills {
         // The server may take so long for a write; a successor has waited longer, by far.
         proxy.inject(Target::Bindings, Fault::Late(Duration::from_secs(1)), usize::MAX);

@@ -2,8 +2,8 @@
 //! fails where none is left, as with NVIDIA's device plugin.
 
 use crate::arena::Arena;
-use crate::dice::Dice;
 use divvy_testbed::api::Api;
+use divvy_testbed::dice::Dice;
 use divvy_testbed::history::{History, Now};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};

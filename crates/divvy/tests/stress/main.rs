@@ -8,7 +8,6 @@
 mod pages;
 
 mod arena;
-mod dice;
 mod kubelets;
 mod scheduler;
 

@@ -2,16 +2,18 @@
 //!
 //! Two replicas take turns. Pods come, end and vanish; replicas are killed, stopped and paused; the
 //! API fails in every way that the proxy knows. Now and then all of it rests: then everything that
-//! fits must be placed, nothing may have been given twice at any instant, and memory and objects are
-//! counted.
+//! fits must be placed, nothing may have been given twice at any instant, and objects are counted.
+//! For the second half of the time nothing takes the lease away: the same processes live on, and
+//! their memory must stay what it was.
 
 use crate::arena::{Arena, PATIENCE, US, path};
 use crate::bursts::mixed;
-use crate::dice::Dice;
 use crate::kubelets::{Kubelets, RESERVATIONS};
 use crate::scheduler::Divvy;
 use crate::siege::limit;
+use divvy_testbed::Process;
 use divvy_testbed::checker::Checker;
+use divvy_testbed::dice::Dice;
 use divvy_testbed::history::Now;
 use divvy_testbed::manifests::{GpuNode, with_hand_off};
 use divvy_testbed::proxy::{Fault, Proxy, Target};
@@ -39,12 +41,12 @@ struct Soak {
     dice: Dice,
     pods: Vec<String>,
     made: usize,
+    checker: Checker,
     counts: Counts,
 }
 
 #[derive(Debug, Default)]
 struct Counts {
-    bindings: usize,
     ended: usize,
     vanished: usize,
     kills: usize,
@@ -68,23 +70,36 @@ async fn nothing_is_given_twice_or_lost_or_grows() {
         dice: Dice(asked.unwrap_or(1)),
         pods: Vec::new(),
         made: 0,
+        checker: Checker::new(&[US]),
         counts: Counts::default(),
     };
     for replica in 0..2 {
         let started = soak.start(replica).await;
         soak.replicas.push(started);
     }
-    let start = Instant::now();
+    let (start, mut lived) = (Instant::now(), None);
     for round in 1.. {
         let end = Instant::now() + ROUND;
-        // Every other round the same processes live on, so that what they gather would show.
-        let kills = round % 2 == 0;
+        let wild = start.elapsed() < span / 2;
         while Instant::now() < end {
-            soak.step(kills).await;
+            soak.step(wild).await;
         }
         soak.rest().await;
         soak.lose_reservations().await;
         soak.tell(round, start.elapsed());
+        if !wild {
+            // Nobody has died who would have to know of them: somewhat less than divvy waits.
+            soak.checker.quarantine = Duration::from_secs(25);
+            let now = soak.memory();
+            let (processes, before) = lived.get_or_insert_with(|| now.clone());
+            assert_eq!(*processes, now.0, "in the second half a process has ended");
+            assert!(
+                now.1 < *before * 3 / 2,
+                "{before} bytes of memory have become {} over {:?}",
+                now.1,
+                start.elapsed(),
+            );
+        }
         if start.elapsed() > span {
             break;
         }
@@ -113,19 +128,19 @@ impl Soak {
         }
     }
 
-    async fn step(&mut self, kills: bool) {
+    async fn step(&mut self, wild: bool) {
         self.revive().await;
         let one = self.dice.below(2) as usize;
         match self.dice.below(100) {
             0..45 => self.create().await,
             45..75 => self.end().await,
             75..80 => self.vanish().await,
-            80..83 if kills => {
+            80..83 if wild => {
                 self.replicas[one].0.process.kill();
                 self.replicas[one] = self.start(one).await;
                 self.counts.kills += 1;
             }
-            83..85 if kills => {
+            83..85 if wild => {
                 // As told: it finishes its writes, and hands over.
                 let (divvy, _) = &mut self.replicas[one];
                 divvy.process.signal("TERM").unwrap();
@@ -136,14 +151,14 @@ impl Soak {
                 }
                 self.replicas[one] = self.start(one).await;
             }
-            85..87 => {
+            85..87 if wild => {
                 let (divvy, _) = &self.replicas[one];
                 divvy.process.signal("STOP").unwrap();
                 tokio::time::sleep(Duration::from_millis(self.dice.below(8000))).await;
                 divvy.process.signal("CONT").unwrap();
                 self.counts.pauses += 1;
             }
-            87..95 => self.fail(one),
+            87..95 => self.fail(one, wild),
             95..97 => self.replicas[one].1.cut_watches(),
             97 => self.replicas[one].1.expire_watches(),
             _ => {
@@ -191,18 +206,20 @@ impl Soak {
         self.counts.vanished += 1;
     }
 
-    fn fail(&mut self, one: usize) {
-        let target = self.dice.of(&[
-            Target::Any,
-            Target::Writes,
+    fn fail(&mut self, one: usize, wild: bool) {
+        let targets = [
             Target::Pods,
             Target::Bindings,
             Target::PodStatus,
             Target::Events,
-            Target::Leases,
             Target::Lists,
             Target::Watches,
-        ]);
+            // These may take the lease away.
+            Target::Any,
+            Target::Writes,
+            Target::Leases,
+        ];
+        let target = self.dice.of(if wild { &targets[..] } else { &targets[..6] });
         let fault = self.dice.of(&[
             Fault::Status(StatusCode::INTERNAL_SERVER_ERROR),
             Fault::Status(StatusCode::CONFLICT),
@@ -229,11 +246,13 @@ impl Soak {
             self.arena.patch_node(&format!("a100-{node}"), &open).await;
         }
         self.arena.settled().await;
-        let happened = self.arena.history.take().unwrap();
-        let checker = Checker::replay(&[US], &happened);
-        let first: Vec<_> = checker.violations.iter().take(5).collect();
-        assert!(first.is_empty(), "{} violations: {first:#?}", checker.violations.len());
-        self.counts.bindings += checker.bindings;
+        for happened in self.arena.history.take().unwrap() {
+            self.checker.step(&happened);
+        }
+        let wrong = &self.checker.violations;
+        assert!(wrong.is_empty(), "{}: {:#?}", wrong.len(), &wrong[..wrong.len().min(5)]);
+        let there = self.arena.history.look(|now| now.pods.len() - reservations(now).len());
+        assert_eq!(there, self.pods.len(), "pods that nobody made, or that were lost");
         for (divvy, _) in &mut self.replicas {
             assert_eq!(divvy.process.exited(), None, "{}", divvy.log());
             let peak = divvy.process.peak_memory().unwrap();
@@ -259,21 +278,27 @@ impl Soak {
             self.counts.lost_reservations += 1;
         }
         self.arena.until("each shared card is held again", is_held).await;
-        // In between, cards have shares and nobody who holds them.
-        self.arena.history.take().unwrap();
+    }
+
+    /// Which processes there are, and what the larger one has.
+    fn memory(&self) -> (Vec<u32>, u64) {
+        let processes = self.replicas.iter().map(|(divvy, _)| &divvy.process);
+        let most = processes.clone().map(|process| process.memory_now().unwrap()).max();
+        (processes.map(Process::id).collect(), most.unwrap())
     }
 
     fn tell(&self, round: usize, since: Duration) {
         let memory: Vec<String> = self
             .replicas
             .iter()
-            .map(|(divvy, _)| format!("{} MiB", divvy.process.peak_memory().unwrap() >> 20))
+            .map(|(divvy, _)| format!("{} MiB", divvy.process.memory_now().unwrap() >> 20))
             .collect();
         let pods = self.arena.history.look(|now| now.pods.len());
         println!(
-            "round {round} after {} s: {} pods made, {:?}, {pods} pods there, memory at most {}",
+            "round {round} after {} s: {} pods made, {} bindings, {:?}, {pods} pods there, memory {}",
             since.as_secs(),
             self.made,
+            self.checker.bindings,
             self.counts,
             memory.join(" and "),
         );

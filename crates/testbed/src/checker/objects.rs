@@ -19,6 +19,7 @@ pub(super) struct Pod {
     pub uid: String,
     pub scheduler: String,
     pub node: Option<String>,
+    pub runs: bool,
     pub has_ended: bool,
     pub is_deleted: bool,
     pub asked: Asked,
@@ -28,6 +29,8 @@ pub(super) struct Pod {
     pub reserved: Option<String>,
     pub cpu: u128,
     pub memory: u128,
+    /// Whether only its cards are left.
+    pub is_ghost: bool,
 }
 
 impl Pod {
@@ -72,12 +75,19 @@ impl Pod {
             scheduler: text(&spec["schedulerName"]),
             cards: cards.collect(),
             node,
+            runs: object["status"]["phase"] == "Running",
             has_ended: matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed")),
             is_deleted: metadata["deletionTimestamp"].is_string(),
             asked,
             cpu: sum("requests", "cpu"),
             memory: sum("requests", "memory") / 1000,
+            is_ghost: false,
         }
+    }
+
+    /// What is left of it.
+    pub(super) fn ghost(self) -> Self {
+        Self { cpu: 0, memory: 0, is_ghost: true, ..self }
     }
 
     pub(super) fn is_held(&self) -> bool {

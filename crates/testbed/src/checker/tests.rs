@@ -3,24 +3,28 @@
 
 use super::*;
 use crate::manifests::{GpuNode, pod, with_fraction, with_gpus, with_memory};
-use serde_json::json;
+use serde_json::{Value, json};
 
 const US: &str = "divvy-scheduler";
+
+fn happened(version: u64, object: Value) -> Happened {
+    Happened { version, gone: false, object, heard: Instant::now() }
+}
 
 /// One node with two T4, and bindings of these pods with these records, in this order.
 fn violations(pods: &[(Value, &str)]) -> Vec<String> {
     let node = GpuNode { cards: 2, ..GpuNode::T4 }.node("t4");
     let mut checker = Checker::new(&[US]);
-    checker.step(&Happened { version: 1, gone: false, object: node });
+    checker.step(&happened(1, node));
     for (i, (pod, record)) in pods.iter().enumerate() {
         let mut object = pod.clone();
         object["metadata"]["name"] = json!(format!("p{i}"));
         object["metadata"]["uid"] = json!(format!("u{i}"));
         let version = 10 + 2 * i as u64;
-        checker.step(&Happened { version, gone: false, object: object.clone() });
+        checker.step(&happened(version, object.clone()));
         object["spec"]["nodeName"] = json!("t4");
         object["metadata"]["annotations"]["divvy.dev/cards"] = json!(record);
-        checker.step(&Happened { version: version + 1, gone: false, object });
+        checker.step(&happened(version + 1, object));
     }
     checker.violations
 }
@@ -89,7 +93,7 @@ fn an_announced_deletion_frees_nothing_and_an_ended_pod_does() {
         let objects = [node.clone(), bound("a"), bound("b"), last, bound("c")];
         let mut checker = Checker::new(&[US]);
         for (version, object) in (1..).zip(objects) {
-            checker.step(&Happened { version, gone: false, object });
+            checker.step(&happened(version, object));
         }
         assert_eq!(checker.violations.is_empty(), !is_wrong, "{:?}", checker.violations);
     }
@@ -119,4 +123,29 @@ fn a_pod_that_waits_although_it_fits_is_named() {
         let found = Checker::at(&[US], &now).waiting_that_fit();
         assert_eq!(!found.is_empty(), fits, "{waiting}");
     }
+}
+
+#[test]
+fn a_card_that_is_given_too_soon_after_its_pod_vanished_is_found() {
+    let bound = |name: &str, phase: &str| {
+        let mut object = with_gpus(pod("a", name, US), 2);
+        object["metadata"]["uid"] = json!(name);
+        object["spec"]["nodeName"] = json!("t4");
+        object["status"]["phase"] = json!(phase);
+        object
+    };
+    let given_after = |phase: &str, wait: u64| {
+        let mut checker = Checker::new(&[US]);
+        checker.quarantine = Duration::from_secs(30);
+        checker.step(&happened(1, GpuNode { cards: 2, ..GpuNode::T4 }.node("t4")));
+        checker.step(&happened(2, bound("first", phase)));
+        checker.step(&Happened { gone: true, ..happened(3, bound("first", phase)) });
+        let heard = Instant::now() + Duration::from_secs(wait);
+        checker.step(&Happened { heard, ..happened(4, bound("second", "Pending")) });
+        checker.violations
+    };
+    assert!(given_after("Running", 20)[0].contains("4 of 2 GPUs are held"));
+    assert_eq!(given_after("Running", 40), [""; 0]);
+    assert_eq!(given_after("Pending", 20), [""; 0], "it never ran");
+    assert_eq!(given_after("Succeeded", 20), [""; 0], "it has ended");
 }

@@ -49,6 +49,21 @@ fn an_absurd_grace_period_closes_cards_for_a_while_and_not_for_ever() {
 }
 
 #[test]
+fn a_whole_gpu_pod_that_vanished_closes_its_cards_for_ten_minutes_at_most() {
+    let mut state = state(&[("a", 1)]);
+    let now = Instant::now();
+    let runs = bound(&whole("p", 1), "a", "");
+    let runs = with(&runs, "status.startTime", "2026-01-01T00:00:00Z".into());
+    let runs = with(&runs, "spec.terminationGracePeriodSeconds", json!(86_400));
+    see(&mut state, &runs);
+    state.pod_changed(Change::Gone(item(&runs)), now);
+    state.tick(now + 600 * SECOND);
+    assert_eq!(held(&state, "a"), [80]);
+    state.tick(now + 610 * SECOND);
+    assert_eq!(held(&state, "a"), [0]);
+}
+
+#[test]
 fn a_pod_that_vanished_and_came_again_between_two_lists_leaves_its_cards_closed() {
     let mut state = state(&[("a", 2)]);
     let now = Instant::now();

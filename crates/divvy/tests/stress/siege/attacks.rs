@@ -12,14 +12,21 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
+/// A class that everybody may use.
+pub const PRIORITY: &str = "siege-high";
+
+/// So many pods of different shapes are made, by four at a time, if there is time.
+const SHAPES: usize = 10_000;
+
 /// All at once, for so long.
 pub async fn all(api: Api, pages: SocketAddr, span: Duration) {
     let end = Instant::now() + span;
     let connections = tokio::spawn(connect(pages, end));
     let large = tokio::spawn(create(api.clone(), large, LARGE.len() * 6, LARGE.len(), end));
+    let least = if span < Duration::from_secs(600) { SHAPES / 50 } else { SHAPES };
     let shapes = [0, 1, 2, 3].map(|lane| {
         let shape = move |i| shape(4 * i + lane);
-        tokio::spawn(create(api.clone(), shape, 2500, 0, end))
+        tokio::spawn(create(api.clone(), shape, SHAPES / 4, least / 4, end))
     });
     let churn = tokio::spawn(churn(api.clone(), end));
     let vanish = tokio::spawn(vanish(api, end));
@@ -31,6 +38,7 @@ pub async fn all(api: Api, pages: SocketAddr, span: Duration) {
     for shapes in shapes {
         different += shapes.await.unwrap().len();
     }
+    assert!(different >= least, "only {different} pods of different shapes were accepted");
     println!("accepted: {different} pods of different shapes, and {} large ones", large.len());
     let is_tried = |kind: &usize| large.iter().any(|i| i % LARGE.len() == *kind);
     let missing: Vec<usize> = (0..LARGE.len()).filter(|kind| !is_tried(kind)).collect();
@@ -77,9 +85,12 @@ fn pod(name: &str) -> Value {
     with_gpus(pod_of(HOSTILE, name), 16)
 }
 
-/// One of ten thousand pods that wait, each of another shape.
+/// One of ten thousand pods that wait, each of another shape; half of them come before all others.
 fn shape(i: usize) -> Value {
     let mut pod = pod(&format!("shape-{i}"));
+    if i.is_multiple_of(2) {
+        pod["spec"]["priorityClassName"] = json!(PRIORITY);
+    }
     pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!(format!("{}m", i + 1));
     pod
 }

@@ -5,6 +5,8 @@ use divvy_testbed::api::{Api, JSON, Lines};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -61,7 +63,16 @@ impl Bound {
 }
 
 /// As the kubelet asks: each time by a new connection, and three failures in a row end the process.
-pub struct Probes(JoinHandle<usize>);
+pub struct Probes {
+    task: JoinHandle<()>,
+    count: Arc<Count>,
+}
+
+#[derive(Default)]
+struct Count {
+    answered: AtomicUsize,
+    failed: AtomicUsize,
+}
 
 /// What deploy/scheduler.yaml says.
 const PROBE_PATIENCE: Duration = Duration::from_secs(5);
@@ -69,38 +80,43 @@ const FAILURES: usize = 3;
 
 impl Probes {
     pub fn start(address: SocketAddr) -> Self {
-        Self(tokio::spawn(async move {
-            let (mut in_a_row, mut answered) = (0, 0);
-            loop {
-                let asked = tokio::time::timeout(PROBE_PATIENCE, is_alive(address)).await;
-                match asked {
-                    Ok(Some(true)) => (in_a_row, answered) = (0, answered + 1),
-                    _ => in_a_row += 1,
+        let count = Arc::<Count>::default();
+        let counted = Arc::clone(&count);
+        let task = tokio::spawn(async move {
+            let mut in_a_row = 0;
+            for page in ["/livez", "/readyz"].iter().cycle() {
+                let asked = tokio::time::timeout(PROBE_PATIENCE, answers(address, page)).await;
+                if asked == Ok(Some(true)) {
+                    in_a_row = 0;
+                    counted.answered.fetch_add(1, Ordering::Relaxed);
+                    tokio::time::sleep(Duration::from_millis(300)).await;
+                } else {
+                    in_a_row += 1;
+                    counted.failed.fetch_add(1, Ordering::Relaxed);
                 }
-                assert!(in_a_row < FAILURES, "{FAILURES} probes failed after {answered}");
-                if in_a_row == 0 {
-                    tokio::time::sleep(Duration::from_millis(500)).await;
-                }
+                assert!(in_a_row < FAILURES, "{FAILURES} probes failed, the last of {page}");
             }
-        }))
+        });
+        Self { task, count }
     }
 
     /// Fails if probes did.
     pub async fn end(self, divvy: &Divvy) {
-        self.0.abort();
-        match self.0.await {
+        self.task.abort();
+        match self.task.await {
             Err(end) if end.is_cancelled() => {}
             other => panic!("{other:?}: {}", divvy.log()),
         }
+        let [answered, failed] =
+            [&self.count.answered, &self.count.failed].map(|n| n.load(Ordering::Relaxed));
+        println!("{answered} probes were answered, {failed} were not");
     }
 }
 
-async fn is_alive(address: SocketAddr) -> Option<bool> {
+async fn answers(address: SocketAddr, page: &str) -> Option<bool> {
     let mut stream = TcpStream::connect(address).await.ok()?;
-    stream
-        .write_all(b"GET /livez HTTP/1.1\r\nHost: probe\r\nConnection: close\r\n\r\n")
-        .await
-        .ok()?;
+    let asked = format!("GET {page} HTTP/1.1\r\nHost: probe\r\nConnection: close\r\n\r\n");
+    stream.write_all(asked.as_bytes()).await.ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.ok()?;
     Some(answer.starts_with("HTTP/1.1 200"))

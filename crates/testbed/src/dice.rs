@@ -1,5 +1,7 @@
 //! Random numbers that are the same in every run: splitmix64.
 
+/// Throws what follows from its seed.
+#[derive(Debug)]
 pub struct Dice(pub u64);
 
 impl Dice {
