@@ -319,16 +319,15 @@ impl State {
         match &mut event {
             Event::Pod(record) => {
                 self.cards_may_go(&record.key);
-                self.bounds.enter(record);
+                self.bounds.enter(record, self.scheduler.matches_in(record.key.namespace()));
                 if record.held_back.is_some() {
                     self.held_back.add(&record.key);
                 }
             }
             Event::PodGone(key) => {
                 self.cards_may_go(key);
-                if self.bounds.leave(key) {
-                    self.held_back.may_go_on(key.namespace());
-                }
+                self.bounds.leave(key);
+                self.held_back.may_go_on(key.namespace());
             }
             _ => {}
         }

@@ -19,7 +19,8 @@ mod question;
 mod ties;
 mod wake;
 
-pub(crate) use ties::{Tie, TieId, owned_terms};
+pub(crate) use ties::{BondId, Tie, TieId, owned_terms};
+pub(crate) use wake::Departures;
 
 use crate::labels::Labels;
 use crate::record::PodRecord;
@@ -31,7 +32,7 @@ use foldhash::HashMap;
 use index::{ByLabel, Index};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use ties::{Bond, BondId};
+use ties::Bond;
 
 /// How many, by node.
 pub(crate) type Counts = HashMap<NodeId, u32>;
@@ -119,6 +120,8 @@ struct Namespace {
     labels: Option<Labels>,
     kins: BTreeSet<KinId>,
     ties: u32,
+    /// How many crowds its kins are in, all together.
+    matches: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -166,6 +169,8 @@ pub(crate) struct Census {
     clock: u64,
     /// When a node came, went, or changed its labels or taints.
     places: u64,
+    /// When a pod last went that had a term about others.
+    departed: u64,
     /// Kins of waiting pods that a term of another pod is about, and that was not so before.
     found: Vec<KinId>,
 }
@@ -311,6 +316,7 @@ impl Census {
             // A mere wish keeps nobody waiting.
             if let (None, Some(crowd)) = (bond.weight, self.crowds.get_mut(bond.crowd.0)) {
                 crowd.stamp(comes, now);
+                self.departed = if comes { self.departed } else { now };
             }
         }
     }
@@ -319,8 +325,13 @@ impl Census {
         if let Some(id) = self.namespace_ids.get(name) {
             return *id;
         }
-        let namespace =
-            Namespace { name: name.into(), labels: None, kins: BTreeSet::new(), ties: 0 };
+        let namespace = Namespace {
+            name: name.into(),
+            labels: None,
+            kins: BTreeSet::new(),
+            ties: 0,
+            matches: 0,
+        };
         let id = match self.vacant_namespaces.pop() {
             Some(id) => {
                 self.namespaces[id.0 as usize] = namespace;
@@ -337,7 +348,7 @@ impl Census {
 
     /// Forgets a namespace of which nobody tells and in which nobody is.
     fn tidy_namespace(&mut self, id: NamespaceId) {
-        let Namespace { name, labels, kins, ties } = &self.namespaces[id.0 as usize];
+        let Namespace { name, labels, kins, ties, .. } = &self.namespaces[id.0 as usize];
         if labels.is_none()
             && kins.is_empty()
             && *ties == 0
@@ -355,6 +366,7 @@ impl Census {
             return *id;
         }
         let crowds = self.crowds_of(namespace, labels);
+        self.namespaces[namespace.0 as usize].matches += crowds.len();
         let id = KinId(self.kins.insert(Kin {
             namespace,
             labels: labels.clone(),
@@ -379,12 +391,22 @@ impl Census {
             return;
         }
         let Some(kin) = self.kins.remove(id.0) else { return };
-        self.namespaces[kin.namespace.0 as usize].kins.remove(&id);
+        let namespace = &mut self.namespaces[kin.namespace.0 as usize];
+        namespace.kins.remove(&id);
+        namespace.matches -= kin.crowds.len();
         for (label, value) in kin.labels.iter() {
             self.kin_index.remove(label, value, id);
         }
         self.kin_ids.remove(&(kin.namespace, kin.labels));
         self.tidy_namespace(kin.namespace);
+    }
+
+    /// How often label sets of a namespace and terms about them have found each other, and how many
+    /// label sets there are.
+    pub(crate) fn matches_in(&self, namespace: &str) -> (usize, usize) {
+        let id = self.namespace_ids.get(namespace);
+        let of = |id: &NamespaceId| &self.namespaces[id.0 as usize];
+        id.map(of).map_or((0, 0), |namespace| (namespace.matches, namespace.kins.len()))
     }
 
     /// Whether a term that some pod has is about pods of this kin.
@@ -422,7 +444,8 @@ impl Census {
     /// The topologies that a pod's relations, and those of others about it, ask for.
     pub(crate) fn topologies_of(&self, who: Identity) -> BTreeSet<Box<str>> {
         let kin = self.kins.get(who.kin.0);
-        let others = kin.into_iter().flat_map(|kin| self.bonds_about(kin)).map(|b| &b.topology);
+        let others =
+            kin.into_iter().flat_map(|kin| self.bonds_about(kin)).map(|(_, b)| &b.topology);
         let tie = who.tie.and_then(|id| self.ties.get(id.0));
         let own = tie.into_iter().flat_map(|tie| tie.relations.topologies());
         others.chain(own).cloned().collect()

@@ -1,17 +1,38 @@
 //! Why a node is not for a pod because of other pods, with names.
 
+use crate::census::{Counts, TieId};
 use crate::prepared::{Clash, Prepared};
 use crate::reason::Reason;
-use crate::record::PodKey;
 use crate::relations::Relations;
 use crate::scheduler::Scheduler;
+use crate::shapes::ShapeId;
 use crate::topology::Topology;
 use divvy_ledger::{NodeId, PodId};
+use foldhash::HashMap;
 use std::sync::Arc;
 
-impl Scheduler {
+/// Who keeps pods of a shape off: found once for each term, and not anew for every node.
+pub(crate) struct Culprits<'a> {
+    scheduler: &'a Scheduler,
+    tie: Option<TieId>,
+    /// By whether the term is theirs, and its number.
+    found: HashMap<(bool, usize), Found>,
+}
+
+/// Who a term is about or whose it is, by domain.
+struct Found {
+    topology: Arc<Topology>,
+    pods: HashMap<usize, PodId>,
+}
+
+impl<'a> Culprits<'a> {
+    pub(crate) fn new(scheduler: &'a Scheduler, shape: ShapeId) -> Self {
+        let tie = scheduler.shapes().related(shape).and_then(|who| who.tie);
+        Self { scheduler, tie, found: HashMap::default() }
+    }
+
     /// A clash as a reason.
-    pub(crate) fn clash(&self, prepared: &Prepared<'_>, node: NodeId, clash: Clash) -> Reason {
+    pub(crate) fn clash(&mut self, prepared: &Prepared<'_>, node: NodeId, clash: Clash) -> Reason {
         let none = Relations::default();
         let relations = prepared.question.relations.unwrap_or(&none);
         let no_domain = |key: Option<&str>, of| Reason::NoDomain {
@@ -22,7 +43,7 @@ impl Scheduler {
             Clash::Port(index, by) => {
                 let port = relations.ports.get(index);
                 let port = port.map(|p| format!("{}/{}", p.port, p.protocol.as_str()));
-                let by = self.pod_key(by).cloned();
+                let by = self.scheduler.pod_key(by).cloned();
                 Reason::Port { port: port.unwrap_or_default().into(), by }
             }
             Clash::AffinityLabel(index) => {
@@ -34,16 +55,16 @@ impl Scheduler {
             }
             Clash::AntiAffinity(index) => {
                 let key = relations.anti_affinity.get(index).map_or("", |t| &*t.topology);
+                let (tie, census) = (self.tie, self.scheduler.census());
+                let is = |pod| tie.is_some_and(|tie| census.is_meant_by(tie, index, pod));
                 let counts = &prepared.question.anti_affinity[index];
-                let has = |node: NodeId| counts.contains_key(&node);
-                let is = |pod: PodId| prepared.is_meant(index, pod, self.census());
-                self.anti_affinity(node, key, false, &has, &is)
+                self.anti_affinity((false, index), node, key, counts, &is)
             }
             Clash::Repelled(index) => {
-                let bond = &prepared.question.bonds[index];
-                let has = |node: NodeId| bond.owners.contains_key(&node);
-                let is = |pod: PodId| prepared.is_owner(index, pod, self.census());
-                self.anti_affinity(node, bond.topology, true, &has, &is)
+                let about = &prepared.question.bonds[index];
+                let census = self.scheduler.census();
+                let is = |pod| about.bond.is_some_and(|bond| census.owns(pod, bond));
+                self.anti_affinity((true, index), node, about.topology, &about.owners, &is)
             }
             Clash::SpreadLabel(index) => {
                 let spread = relations.spread.get(index);
@@ -65,19 +86,35 @@ impl Scheduler {
     }
 
     fn anti_affinity(
-        &self,
+        &mut self,
+        term: (bool, usize),
         node: NodeId,
         key: &str,
-        theirs: bool,
-        has: &dyn Fn(NodeId) -> bool,
+        counts: &Counts,
         is: &dyn Fn(PodId) -> bool,
     ) -> Reason {
-        let topology: Arc<Topology> = self.world().topologies.get(key, &self.world().facts);
-        let near = |other: NodeId| topology.domain(other) == topology.domain(node) && has(other);
-        let pods = self.nodes().map(|(_, id)| id).filter(|id| near(*id));
-        let mut pods = pods.flat_map(|id| self.census().pods_on(id)).copied();
-        let pod: Option<PodKey> = pods.find(|pod| is(*pod)).and_then(|p| self.pod_key(p)).cloned();
-        let at = Some((topology.value(node).clone(), pod));
-        Reason::PodAntiAffinity { topology: key.into(), theirs, at }
+        let scheduler = self.scheduler;
+        let Found { topology, pods } =
+            self.found.entry(term).or_insert_with(|| Found::new(scheduler, key, counts, is));
+        let pod = pods.get(&topology.domain(node)).and_then(|pod| scheduler.pod_key(*pod));
+        let at = Some((topology.value(node).clone(), pod.cloned()));
+        Reason::PodAntiAffinity { topology: key.into(), theirs: term.0, at }
+    }
+}
+
+impl Found {
+    /// Of each domain the first such pod on the first node by name that has one.
+    fn new(scheduler: &Scheduler, key: &str, counts: &Counts, is: &dyn Fn(PodId) -> bool) -> Self {
+        let world = scheduler.world();
+        let topology = world.topologies.get(key, &world.facts);
+        let mut first: HashMap<usize, (u64, NodeId)> = HashMap::default();
+        for node in counts.keys() {
+            let one = (world.order.precedence(*node), *node);
+            let first = first.entry(topology.domain(*node)).or_insert(one);
+            *first = one.max(*first);
+        }
+        let pod = |node: NodeId| scheduler.census().pods_on(node).iter().copied().find(|p| is(*p));
+        let pods = first.into_iter().filter_map(|(domain, (_, node))| Some((domain, pod(node)?)));
+        Self { pods: pods.collect(), topology }
     }
 }

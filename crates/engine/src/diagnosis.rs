@@ -1,5 +1,6 @@
 //! Why a pod waits: every node's reason, gathered, and the node that comes closest.
 
+use crate::clash::Culprits;
 use crate::event::Placement;
 use crate::nearest::Nearest;
 use crate::pods::State;
@@ -91,7 +92,12 @@ impl Scheduler {
         let rules = self.shapes().rules(shape).map_or(0, Rules::cost);
         let related = self.shapes().related(shape).and_then(|who| self.world().relations_of(who));
         let others = related.map_or(0, Relations::cost);
-        self.node_count() as u64 * (AS_LOOKS + rules as u64 + others as u64)
+        let who = self.shapes().related(shape);
+        let bonds = who.map_or(0, |who| self.census().bond_count(who));
+        // Spread judges each node once more.
+        let spread = related.is_some_and(|related| !related.spread.is_empty());
+        let rules = if spread { 2 * rules } else { rules };
+        self.node_count() as u64 * (AS_LOOKS + rules as u64 + others as u64 + bonds as u64)
     }
 
     /// What a waiting pod has in common with others: pods with the same answer wait for the same
@@ -137,6 +143,7 @@ impl Scheduler {
         let mut groups: Vec<Group> = Vec::new();
         let mut by_kind: HashMap<String, usize> = HashMap::default();
         let mut nearest: Option<(u64, Nearest)> = None;
+        let mut culprits = Culprits::new(self, shape);
         // What is free on a node does not matter where the storage cannot be used.
         let elsewhere = |id| {
             let refusal = prepared.as_ref().and_then(|p| p.volume_refusal(id));
@@ -166,7 +173,7 @@ impl Scheduler {
                     Barred::Refused(why) => Reason::Refused(why.clone()),
                 },
                 (Ok(_), None) => match prepared.as_ref().map(|p| (p, p.check(id))) {
-                    Some((prepared, Err(clash))) => self.clash(prepared, id, clash),
+                    Some((prepared, Err(clash))) => culprits.clash(prepared, id, clash),
                     Some((_, Ok(()))) | None => continue,
                 },
                 (Ok(_), Some(_)) if let Some(refusal) = elsewhere(id) => {

@@ -1,6 +1,6 @@
 //! Labels of pods and namespaces, and selectors over them.
 
-use crate::rules::Requirement;
+use crate::rules::{Requirement, Test};
 
 /// Labels, sorted by key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,6 +37,17 @@ pub struct Selector(pub Option<Box<[Requirement]>>);
 impl Selector {
     /// Matches nothing.
     pub const NOTHING: Self = Self(None);
+
+    /// How many conditions it has.
+    pub fn requirements(&self) -> usize {
+        self.0.as_deref().map_or(0, <[_]>::len)
+    }
+
+    /// Whether all that it matches have a label with one of a few values.
+    pub(crate) fn names_a_value(&self) -> bool {
+        let is_equality = |requirement: &Requirement| matches!(requirement.test, Test::In(_));
+        self.0.iter().flatten().any(is_equality)
+    }
 
     /// All of these must hold.
     pub fn all(requirements: impl IntoIterator<Item = Requirement>) -> Self {

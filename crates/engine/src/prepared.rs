@@ -8,7 +8,7 @@ mod spread;
 
 pub(crate) use question::{About, Question};
 
-use crate::census::{Census, Counts, TakenPorts};
+use crate::census::{Counts, TakenPorts};
 use crate::relations::{HostPort, Relations};
 use crate::topology::Topology;
 use crate::volumes::{Refusal, Wants};
@@ -104,7 +104,10 @@ impl<'a> Prepared<'a> {
 
     /// How many tables there are to make and to look at.
     pub(crate) fn cost(&self) -> usize {
-        self.question.relations.map_or(0, Relations::cost) + self.question.bonds.len()
+        let relations = self.question.relations;
+        let is_spread = relations.is_some_and(|relations| !relations.spread.is_empty());
+        let rules = if is_spread { self.question.rules.cost() } else { 0 };
+        relations.map_or(0, Relations::cost) + self.question.bonds.len() + rules
     }
 
     /// Why no node at all is for the pod, because of its volumes.
@@ -161,18 +164,6 @@ impl<'a> Prepared<'a> {
     /// Whether the pod needs others where they are: to be near them, or to be even with them.
     pub(crate) fn needs_others(&self) -> bool {
         !self.affinity.is_empty() || !self.spread.is_empty()
-    }
-
-    /// Whether a held pod is one that an anti-affinity term of the pod means.
-    pub(crate) fn is_meant(&self, term: usize, pod: PodId, census: &Census) -> bool {
-        let term = self.question.relations.and_then(|r| r.anti_affinity.get(term));
-        term.is_some_and(|term| census.is_meant_by(&term.pods, pod))
-    }
-
-    /// Whether a held pod has the term that keeps the pod off.
-    pub(crate) fn is_owner(&self, bond: usize, pod: PodId, census: &Census) -> bool {
-        let bond = self.question.bonds.get(bond);
-        bond.is_some_and(|bond| census.has_term(pod, bond.topology, bond.pods))
     }
 
     /// What the pod wishes of nodes that are for it.

@@ -127,7 +127,7 @@ impl Scheduler {
         let one = |node: NodeId| Cow::Owned(Counts::from_iter([(node, 1)]));
         let about = meant.map(|(node, term, weight)| About {
             topology: &term.topology,
-            pods: &term.pods,
+            bond: None,
             weight,
             owners: one(node),
         });

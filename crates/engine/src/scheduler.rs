@@ -165,6 +165,13 @@ impl Scheduler {
         held
     }
 
+    /// How often label sets of a namespace's pods and terms about them have found each other: each
+    /// takes some bytes, and is looked at whenever such a pod comes or goes. And how many different
+    /// label sets there are.
+    pub fn matches_in(&self, namespace: &str) -> (usize, usize) {
+        self.world.census.matches_in(namespace)
+    }
+
     /// How often nodes were searched for a pod: grows with each try, whatever comes of it.
     pub const fn searches(&self) -> u64 {
         self.shapes.searches()
@@ -293,7 +300,14 @@ impl Scheduler {
             self.world.census.rename(id, who, presence);
             return Ok(());
         }
-        self.remove_pod(&record.key);
+        let state = match known {
+            Some(_) => {
+                // Its shape may go with it, and come anew.
+                self.remove_pod(&record.key);
+                self.state_of(&record, who)
+            }
+            None => state,
+        };
         let pod = Pod::of(&record, state);
         let (turn, waits) = (pod.turn(), pod.state.shape());
         let id = self.pods.insert(pod);

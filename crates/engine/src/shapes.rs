@@ -8,7 +8,7 @@
 mod related;
 mod search;
 
-use crate::census::Identity;
+use crate::census::{Departures, Identity};
 use crate::config::{Config, Strategy};
 use crate::order::NameOrder;
 use crate::ranking::Ranking;
@@ -52,6 +52,8 @@ struct RuleSet {
     last_search: u64,
     /// How much more than a plain look it is to judge a node.
     cost: u64,
+    /// How many bytes it takes.
+    weight: usize,
     /// Whether the rules name their nodes, so that few are looked at.
     named: bool,
 }
@@ -102,6 +104,8 @@ pub(crate) struct Shapes {
     ranked_nodes: usize,
     judged_nodes: usize,
     sweep_at: usize,
+    /// What the rules of shapes weigh that have come since heavy ones were last forgotten.
+    heavy: usize,
     /// Marks of the nodes that one refresh has already looked at.
     marks: Vec<u64>,
     mark: u64,
@@ -110,6 +114,10 @@ pub(crate) struct Shapes {
 impl Shapes {
     /// Idle shapes are forgotten after so many searches of others.
     const IDLE_SEARCHES: u64 = 4096;
+    /// Rules of more bytes than this are not kept for long if nobody waits,
+    const HEAVY: usize = 1024;
+    /// but until so many bytes have come.
+    const MAX_HEAVY: usize = 8 << 20;
 
     /// The shape of a pod, new or known.
     pub(crate) fn intern(
@@ -120,7 +128,13 @@ impl Shapes {
         related: Option<Identity>,
     ) -> (ShapeId, bool) {
         if self.ids.len() >= self.sweep_at.max(2 * Self::IDLE_SEARCHES as usize) {
-            self.sweep();
+            let horizon = self.clock.saturating_sub(Self::IDLE_SEARCHES);
+            self.forget_idle(|shape, _| shape.last_search < horizon);
+            self.sweep_at = 2 * self.ids.len();
+        }
+        if self.heavy > Self::MAX_HEAVY {
+            self.forget_idle(|_, rules| rules.weight > Self::HEAVY);
+            self.heavy = 0;
         }
         let rules = self.intern_rules(rules);
         let key = ShapeKey { needs: Arc::new(needs), rules, strategy, related };
@@ -133,6 +147,7 @@ impl Shapes {
         }
         if let Some(set) = self.rule_sets.get_mut(key.rules.0) {
             set.shapes += 1;
+            self.heavy += set.weight.saturating_sub(Self::HEAVY);
         }
         let shape = Shape {
             key: key.clone(),
@@ -193,6 +208,7 @@ impl Shapes {
             searches: 0,
             last_search: 0,
             cost: 1 + rules.cost() as u64,
+            weight: rules.weight(),
             named,
         };
         let id = RuleSetId(self.rule_sets.insert(set));
@@ -292,9 +308,17 @@ impl Shapes {
     }
 
     /// Whether other pods came or went in a way that can help a shape that fitted nowhere.
-    pub(crate) fn is_helped_by_others(&self, id: ShapeId, world: &World) -> bool {
+    pub(crate) fn is_helped_by_others(
+        &mut self,
+        id: ShapeId,
+        departures: &mut Departures,
+        world: &World,
+    ) -> bool {
         let Some(shape) = self.get(id) else { return false };
-        shape.key.related.is_some_and(|who| world.census.can_help(who, shape.asked))
+        let Some(who) = shape.key.related else { return false };
+        let (can_help, looks) = world.census.can_help(who, shape.asked, departures);
+        self.work += looks as u64;
+        can_help
     }
 
     /// Whether storage objects have changed in a way that can help a shape that fitted nowhere.
@@ -308,29 +332,45 @@ impl Shapes {
         related.is_some_and(|who| world.volumes.concerns(stirred, world.volumes_of(who)))
     }
 
-    /// Forgets shapes that nobody waits for and nobody asked for lately.
-    fn sweep(&mut self) {
-        self.last_rules = None;
-        let horizon = self.clock.saturating_sub(Self::IDLE_SEARCHES);
-        let is_idle = |s: &Shape| s.waiting.is_empty() && s.last_search < horizon;
-        let idle: Vec<u32> =
-            self.shapes.iter().filter(|(_, s)| is_idle(s)).map(|(id, _)| id).collect();
-        for shape in idle.into_iter().filter_map(|id| self.shapes.remove(id)) {
-            self.ids.remove(&shape.key);
-            self.retired.extend(shape.key.related);
-            let len = shape.ranking.as_ref().map_or(0, Ranking::len);
-            self.ranked_nodes = self.ranked_nodes.saturating_sub(len);
-            let rules = shape.key.rules.0;
-            let Some(set) = self.rule_sets.get_mut(rules) else { continue };
-            set.shapes -= 1;
-            if set.shapes == 0
-                && let Some(set) = self.rule_sets.remove(rules)
-            {
-                self.judged_nodes -= set.likings.map_or(0, |likings| likings.len());
-                self.rule_ids.remove(&set.rules);
-            }
+    /// Forgets such shapes, of those that nobody waits for.
+    fn forget_idle(&mut self, is_such: impl Fn(&Shape, &RuleSet) -> bool) {
+        let is_idle = |shape: &Shape| {
+            let rules = self.rule_sets.get(shape.key.rules.0);
+            shape.waiting.is_empty() && rules.is_none_or(|rules| is_such(shape, rules))
+        };
+        let idle = self.shapes.iter().filter(|(_, shape)| is_idle(shape));
+        for id in idle.map(|(id, _)| ShapeId(id)).collect::<Vec<_>>() {
+            self.forget(id);
         }
-        self.sweep_at = 2 * self.ids.len();
+    }
+
+    /// Forgets a shape at once that nobody waits for any more, if it keeps what other pods are asked
+    /// about. Whether it did.
+    pub(crate) fn retire(&mut self, id: ShapeId) -> bool {
+        let is_over = |shape: &Shape| shape.waiting.is_empty() && shape.key.related.is_some();
+        let retires = self.get(id).is_some_and(is_over);
+        if retires {
+            self.forget(id);
+        }
+        retires
+    }
+
+    fn forget(&mut self, id: ShapeId) {
+        let Some(shape) = self.shapes.remove(id.0) else { return };
+        self.ids.remove(&shape.key);
+        self.retired.extend(shape.key.related);
+        let len = shape.ranking.as_ref().map_or(0, Ranking::len);
+        self.ranked_nodes = self.ranked_nodes.saturating_sub(len);
+        let rules = shape.key.rules;
+        let Some(set) = self.rule_sets.get_mut(rules.0) else { return };
+        set.shapes -= 1;
+        if set.shapes == 0
+            && let Some(set) = self.rule_sets.remove(rules.0)
+        {
+            self.judged_nodes -= set.likings.map_or(0, |likings| likings.len());
+            self.rule_ids.remove(&set.rules);
+            self.last_rules.take_if(|(_, last)| *last == rules);
+        }
     }
 }
 

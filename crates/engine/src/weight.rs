@@ -52,6 +52,21 @@ impl PodSpec {
         terms.chain(spread).collect()
     }
 
+    /// How many conditions its terms about other pods have; and how many of these are in selectors
+    /// that name no value of a label, so that every pod has to be compared with them.
+    pub fn conditions(&self) -> (usize, usize) {
+        let Some(relations) = self.relations.as_deref() else { return (0, 0) };
+        let preferred = relations.preferred.iter().map(|(_, term)| term);
+        let terms = relations.affinity.iter().chain(&relations.anti_affinity).chain(preferred);
+        let spread = relations.spread.iter().map(|spread| (&spread.selector, 0));
+        let terms =
+            terms.map(|term| (&term.pods.labels, term.pods.namespace_selector.requirements()));
+        terms.chain(spread).fold((0, 0), |(all, loose), (labels, others)| {
+            let count = labels.requirements() + others;
+            (all + count, if labels.names_a_value() { loose } else { loose + count })
+        })
+    }
+
     /// Leaves of a pod that is too heavy what it takes from its node, and some of its labels.
     pub fn lighten(&mut self) {
         let mut room = LABELS;
@@ -66,6 +81,13 @@ impl PodSpec {
         self.relations = None;
         self.gates.clear();
         self.extended.truncate(EXTENDED);
+    }
+}
+
+impl Rules {
+    /// About how many bytes are kept because of what they name.
+    pub(crate) fn weight(&self) -> usize {
+        rules(self)
     }
 }
 

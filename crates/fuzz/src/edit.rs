@@ -61,7 +61,8 @@ pub fn odd(input: &mut Input<'_>, depth: usize) -> Value {
         0 => Value::Null,
         1 => json!(input.once_in(2)),
         2 => json!(input.number()),
-        3 => json!(input.number() as f64 / 8.0),
+        // One that is the same in every notation.
+        3 => json!((input.number() % (1 << 40)) as f64 / 8.0),
         4 => json!(input.text(12)),
         5..8 => json!(input.pick(&TEXTS)),
         8 => (0..input.below(4)).map(|_| odd(input, depth - 1)).collect(),
@@ -94,6 +95,9 @@ fn key(input: &mut Input<'_>) -> String {
     if input.once_in(4) { input.text(8) } else { input.pick(&KEYS).to_owned() }
 }
 
+/// A value of so many parts is large enough.
+const MOST: usize = 20_000;
+
 /// Changes a value in a few places.
 pub fn edit(input: &mut Input<'_>, value: &mut Value) {
     for _ in 0..input.below(7) {
@@ -102,6 +106,10 @@ pub fn edit(input: &mut Input<'_>, value: &mut Value) {
             count += 1;
             false
         });
+        // Changes of changes must have an end.
+        if count > MOST {
+            return;
+        }
         // More places than a byte has values.
         let place = usize::from(input.byte()) << 8 | usize::from(input.byte());
         let mut left = place % count;
@@ -146,7 +154,7 @@ fn change(input: &mut Input<'_>, value: &mut Value) {
         }
         (0..2, Value::String(text)) => *text = input.pick(&TEXTS).to_owned(),
         (2..5, Value::String(text)) => *text = input.text(24),
-        (5, Value::String(text)) => *text = text.repeat(1 + input.below(64)),
+        (5, Value::String(text)) if text.len() < 4096 => *text = text.repeat(1 + input.below(64)),
         (_, value) => *value = odd(input, 2),
     }
 }

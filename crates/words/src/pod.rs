@@ -10,6 +10,10 @@ use std::sync::Arc;
 
 /// What may be kept of one pod: ten times what large ones have.
 const MAX_WEIGHT: usize = 32 * 1024;
+/// How many conditions about other pods one may have, and how many of these in selectors that name no
+/// value: whatever changes is compared with all of them.
+const MAX_CONDITIONS: usize = 256;
+const MAX_LOOSE: usize = 16;
 
 /// The record of a pod. `status` is that of a pod that exists, `owner` is the metadata of the
 /// controller if this is its template. The caller sets the final key of such a pod, and `bound`,
@@ -61,6 +65,16 @@ pub fn pod(
             format!(
                 "its labels, selectors, affinity, tolerations, host ports, volumes and gates take {weight} bytes; \
                  allowed are {MAX_WEIGHT} for one pod"
+            )
+        });
+        record.lighten();
+    }
+    let (conditions, loose) = record.conditions();
+    if conditions > MAX_CONDITIONS || loose > MAX_LOOSE {
+        problems.note(|| {
+            format!(
+                "its pod affinity and topology spread have {conditions} conditions, {loose} of them in selectors that \
+                 name no label value; allowed are {MAX_CONDITIONS} and {MAX_LOOSE} for one pod"
             )
         });
         record.lighten();

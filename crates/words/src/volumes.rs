@@ -18,6 +18,11 @@ use divvy_engine::{
 use divvy_ledger::Bytes;
 use in_tree::Plugin;
 
+/// What may be kept of the selector of one claim, in bytes.
+const MAX_SELECTOR: usize = 8 * 1024;
+/// No object of Kubernetes has a longer name.
+const MAX_NAME: usize = 253;
+
 /// What the engine has to know of a storage object, or what is wrong with it.
 pub fn storage(kind: StorageKind, object: &StorageManifest) -> Result<StorageEvent, String> {
     let StorageManifest { metadata, spec, .. } = object;
@@ -149,10 +154,10 @@ fn claim(object: &StorageManifest) -> Result<ClaimRecord, String> {
             .find(|owner| owner.controller)
             .map(|owner| owner.uid.clone()),
         terms: terms(object, bytes(size, "spec.resources.requests[\"storage\"]")?),
-        selector: spec.selector.as_ref().map_or(Selector::all([]), selector),
-        volume: given(&spec.volume_name),
+        selector: spec.selector.as_ref().map_or(Selector::all([]), claim_selector),
+        volume: given(no_longer(&spec.volume_name)),
         bind_completed: annotation(keys::BIND_COMPLETED).is_some(),
-        selected_node: annotation(keys::SELECTED_NODE).map(Into::into),
+        selected_node: annotation(keys::SELECTED_NODE).map(|node| no_longer(node).into()),
         lost: &*status.phase == "Lost",
         deleting: !metadata.deletion_timestamp.is_empty(),
     })
@@ -252,6 +257,22 @@ fn bytes(amount: Option<&Amount>, field: &str) -> Result<Option<Bytes>, String> 
 }
 
 /// The conditions of a selector; one that makes no sense holds nowhere.
+/// What a claim asks of volumes. Tenants make claims, and what is kept of one has a bound: a selector
+/// beyond it matches nothing.
+fn claim_selector(given: &LabelSelector) -> Selector {
+    let labels = given.match_labels.iter().flat_map(|(key, value)| [key, value]);
+    let expressions = given.match_expressions.iter();
+    let expressions = expressions.flat_map(|e| [&e.key].into_iter().chain(&e.values));
+    let texts = labels.chain(expressions.map(|text| &**text));
+    let bytes: usize = texts.map(|text| 32 + text.len()).sum();
+    if bytes <= MAX_SELECTOR { selector(given) } else { Selector::NOTHING }
+}
+
+/// A name that no object has, if this one is longer than names can be.
+fn no_longer(name: &str) -> &str {
+    if name.len() <= MAX_NAME { name } else { "/" }
+}
+
 fn selector(selector: &LabelSelector) -> Selector {
     let labels = selector.match_labels.iter();
     let labels = labels.map(|(key, value)| one_of(key, vec![value.into()]));

@@ -3,6 +3,7 @@
 
 use divvy_engine::{PodKey, PodRecord, TermId};
 use foldhash::HashMap;
+use std::sync::Arc;
 
 /// What every pod may have without being counted.
 const FREE: usize = 2 * 1024;
@@ -12,6 +13,10 @@ const BYTES: usize = 16 << 20;
 /// pods of other namespaces, which then cost others.
 const TERMS: usize = 1024;
 const REACHING: usize = 64;
+/// How often label sets of its pods and terms about them may find each other, if that is more than
+/// so often for each. Terms of other namespaces alone do not come near.
+const MATCHES: usize = 1 << 20;
+const MATCHES_EACH: usize = 256;
 
 /// What pods cost, by namespace.
 #[derive(Debug, Default)]
@@ -38,9 +43,20 @@ struct Sum {
 impl Bounds {
     /// Counts a pod. Beyond a bound it is made light: one that waits is held back, and one that
     /// is bound has no say about others.
-    pub(super) fn enter(&mut self, record: &mut PodRecord) {
+    /// `matches` is what the engine knows of its namespace.
+    pub(super) fn enter(&mut self, record: &mut PodRecord, (matches, labels): (usize, usize)) {
         self.leave(&record.key);
         let namespace = record.key.namespace();
+        if matches > MATCHES && matches > MATCHES_EACH * labels {
+            let why = format!(
+                "{labels} different sets of labels of namespace {namespace} match affinity terms {matches} times; allowed \
+                 are {MATCHES}, or {MATCHES_EACH} for each"
+            );
+            refuse(record, why);
+            // Not even its labels may find more.
+            record.spec.labels = Arc::default();
+            return;
+        }
         let bytes = record.spec.weight().saturating_sub(FREE);
         let mut terms = record.spec.terms(namespace);
         if bytes == 0 && terms.is_empty() {
@@ -53,11 +69,7 @@ impl Bounds {
             if sum.bytes == 0 && sum.terms.is_empty() {
                 self.namespaces.remove(namespace);
             }
-            record.spec.lighten();
-            if record.bound.is_none() {
-                record.held_back.get_or_insert(why.into());
-            }
-            return;
+            return refuse(record, why);
         }
         sum.bytes += bytes;
         for term in &terms {
@@ -68,10 +80,10 @@ impl Bounds {
         self.pods.insert(record.key.clone(), Cost { bytes, terms });
     }
 
-    /// A pod is gone. Returns whether that leaves more for others.
-    pub(super) fn leave(&mut self, key: &PodKey) -> bool {
-        let Some(cost) = self.pods.remove(key) else { return false };
-        let Some(sum) = self.namespaces.get_mut(key.namespace()) else { return false };
+    /// A pod is gone.
+    pub(super) fn leave(&mut self, key: &PodKey) {
+        let Some(cost) = self.pods.remove(key) else { return };
+        let Some(sum) = self.namespaces.get_mut(key.namespace()) else { return };
         sum.bytes -= cost.bytes;
         for term in &cost.terms {
             let Some(pods) = sum.terms.get_mut(term) else { continue };
@@ -84,7 +96,14 @@ impl Bounds {
         if sum.bytes == 0 && sum.terms.is_empty() {
             self.namespaces.remove(key.namespace());
         }
-        true
+    }
+}
+
+/// Makes a pod light; if it waits, it waits on, and says why.
+fn refuse(record: &mut PodRecord, why: String) {
+    record.spec.lighten();
+    if record.bound.is_none() {
+        record.held_back.get_or_insert(why.into());
     }
 }
 
@@ -142,7 +161,7 @@ mod tests {
     /// How many of these are accepted, one after the other.
     fn accepted(bounds: &mut Bounds, pods: impl Iterator<Item = PodRecord>) -> usize {
         let enter = |mut pod: PodRecord| {
-            bounds.enter(&mut pod);
+            bounds.enter(&mut pod, (0, 0));
             usize::from(pod.held_back.is_none())
         };
         pods.map(enter).sum()
@@ -162,20 +181,32 @@ mod tests {
         let most = accepted(&mut bounds, (0..2000).map(heavy));
         assert!((1000..1100).contains(&most), "{most}");
         let mut other = PodRecord { key: PodKey::new("web", "p"), ..heavy(0) };
-        bounds.enter(&mut other);
+        bounds.enter(&mut other, (0, 0));
         assert_eq!(other.held_back, None, "another namespace has its own");
         let mut bound = heavy(3000);
         bound.bound = Some(Bound::new("n", BoundCards::Nothing));
-        bounds.enter(&mut bound);
+        bounds.enter(&mut bound, (0, 0));
         assert!(bound.held_back.is_none() && bound.spec.weight() == 0, "it is counted, and light");
-        assert!(bounds.leave(&heavy(0).key));
-        assert!(!bounds.leave(&heavy(1999).key), "it was not counted");
+        bounds.leave(&heavy(0).key);
+        bounds.leave(&heavy(1999).key);
         assert_eq!(accepted(&mut bounds, [heavy(1999)].into_iter()), 1);
-        (0..2000).for_each(|i| {
-            bounds.leave(&heavy(i).key);
-        });
+        (0..2000).for_each(|i| bounds.leave(&heavy(i).key));
         bounds.leave(&other.key);
         assert!(bounds.pods.is_empty() && bounds.namespaces.is_empty());
+    }
+
+    #[test]
+    fn labels_and_terms_that_all_match_each_other_have_a_bound() {
+        let enter = |matches| {
+            let mut pod = labelled(0, 10);
+            Bounds::default().enter(&mut pod, matches);
+            pod
+        };
+        assert_eq!(enter((MATCHES, 1)).held_back, None);
+        assert_eq!(enter((MATCHES + 1, MATCHES)).held_back, None, "few for each");
+        let refused = enter((MATCHES + 1, 1000));
+        assert_eq!(*refused.spec.labels, divvy_engine::Labels::default());
+        insta::assert_snapshot!(refused.held_back.unwrap(), @"");
     }
 
     #[test]

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 const USUAL_GRACE: u32 = 30;
 /// No pod is waited for longer, whatever it asks.
 const LONGEST_GRACE: u32 = 24 * 3600;
-/// So many ghosts may a namespace have before nothing is given to it.
+/// So many cards may ghosts of a namespace have, whole or in part, before nothing is given to it.
 const PER_NAMESPACE: usize = 8;
 
 /// What is left of pods.
@@ -198,12 +198,14 @@ impl State {
             let of_it = |left: &&Left| *left.ghost.namespace == *namespace;
             // What was on a node that is gone takes nothing from anybody.
             let is_there = |left: &&Left| self.node_uids.contains_key(&left.node);
-            count = self.ghosts.all.values().filter(of_it).filter(is_there).count();
+            let here = self.ghosts.all.values().filter(of_it).filter(is_there);
+            // Of replicas only the number of pods is known.
+            count = here.map(|left| left.cards.len().max(1)).sum();
         }
         (count >= PER_NAMESPACE).then(|| {
             format!(
-                "{count} pods of namespace {namespace} were deleted by force while their containers may run: until \
-                 they must have ended, no more GPUs are given to it"
+                "pods of namespace {namespace} were deleted by force while their containers may run on {count} cards: \
+                 until they must have ended, no more GPUs are given to it"
             )
             .into()
         })

@@ -1,6 +1,6 @@
 //! Pod groups: pods that belong to one that starts together wait with a reason.
 
-use super::{Action, State, Target};
+use super::State;
 use crate::objects::GroupItem;
 use crate::watch::Change;
 use divvy_engine::ClaimKey;
@@ -45,11 +45,8 @@ impl State {
         let members = self.waiting.iter().filter(|(key, waiting)| {
             key.namespace() == &*metadata.namespace && waiting.groups.contains(&metadata.name)
         });
-        let look = |(key, waiting): (&_, &super::Waiting)| {
-            let (key, uid) = (Clone::clone(key), waiting.uid.clone());
-            Action::Look { pod: Target { key, uid } }
-        };
-        let looks: Vec<Action> = members.map(look).collect();
-        self.actions.extend(looks);
+        // Some at a time: whoever changes a group all the time keeps nobody else waiting.
+        members.for_each(|(key, _)| self.held_back.add(key));
+        self.held_back.may_go_on(&metadata.namespace);
     }
 }

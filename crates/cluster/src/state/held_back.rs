@@ -1,5 +1,5 @@
-//! Pods to which nothing is given because of what their namespace costs already. They are tried
-//! again, a few at a time, when that has changed.
+//! Pods to which nothing is given because of what their namespace costs already, or whose group has
+//! changed. They are looked at again, a few at a time.
 
 use super::timers::Timer;
 use super::{Action, State, Target};

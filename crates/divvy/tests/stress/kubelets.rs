@@ -1,5 +1,5 @@
-//! Plays the kubelets of reservation pods: each starts with an arbitrary free card of its node, or
-//! fails where none is left, as with NVIDIA's device plugin.
+//! Plays the kubelets: reservation pods and those with whole GPUs get arbitrary free cards of their
+//! node, and a reservation fails where none is left, as with NVIDIA's device plugin.
 
 use crate::arena::Arena;
 use divvy_testbed::api::Api;
@@ -31,35 +31,56 @@ impl Kubelets {
 
 async fn play(api: Api, history: Arc<History>) {
     let mut dice = Dice(11);
-    // By reservation, because what was written is not seen at once.
-    let mut given: BTreeMap<String, (String, u64)> = BTreeMap::new();
+    // By pod, because what was written is not seen at once.
+    let mut given: BTreeMap<String, (String, Vec<u64>)> = BTreeMap::new();
     loop {
         let starts = history.look(|now| {
-            given.retain(|name, _| now.pods.contains_key(name));
-            let waits = |(_, pod): &(&String, &Value)| {
-                pod["metadata"]["namespace"] == RESERVATIONS && pod["status"]["phase"] == "Pending"
+            given.retain(|name, _| now.pods.get(name).is_some_and(|pod| !has_ended(pod)));
+            let waits = |(name, pod): &(&String, &Value)| {
+                asked(pod) > 0 && !has_ended(pod) && !given.contains_key(*name)
             };
-            let waiting = now.pods.iter().filter(waits);
-            let new = waiting.filter(|(name, _)| !given.contains_key(*name));
-            new.map(|(name, pod)| (name.clone(), node_of(pod), cards(now, &node_of(pod))))
-                .collect::<Vec<_>>()
+            let bound = now.pods.iter().filter(|(_, pod)| !node_of(pod).is_empty());
+            let start = |(name, pod): (&String, &Value)| {
+                let node = node_of(pod);
+                let cards = cards(now, &node);
+                (
+                    pod["metadata"]["namespace"] == RESERVATIONS,
+                    name.clone(),
+                    asked(pod),
+                    node,
+                    cards,
+                )
+            };
+            let mut starts: Vec<_> = bound.filter(waits).map(start).collect();
+            starts.sort();
+            starts
         });
-        for (name, node, cards) in starts {
+        for (is_reservation, name, asked, node, cards) in starts {
             let on_node = given.values().filter(|(other, _)| *other == node);
-            let taken: BTreeSet<u64> = on_node.map(|(_, card)| *card).collect();
-            let free: Vec<u64> = (0..cards).filter(|card| !taken.contains(card)).collect();
-            let status = if free.is_empty() {
-                json!({"phase": "Failed", "reason": "UnexpectedAdmissionError"})
-            } else {
-                let card = dice.of(&free);
-                given.insert(name.clone(), (node.clone(), card));
-                let device =
-                    json!({"resourceID": format!("GPU-{node}-{card}"), "health": "Healthy"});
-                json!({"phase": "Running", "containerStatuses": [{
-                    "name": "reserve", "image": "example.com/divvy:1", "imageID": "", "ready": true,
-                    "restartCount": 0,
-                    "allocatedResourcesStatus": [{"name": "nvidia.com/gpu", "resources": [device]}],
-                }]})
+            let taken: BTreeSet<u64> = on_node.flat_map(|(_, cards)| cards.clone()).collect();
+            let mut free: Vec<u64> = (0..cards).filter(|card| !taken.contains(card)).collect();
+            let mut got = Vec::new();
+            while got.len() < asked && !free.is_empty() {
+                got.push(free.swap_remove(dice.below(free.len() as u64) as usize));
+            }
+            let card = got.first().copied();
+            if !got.is_empty() {
+                given.insert(name.clone(), (node.clone(), got));
+            }
+            if !is_reservation {
+                continue;
+            }
+            let status = match card {
+                None => json!({"phase": "Failed", "reason": "UnexpectedAdmissionError"}),
+                Some(card) => {
+                    let device =
+                        json!({"resourceID": format!("GPU-{node}-{card}"), "health": "Healthy"});
+                    let device = json!([{"name": "nvidia.com/gpu", "resources": [device]}]);
+                    json!({"phase": "Running", "containerStatuses": [{
+                        "name": "reserve", "image": "example.com/divvy:1", "imageID": "",
+                        "ready": true, "restartCount": 0, "allocatedResourcesStatus": device,
+                    }]})
+                }
             };
             let (namespace, pod) = name.split_once('/').unwrap();
             let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}/status");
@@ -68,6 +89,16 @@ async fn play(api: Api, history: Arc<History>) {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// How many cards a pod has of the device plugin.
+fn asked(pod: &Value) -> usize {
+    let count = &pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"];
+    count.as_str().and_then(|count| count.parse().ok()).unwrap_or(0)
+}
+
+fn has_ended(pod: &Value) -> bool {
+    matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
 }
 
 fn node_of(pod: &Value) -> String {

@@ -28,7 +28,7 @@ const OPTIONS: [&str; 6] = [
     "--gpu-sharing",
     "--reservation-image=example.com/divvy:1",
     "--reservation-runtime-class=",
-    "--quarantine=2",
+    "--quarantine=8",
 ];
 const NODES: usize = 30;
 /// More than fit, so that some wait.
@@ -89,7 +89,7 @@ async fn nothing_is_given_twice_or_lost_or_grows() {
         soak.tell(round, start.elapsed());
         if !wild {
             // Nobody has died who would have to know of them: somewhat less than divvy waits.
-            soak.checker.quarantine = Duration::from_secs(25);
+            soak.checker.quarantine = Duration::from_secs(5);
             let now = soak.memory();
             let (processes, before) = lived.get_or_insert_with(|| now.clone());
             assert_eq!(*processes, now.0, "in the second half a process has ended");

@@ -112,6 +112,7 @@ impl Census {
         for kin_id in members {
             let Some(kin) = self.kins.get_mut(kin_id.0) else { continue };
             kin.crowds.push(id);
+            self.namespaces[kin.namespace.0 as usize].matches += 1;
             if key.sense == Sense::Owned && kin.waiting > 0 {
                 self.found.push(kin_id);
             }
@@ -133,6 +134,7 @@ impl Census {
         for kin in self.kins_in(&crowd.key) {
             let Some(kin) = self.kins.get_mut(kin.0) else { continue };
             kin.crowds.retain(|other| *other != id);
+            self.namespaces[kin.namespace.0 as usize].matches -= 1;
             // Whoever objected is gone, and so is the stamp that would have said so.
             if is_owned {
                 kin.changed = self.clock;
@@ -176,6 +178,8 @@ impl Census {
         let now = self.clock;
         let Some(kin) = self.kins.get_mut(id.0) else { return };
         let old = std::mem::replace(&mut kin.crowds, new.clone());
+        let matches = &mut self.namespaces[kin.namespace.0 as usize].matches;
+        *matches = *matches + new.len() - old.len();
         for (crowds, others, comes) in [(&old, &new, false), (&new, &old, true)] {
             for changed in crowds.iter().filter(|c| !others.contains(c)) {
                 kin.changed = now;

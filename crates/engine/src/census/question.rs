@@ -9,13 +9,11 @@ impl Census {
     /// The question of a pod, answered from the counts that are kept.
     pub(crate) fn question<'a>(&'a self, who: Identity, rules: &'a Rules) -> Option<Question<'a>> {
         let kin = self.kin_of(who.kin)?;
-        let bonds = self.bonds_about(kin).filter_map(|bond| {
-            Some(About {
-                topology: &bond.topology,
-                pods: self.selector(bond)?,
-                weight: bond.weight,
-                owners: Cow::Borrowed(&bond.owners),
-            })
+        let bonds = self.bonds_about(kin).map(|(id, bond)| About {
+            topology: &bond.topology,
+            bond: Some(id),
+            weight: bond.weight,
+            owners: Cow::Borrowed(&bond.owners),
         });
         let mut question = Question {
             relations: None,

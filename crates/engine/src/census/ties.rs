@@ -2,7 +2,7 @@
 //! terms of held pods that are about other pods.
 
 use super::crowds::{CrowdId, CrowdKey};
-use super::{Census, Counts, Kin, NamespaceId, Sense};
+use super::{Census, Counts, Identity, Kin, NamespaceId, Sense};
 use crate::labels::Selector;
 use crate::relations::{PodSelector, PodTerm, Relations, Spread};
 use divvy_ledger::PodId;
@@ -164,31 +164,32 @@ impl Census {
         Some(&self.crowds.get(crowd.0)?.counts)
     }
 
-    /// The pods that a bond is about.
-    pub(super) fn selector(&self, bond: &Bond) -> Option<&PodSelector> {
-        self.crowds.get(bond.crowd.0)?.key.all.first()
-    }
-
-    /// Whether a selector of a pod that asks means a pod with a place.
-    pub(crate) fn is_meant_by(&self, pods: &PodSelector, pod: PodId) -> bool {
+    /// Whether the anti-affinity term of that number, of pods with such a tie, means a pod.
+    pub(crate) fn is_meant_by(&self, tie: TieId, term: usize, pod: PodId) -> bool {
+        let crowd = self.tie_of(tie).and_then(|tie| tie.anti_affinity.get(term));
         let kin = self.identity(pod).and_then(|who| self.kin_of(who.kin));
-        kin.is_some_and(|kin| {
-            let namespace = &self.namespaces[kin.namespace.0 as usize];
-            pods.matches(&namespace.name, namespace.labels.as_ref(), &kin.labels, Sense::Bars)
-        })
+        kin.zip(crowd).is_some_and(|(kin, crowd)| kin.is_in(*crowd))
     }
 
-    /// Whether a pod has this required anti-affinity term.
-    pub(crate) fn has_term(&self, pod: PodId, topology: &str, pods: &PodSelector) -> bool {
+    /// Whether a pod has this term.
+    pub(crate) fn owns(&self, pod: PodId, bond: BondId) -> bool {
         let tie = self.identity(pod).and_then(|who| self.tie_of(who.tie?));
-        let mut terms = tie.into_iter().flat_map(|tie| &tie.relations.anti_affinity);
-        terms.any(|term| *term.topology == *topology && term.pods == *pods)
+        tie.is_some_and(|tie| tie.bonds.contains(&bond))
     }
 
     /// The terms of held pods that are about pods of this kin.
-    pub(super) fn bonds_about<'a>(&'a self, kin: &'a Kin) -> impl Iterator<Item = &'a Bond> {
+    pub(super) fn bonds_about<'a>(
+        &'a self,
+        kin: &'a Kin,
+    ) -> impl Iterator<Item = (BondId, &'a Bond)> {
         let crowds = kin.crowds.iter().filter_map(|id| self.crowds.get(id.0));
         let bonds = crowds.flat_map(|crowd| &crowd.bonds);
-        bonds.filter_map(|id| self.bonds.get(id.0)).filter(|bond| !bond.owners.is_empty())
+        let bonds = bonds.filter_map(|id| Some((*id, self.bonds.get(id.0)?)));
+        bonds.filter(|(_, bond)| !bond.owners.is_empty())
+    }
+
+    /// How many terms of held pods are about such a pod.
+    pub(crate) fn bond_count(&self, who: Identity) -> usize {
+        self.kin_of(who.kin).map_or(0, |kin| self.bonds_about(kin).count())
     }
 }

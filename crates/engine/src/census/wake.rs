@@ -1,9 +1,10 @@
 //! Whether something has happened that can help a pod that waits for others.
 
 use super::crowds::{Crowd, CrowdId};
-use super::{Census, Identity, Sense};
+use super::{Census, Identity, KinId, Sense};
 use crate::prepared::port_clash;
 use divvy_ledger::NodeId;
+use foldhash::HashMap;
 
 impl Census {
     /// Whether no port of such a pod is taken on a node.
@@ -20,26 +21,45 @@ impl Census {
 
     /// Whether something has changed since then that can make room for such a pod: a pod that
     /// comes can meet an affinity or even out a spread, one that goes takes its objections along.
-    pub(crate) fn can_help(&self, who: Identity, since: u64) -> bool {
+    /// And how much was looked at.
+    pub(crate) fn can_help(
+        &self,
+        who: Identity,
+        since: u64,
+        departures: &mut Departures,
+    ) -> (bool, usize) {
         if self.clock == since {
-            return false;
+            return (false, 0);
         }
-        let Some(kin) = self.kins.get(who.kin.0) else { return true };
+        let Some(kin) = self.kins.get(who.kin.0) else { return (true, 0) };
         if self.places > since || kin.changed > since {
-            return true;
+            return (true, 0);
         }
         let crowd = |id: &CrowdId| self.crowds.get(id.0);
+        let mut looks = 0;
+        if self.departed > since {
+            let last = *departures.0.entry(who.kin).or_insert_with(|| {
+                looks = kin.crowds.len();
+                let about = kin.crowds.iter().filter_map(crowd);
+                let owned = about.filter(|crowd| crowd.key.sense == Sense::Owned);
+                owned.map(|crowd| crowd.went).max().unwrap_or(0)
+            });
+            if last > since {
+                return (true, looks);
+            }
+        }
+        let Some(tie) = who.tie.and_then(|id| self.ties.get(id.0)) else { return (false, looks) };
         let went = |crowd: &Crowd| crowd.went > since;
         let moved = |crowd: &Crowd| crowd.went > since || crowd.came > since;
-        let mut about = kin.crowds.iter().filter_map(crowd);
-        if about.any(|crowd| crowd.key.sense == Sense::Owned && went(crowd)) {
-            return true;
-        }
-        let Some(tie) = who.tie.and_then(|id| self.ties.get(id.0)) else { return false };
         let required = tie.relations.spread.iter().zip(&tie.spread).filter(|(s, _)| s.required);
         let mut evened = required.filter_map(|(_, id)| crowd(id.as_ref()?));
-        tie.affinity.as_ref().and_then(crowd).is_some_and(moved)
+        let helps = tie.affinity.as_ref().and_then(crowd).is_some_and(moved)
             || evened.any(moved)
-            || tie.anti_affinity.iter().filter_map(crowd).any(went)
+            || tie.anti_affinity.iter().filter_map(crowd).any(went);
+        (helps, looks + tie.relations.cost())
     }
 }
+
+/// When somebody with a term about pods of a kin last went, looked up once for all its shapes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Departures(HashMap<KinId, u64>);

@@ -1,8 +1,8 @@
 //! What must be known of other pods to place one: counts by node, from the census.
 
-use crate::census::{Counts, Ports};
+use crate::census::{BondId, Counts, Ports};
 use crate::labels::Labels;
-use crate::relations::{PodSelector, Relations};
+use crate::relations::Relations;
 use crate::rules::Rules;
 use std::borrow::Cow;
 
@@ -27,7 +27,8 @@ pub(crate) struct Question<'a> {
 /// A term of held pods that is about the pod.
 pub(crate) struct About<'a> {
     pub(crate) topology: &'a str,
-    pub(crate) pods: &'a PodSelector,
+    /// Which it is, where that is kept.
+    pub(crate) bond: Option<BondId>,
     /// How much the pod is wanted near; `None` if it is not allowed there.
     pub(crate) weight: Option<i32>,
     pub(crate) owners: Cow<'a, Counts>,

@@ -51,12 +51,33 @@ impl Evenness {
             })
             .collect();
         let eligible = Eligible { rules: question.rules, world };
-        let has_all = |node: NodeId| required.iter().all(|(_, _, _, t)| t.domain(node) > 0);
+        let has_all = |node: &NodeId| required.iter().all(|(_, _, _, t)| t.domain(*node) > 0);
+        let nodes = (0..world.facts.len() as u32).map(NodeId);
+        let labelled: Vec<NodeId> = match required.is_empty() {
+            true => Vec::new(),
+            false => nodes.filter(has_all).collect(),
+        };
+        // Long rules are asked once for each node, however many constraints there are.
+        let mut counted: Vec<((bool, bool), Vec<bool>)> = Vec::new();
+        for (_, spread, ..) in &required {
+            let kind = (spread.honor_affinity, spread.honor_taints);
+            if counted.iter().all(|(other, _)| *other != kind) {
+                let mut is_counted = vec![false; world.facts.len()];
+                for node in labelled.iter().filter(|node| eligible.contains(spread, **node)) {
+                    is_counted[node.index()] = true;
+                }
+                counted.push((kind, is_counted));
+            }
+        }
         let of = |(index, spread, counts, topology): &(usize, &Spread, &Counts, Arc<Topology>)| {
             let mut found: Vec<Option<u32>> = vec![None; topology.len()];
-            let counts_at = |node: NodeId| has_all(node) && eligible.contains(spread, node);
-            for node in (0..world.facts.len() as u32).map(NodeId).filter(|n| counts_at(*n)) {
-                found[topology.domain(node)].get_or_insert(0);
+            let kind = (spread.honor_affinity, spread.honor_taints);
+            let counted = counted.iter().find(|(other, _)| *other == kind).map(|(_, all)| all);
+            let counts_at = |node: NodeId| {
+                counted.and_then(|all| all.get(node.index())).is_some_and(|is_counted| *is_counted)
+            };
+            for node in labelled.iter().filter(|node| counts_at(**node)) {
+                found[topology.domain(*node)].get_or_insert(0);
             }
             for (node, count) in counts.iter().filter(|(node, _)| counts_at(**node)) {
                 *found[topology.domain(*node)].get_or_insert(0) += count;

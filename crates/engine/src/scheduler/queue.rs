@@ -2,6 +2,7 @@
 
 use super::{Scheduler, share_on};
 use crate::cards;
+use crate::census::Departures;
 use crate::event::{Placement, Plan, PlanEffect};
 use crate::pods::{Pod, State};
 use crate::shapes::{ShapeId, Turn};
@@ -41,6 +42,7 @@ impl Scheduler {
                 self.ripe.insert((turn.clone(), id));
             }
         }
+        self.retire(id);
     }
 
     /// Places what fits, at most `limit` decisions, and says which pods wait. An empty plan means
@@ -126,7 +128,7 @@ impl Scheduler {
         let before = plan.effects.len();
         loop {
             let Some(shape) = self.shapes.get(id) else { return };
-            let Some((turn, pod)) = shape.waiting.first() else { return };
+            let Some((turn, pod)) = shape.waiting.first() else { return self.retire(id) };
             let others_turn = match until.others_turn {
                 true => self.ripe.first().is_some_and(|(first, _)| first < turn),
                 false => plan.effects.len() - before >= IN_TURN,
@@ -211,10 +213,10 @@ impl Scheduler {
             if !self.parked.contains(&id) {
                 continue;
             }
-            let Waking { freed, others_moved, stirred, .. } = &self.waking;
+            let Waking { freed, others_moved, departures, stirred, .. } = &mut self.waking;
             let (shapes, world) = (&mut self.shapes, &self.world);
             let helped = freed.as_ref().is_none_or(|nodes| shapes.is_helped_by(id, nodes, world))
-                || *others_moved && shapes.is_helped_by_others(id, world)
+                || *others_moved && shapes.is_helped_by_others(id, departures, world)
                 || !stirred.is_empty() && shapes.is_helped_by_storage(id, stirred, world);
             if helped && let Some(shape) = self.shapes.get_mut(id) {
                 self.parked.remove(&id);
@@ -246,7 +248,8 @@ impl Scheduler {
             return;
         }
         let left = self.parked.iter().copied().collect();
-        self.waking = Waking { freed, others_moved, stirred, left };
+        let departures = Departures::default();
+        self.waking = Waking { freed, others_moved, departures, stirred, left };
     }
 }
 
@@ -268,6 +271,7 @@ pub(super) struct Waking {
     /// Where something was freed; `None` if it may be anywhere.
     freed: Option<BTreeSet<NodeId>>,
     others_moved: bool,
+    departures: Departures,
     stirred: Stirred,
     left: Vec<ShapeId>,
 }

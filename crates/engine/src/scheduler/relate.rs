@@ -24,10 +24,21 @@ impl Scheduler {
         if let (true, Some(who)) = (is_new, related) {
             self.world.census.keep(who);
         }
+        self.dismiss_retired();
+        id
+    }
+
+    /// Forgets a shape that nobody waits for any more, if it keeps what others are asked about.
+    pub(super) fn retire(&mut self, id: ShapeId) {
+        if self.shapes.retire(id) {
+            self.dismiss_retired();
+        }
+    }
+
+    fn dismiss_retired(&mut self) {
         for who in self.shapes.take_retired() {
             self.world.census.dismiss(who);
         }
-        id
     }
 
     pub(super) fn set_namespace(&mut self, name: &str, labels: Option<Labels>) {

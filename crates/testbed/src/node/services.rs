@@ -28,7 +28,21 @@ impl Node {
         })
     }
 
+    /// As a service manager would: a kubelet that is up sooner than containerd ends, and is started
+    /// again.
     pub(super) fn start_kubelet(&mut self) -> Result<(), Unavailable> {
+        let begin = Instant::now();
+        loop {
+            match self.try_to_start_kubelet() {
+                Err(_) if begin.elapsed() < PATIENCE => {
+                    std::thread::sleep(Duration::from_millis(500));
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn try_to_start_kubelet(&mut self) -> Result<(), Unavailable> {
         let mut command = self.boot.command(self.programs.path(Program::Kubelet));
         command
             .arg(format!("--config={}", self.folder.join("kubelet.json").display()))

@@ -137,6 +137,7 @@ fn a_pod_that_names_too_much_is_told_so_and_keeps_what_it_takes_from_a_node() {
     let volumes =
         many(65, |i| format!("{{name: v{i}, persistentVolumeClaim: {{claimName: c{i}}}}}"));
     let resources = many(300, |i| format!("example.com/r{i}: 1"));
+    let loose = many(17, |i| format!("{{key: k{i}, operator: DoesNotExist}}"));
     for (metadata, spec, expected) in [
         (format!(", labels: {{{labels}}}"), String::new(), "allowed are 32768 for one pod"),
         (
@@ -146,6 +147,14 @@ fn a_pod_that_names_too_much_is_told_so_and_keeps_what_it_takes_from_a_node() {
                  {{nodeSelectorTerms: {selector}}}}}}}"
             ),
             "allowed are 32768 for one pod",
+        ),
+        (
+            String::new(),
+            format!(
+                ", affinity: {{podAntiAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: \
+                 [{{topologyKey: zone, labelSelector: {{matchExpressions: [{loose}]}}}}]}}}}"
+            ),
+            "have 17 conditions, 17 of them in selectors that name no label value; allowed are 256 and 16",
         ),
         (String::new(), format!(", volumes: [{volumes}]"), "spec.volumes: more than 64"),
         (

@@ -32,6 +32,28 @@ fn class(text: &str) -> ClassRecord {
 }
 
 #[test]
+fn of_a_claim_little_is_kept_however_much_it_names() {
+    let of = |expressions: usize, name: usize| {
+        let expressions = "{key: a, operator: Exists},".repeat(expressions);
+        let name = "n".repeat(name);
+        let text = format!(
+            "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: data, annotations: \
+             {{volume.kubernetes.io/selected-node: {name}}}}}\nspec: {{volumeName: {name}, selector: \
+             {{matchExpressions: [{expressions}]}}}}\n"
+        );
+        let StorageEvent::Claim(record) = event(&text) else { panic!() };
+        record
+    };
+    let usual = of(100, 253);
+    assert_eq!(usual.selector.requirements(), 100);
+    assert_eq!(usual.volume.map(|name| name.len()), Some(253));
+    let large = of(90_000, 100_000);
+    assert_eq!(large.selector, Selector::NOTHING, "it matches no volume");
+    assert_eq!(large.volume.as_deref(), Some("/"));
+    assert_eq!(large.selected_node.as_deref(), Some("/"));
+}
+
+#[test]
 fn a_claim_becomes_a_record() {
     let text = r#"
 apiVersion: v1

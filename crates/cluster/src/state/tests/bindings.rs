@@ -198,6 +198,8 @@ fn a_look_for_another_reason_does_not_undo_a_binding_under_way() {
     let group = json!({"metadata": {"namespace": "ml", "name": "gang"}, "spec": {"minMember": 4}});
     let group = Change::Seen(serde_json::from_value(group).unwrap());
     state.group_changed(keys::KAI_GROUPS, "groups", group);
+    assert!(acts(&mut state).is_empty());
+    state.tick(Instant::now() + SECOND);
     assert_eq!(acts(&mut state), ["look ml/p"]);
     looked(&mut state, "p", Some(&member), now);
     assert!(acts(&mut state).is_empty());

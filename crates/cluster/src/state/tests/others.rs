@@ -60,6 +60,8 @@ fn pods_of_a_group_that_starts_together_wait_and_are_looked_at_when_it_changes()
     state.group_changed(keys::KAI_GROUPS, "groups", group(4));
     assert!(acts(&mut state).is_empty());
     state.group_changed(keys::KAI_GROUPS, "groups", group(1));
+    assert!(acts(&mut state).is_empty(), "not all members at once");
+    state.tick(Instant::now() + SECOND);
     assert_eq!(acts(&mut state), ["look ml/p"]);
     looked(&mut state, "p", Some(&member), Instant::now());
     assert_eq!(acts(&mut state), ["bind ml/p v10 to a 0:42949672960"]);

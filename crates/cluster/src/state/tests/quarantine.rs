@@ -226,7 +226,7 @@ fn a_namespace_that_makes_many_pods_vanish_gets_nothing_until_their_time_is_over
         state.pod_changed(Change::Gone(item(&pod)), now);
     }
     state.rules.writes = 32;
-    let why = "8 pods of namespace ml were deleted by force while their containers may run: until they must have \
+    let why = "pods of namespace ml were deleted by force while their containers may run on 8 cards: until they must have \
         ended, no more GPUs are given to it";
     let acts = |state: &mut State| -> Vec<String> {
         acts(state).into_iter().filter(|act| !act.starts_with("remember")).collect()

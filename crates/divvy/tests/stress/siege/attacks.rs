@@ -15,6 +15,9 @@ use tokio::time::Instant;
 /// A class that everybody may use.
 pub const PRIORITY: &str = "siege-high";
 
+/// A label of the nodes.
+const DOMAIN: &str = "nvidia.com/gpu.product";
+
 /// So many pods of different shapes are made, by four at a time, if there is time.
 const SHAPES: usize = 10_000;
 
@@ -28,9 +31,10 @@ pub async fn all(api: Api, pages: SocketAddr, span: Duration) {
         let shape = move |i| shape(4 * i + lane);
         tokio::spawn(create(api.clone(), shape, SHAPES / 4, least / 4, end))
     });
+    let repel = tokio::spawn(repel(api.clone()));
     let churn = tokio::spawn(churn(api.clone(), end));
     let vanish = tokio::spawn(vanish(api, end));
-    for attack in [connections, churn, vanish] {
+    for attack in [connections, churn, vanish, repel] {
         attack.await.unwrap();
     }
     let large = large.await.unwrap();
@@ -98,7 +102,7 @@ fn shape(i: usize) -> Value {
 type Enlarge = fn(&mut Value, usize);
 
 /// Each makes a pod about as large as the API server takes it in time.
-const LARGE: [Enlarge; 9] = [
+const LARGE: [Enlarge; 11] = [
     |pod, _| {
         let labels = (0..20_000).map(|i| (format!("l{i}"), json!("v")));
         pod["metadata"]["labels"] = Value::Object(labels.collect());
@@ -152,6 +156,36 @@ const LARGE: [Enlarge; 9] = [
         pod["spec"]["tolerations"] = (0..5000).map(toleration).collect();
     },
     |pod, i| {
+        // About a label that nodes have, and with rules that take long to ask.
+        let spread = |k: usize| {
+            json!({
+                "topologyKey": DOMAIN, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": {"matchLabels": {"app": format!("{i}-{k}")}},
+            })
+        };
+        pod["spec"]["topologySpreadConstraints"] = (0..30).map(spread).collect();
+        let none = |k: usize| json!({"key": format!("none-{i}-{k}"), "operator": "DoesNotExist"});
+        let none: Vec<Value> = (0..400).map(none).collect();
+        pod["spec"]["affinity"] = json!({"nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution":
+                {"nodeSelectorTerms": [{"matchExpressions": none}]},
+        }});
+    },
+    |pod, i| {
+        // Each is about all pods of the namespace, and they are many.
+        let term = |k: usize| {
+            json!({
+                "topologyKey": DOMAIN,
+                "labelSelector": {"matchExpressions":
+                    [{"key": format!("none-{i}-{k}"), "operator": "DoesNotExist"}]},
+            })
+        };
+        pod["spec"]["affinity"] = json!({"podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution":
+                (0..16).map(term).collect::<Vec<_>>(),
+        }});
+    },
+    |pod, i| {
         let resources = &mut pod["spec"]["containers"][0]["resources"];
         for k in 0..5000 {
             resources["limits"][format!("example.com/r-{i}-{k}")] = json!("1");
@@ -163,6 +197,25 @@ fn large(i: usize) -> Value {
     let mut pod = pod(&format!("large-{i}"));
     LARGE[i % LARGE.len()](&mut pod, i);
     pod
+}
+
+/// Pods that run, and want nobody of their namespace near: all others have to say who keeps them off.
+async fn repel(api: Api) {
+    for i in 0..60 {
+        let mut pod = pod_of(HOSTILE, &format!("repels-{i}"));
+        pod["spec"]["nodeName"] = json!("a100-0");
+        let none = |k: usize| json!({"key": format!("none-{k}"), "operator": "DoesNotExist"});
+        let mut none: Vec<Value> = (0..15).map(none).collect();
+        // All but the last differ from those that keep others off in nothing but this.
+        if i < 59 {
+            none.push(json!({"key": format!("only-{i}"), "operator": "Exists"}));
+        }
+        pod["spec"]["affinity"] = json!({"podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution":
+                [{"topologyKey": DOMAIN, "labelSelector": {"matchExpressions": none}}],
+        }});
+        api.create(&pod).await.unwrap();
+    }
 }
 
 /// Connections that say nothing, or one byte now and then.
