@@ -1,8 +1,9 @@
-//! Bodies of reviews: read as a whole, up to a size, and large ones in turn.
+//! Bodies of reviews: read as a whole, up to a size, and large ones in turn, as are large answers.
 //!
 //! What a body costs while it is decided on is a few times its size, so the memory of the process
-//! has a bound if the bytes of all bodies have one. Ordinary reviews never wait. Large ones do, and
-//! a peer has one at a time, so that no pod can keep the API server waiting by sending slowly.
+//! has a bound if the bytes of all bodies, and of all answers until they are read, have one. Ordinary
+//! reviews never wait. Large ones do, and a peer has one at a time, so that no pod can keep the API
+//! server waiting by sending slowly, or by not reading.
 
 use axum::body::{Body, HttpBody};
 use http::StatusCode;
@@ -18,9 +19,9 @@ const MOST_BYTES: usize = 7 << 20;
 /// So much more is read and thrown away: a client that is still sending would see a broken
 /// connection instead of the answer.
 const MOST_READ: usize = 64 << 20;
-/// More than all but a few pods have.
-const ORDINARY_BYTES: usize = 64 << 10;
-/// Larger ones that are read or decided on at a time.
+/// More than all but a few pods have, and far more than their answers.
+pub(crate) const ORDINARY_BYTES: usize = 64 << 10;
+/// Larger ones that are read, decided on or answered at a time.
 const LARGE_AT_ONCE: usize = 2;
 /// A body that takes longer is given up, its wait for its turn included; the API server would not
 /// wait for the answer either.
@@ -33,7 +34,7 @@ pub(crate) struct Whole {
     pub(crate) turn: Option<Turn>,
 }
 
-/// The turn of a large body, of its peer and among all.
+/// The turn of a large body or answer, of its peer and among all.
 #[derive(Debug)]
 pub(crate) struct Turn {
     _own: Option<OwnedSemaphorePermit>,
@@ -65,6 +66,17 @@ impl Bodies {
             return Err((StatusCode::REQUEST_TIMEOUT, why));
         };
         read
+    }
+
+    /// The turn of a large answer to an ordinary body; an error as for a body.
+    pub(crate) async fn turn_to_answer(&self, peer: IpAddr) -> Result<Turn, (StatusCode, String)> {
+        tokio::time::timeout(PATIENCE, self.turn(peer)).await.map_err(|_| {
+            let seconds = PATIENCE.as_secs();
+            let why = format!(
+                "the answer is larger than {ORDINARY_BYTES} bytes, and its turn did not come within {seconds} s"
+            );
+            (StatusCode::SERVICE_UNAVAILABLE, why)
+        })
     }
 
     async fn whole(&self, peer: IpAddr, mut body: Body) -> Result<Whole, (StatusCode, String)> {

@@ -1,17 +1,19 @@
 //! The pages: reviews, health and metrics.
 
-use crate::bodies::{Bodies, Whole};
+use crate::bodies::{Bodies, ORDINARY_BYTES, Turn, Whole};
 use crate::metrics::Metrics;
 use crate::review::{Verdict, Webhook, answer};
 use crate::server::Caller;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
+use divvy_serve::UnderWay;
 use divvy_words::admission::Settings;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -65,40 +67,69 @@ async fn review(webhook: Webhook, pages: &Pages, caller: &Caller, body: Body) ->
         let why = "reviews need a client certificate of the CA that --client-ca names";
         return refuse(webhook, pages, StatusCode::FORBIDDEN, why);
     }
-    let body = match pages.bodies.read(caller.seat.peer(), body).await {
+    let under_way = caller.seat.begin();
+    let peer = caller.seat.peer();
+    let body = match pages.bodies.read(peer, body).await {
         Ok(body) => body,
         Err((status, why)) => return refuse(webhook, pages, status, &why),
     };
     let start = Instant::now();
-    match decide(webhook, pages, body).await {
-        Ok((text, verdict)) => {
+    match decide(webhook, pages, peer, body).await {
+        Ok((text, verdict, turn)) => {
             caller.seat.answered();
             pages.metrics.review(webhook, Some(verdict), start.elapsed());
-            let mut response = Response::new(Body::from(text));
+            let unread = Unread { text: text.into(), _turn: turn, _under_way: under_way };
+            let mut response = Response::new(Body::from(Bytes::from_owner(unread)));
             let json = HeaderValue::from_static("application/json");
             response.headers_mut().insert(CONTENT_TYPE, json);
             response
         }
-        Err(why) => refuse(webhook, pages, StatusCode::BAD_REQUEST, &why),
+        Err((status, why)) => refuse(webhook, pages, status, &why),
     }
 }
 
+/// An answer until it is with the connection, which has a little of it at a time.
+struct Unread {
+    text: Box<[u8]>,
+    _turn: Option<Turn>,
+    _under_way: UnderWay,
+}
+
+impl AsRef<[u8]> for Unread {
+    fn as_ref(&self) -> &[u8] {
+        &self.text
+    }
+}
+
+/// The answer, and its turn if it is large.
 async fn decide(
     webhook: Webhook,
     pages: &Pages,
+    peer: IpAddr,
     Whole { bytes, turn }: Whole,
-) -> Result<(Vec<u8>, Verdict), String> {
-    if turn.is_none() {
-        return answer(webhook, &bytes, &pages.settings);
-    }
+) -> Result<(Vec<u8>, Verdict, Option<Turn>), (StatusCode, String)> {
+    let malformed = |why| (StatusCode::BAD_REQUEST, why);
+    let turn = match turn {
+        Some(turn) => turn,
+        None => {
+            let (text, verdict) = answer(webhook, &bytes, &pages.settings).map_err(malformed)?;
+            if text.len() <= ORDINARY_BYTES {
+                return Ok((text, verdict, None));
+            }
+            // Many that wait for their turn are kept as bodies, which are smaller.
+            drop(text);
+            pages.bodies.turn_to_answer(peer).await?
+        }
+    };
     // Large ones take a while, in which others are to be answered.
     let settings = Arc::clone(&pages.settings);
     let decided = tokio::task::spawn_blocking(move || {
-        let answer = answer(webhook, &bytes, &settings);
-        drop((bytes, turn));
-        answer
+        let (text, verdict) = answer(webhook, &bytes, &settings)?;
+        drop(bytes);
+        let turn = (text.len() > ORDINARY_BYTES).then_some(turn);
+        Ok((text, verdict, turn))
     });
-    decided.await.map_err(|why| why.to_string())?
+    decided.await.map_err(|why| malformed(why.to_string()))?.map_err(malformed)
 }
 
 fn refuse(webhook: Webhook, pages: &Pages, status: StatusCode, why: &str) -> Response {

@@ -3,10 +3,13 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use divvy_words::admission::{Change, Mutation, Operation, Settings, mutate, validate, void};
+use divvy_words::shortened;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 const VERSION: &str = "admission.k8s.io/v1";
+/// It is repeated in the answer. Those of API servers have 36.
+const MOST_UID_BYTES: usize = 64;
 
 /// Which decision is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,12 +99,18 @@ pub(crate) fn answer(
     settings: &Settings,
 ) -> Result<(Vec<u8>, Verdict), String> {
     let question: Question<'_> = serde_json::from_slice(body)
-        .map_err(|why| format!("the body is no AdmissionReview: {why}"))?;
+        .map_err(|why| shortened(format_args!("the body is no AdmissionReview: {why}")))?;
     if question.api_version != VERSION {
         let given = question.api_version.chars().take(64).collect::<String>();
         return Err(format!("apiVersion: {given:?} is given; only {VERSION} is understood"));
     }
     let request = question.request.ok_or("request: missing in the AdmissionReview")?;
+    if request.uid.len() > MOST_UID_BYTES {
+        let given = request.uid.len();
+        return Err(format!(
+            "request.uid: {given} bytes are given; at most {MOST_UID_BYTES} are allowed"
+        ));
+    }
     let (response, verdict) = decide(webhook, request, settings)?;
     let answer = Answer { api_version: VERSION, kind: "AdmissionReview", response };
     let text = serde_json::to_vec(&answer).map_err(|why| why.to_string())?;
@@ -132,6 +141,7 @@ fn decide(
     match decided {
         Ok(mutation) => changed(allowed, mutation),
         Err(message) => {
+            let message = shortened(message);
             let status = Some(Status { code: 403, reason: "Forbidden", message });
             Ok((Response { allowed: false, status, ..allowed }, Verdict::Denied))
         }
@@ -139,7 +149,7 @@ fn decide(
 }
 
 fn changed(allowed: Response, mutation: Mutation) -> Result<(Response, Verdict), String> {
-    let warnings = mutation.warnings;
+    let warnings = mutation.warnings.into_iter().map(shortened).collect();
     if mutation.patch.is_empty() {
         return Ok((Response { warnings, ..allowed }, Verdict::Allowed));
     }
@@ -226,5 +236,26 @@ mod tests {
             let why = answer(Webhook::Validate, body.as_bytes(), &settings()).unwrap_err();
             assert!(why.starts_with(expected), "{body}: {why}");
         }
+    }
+
+    #[test]
+    fn no_answer_repeats_a_long_text() {
+        let long = "x".repeat(1 << 20);
+        let uid = json!({"uid": long, "operation": "X"});
+        for (request, expected) in [
+            (&uid, "request.uid: 1048576 bytes are given; at most 64 are allowed"),
+            (&json!(long), "the body is no AdmissionReview: invalid type: string \"xxx"),
+        ] {
+            let body = json!({"apiVersion": VERSION, "request": request}).to_string();
+            let why = answer(Webhook::Validate, body.as_bytes(), &settings()).unwrap_err();
+            assert!(why.starts_with(expected) && why.len() < 1100, "{} bytes", why.len());
+        }
+        let mut pod = share("CREATE");
+        for field in ["namespace", "name"] {
+            pod["object"]["metadata"][field] = json!(long);
+        }
+        let (answer, _) = ask(Webhook::Validate, &pod);
+        let message = answer["response"]["status"]["message"].as_str().unwrap();
+        assert!(message.ends_with("xxx...") && message.len() < 1100, "{} bytes", message.len());
     }
 }

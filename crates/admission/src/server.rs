@@ -1,8 +1,8 @@
-//! TLS connections: each has a time to begin, one to be idle, and an end.
+//! TLS connections: each has a time to begin, one to be idle, one to read its answers, and an end.
 
 use crate::metrics::Metrics;
 use axum::Router;
-use divvy_serve::{Connections, Seat};
+use divvy_serve::{Connections, Seat, WriteDeadline};
 use http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -19,7 +19,9 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Longer than the 90 s after which the API server gives up an idle connection: if we were first,
 /// a review could be on its way into a connection that is closed.
 const IDLE: Duration = Duration::from_secs(120);
-/// An API server opens one for each review that is under way, and each may cost 100 KiB.
+/// An answer that is not read meanwhile is given up; the API server would not wait so long either.
+const UNREAD: Duration = Duration::from_secs(10);
+/// An API server opens one for each review that is under way, and each may cost 200 KiB.
 const CONNECTIONS: usize = 512;
 /// Heads are short; what is read of a body at a time is no more either.
 const HEAD_BYTES: usize = 16 * 1024;
@@ -72,6 +74,7 @@ async fn answer(
     let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await else { return };
     let is_certified = stream.get_ref().1.peer_certificates().is_some();
     let caller = Caller { seat, is_certified };
+    let stream = TokioIo::new(WriteDeadline::new(stream, UNREAD));
     let pages = TowerToHyperService::new(router);
     let pages = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(caller.clone());
@@ -81,7 +84,7 @@ async fn answer(
         .timer(TokioTimer::new())
         .header_read_timeout(IDLE)
         .max_buf_size(HEAD_BYTES)
-        .serve_connection(TokioIo::new(stream), pages);
+        .serve_connection(stream, pages);
     tokio::pin!(connection);
     tokio::select! {
         _ = connection.as_mut() => return,

@@ -7,9 +7,13 @@
 //! Every pod of a cluster can reach the ports of every other, and connections cost it nothing. The
 //! kubelet must get in with its probes all the same, and the API server with its reviews. So nobody
 //! waits for a seat: when all are taken, a connection of the peer that has most of them is closed
-//! for the newcomer. What a connection may do once it is there is not decided here.
+//! for the newcomer. What a connection may do once it is there is not decided here, but one that is to
+//! end when its peer does not read is a [`WriteDeadline`].
 
+mod deadline;
 mod seats;
+
+pub use deadline::WriteDeadline;
 
 use seats::Seats;
 use std::convert::Infallible;
@@ -61,6 +65,27 @@ impl Seat {
         let mut seats = lock(&self.seats);
         let next = seats.answered(self.peer, self.ticket.load(Ordering::Relaxed));
         self.ticket.store(next, Ordering::Relaxed);
+    }
+
+    /// A request has begun; until what is returned is dropped, the connection gives way last.
+    pub fn begin(self: &Arc<Self>) -> UnderWay {
+        self.is_under_way(true);
+        UnderWay(Arc::clone(self))
+    }
+
+    fn is_under_way(&self, is_so: bool) {
+        let mut seats = lock(&self.seats);
+        seats.is_under_way(self.peer, self.ticket.load(Ordering::Relaxed), is_so);
+    }
+}
+
+/// A request on a connection, until its answer has left.
+#[derive(Debug)]
+pub struct UnderWay(Arc<Seat>);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.is_under_way(false);
     }
 }
 

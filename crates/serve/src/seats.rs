@@ -9,6 +9,9 @@ use std::net::IpAddr;
 /// The peer with the most connections gives way, with the one that has waited longest for an
 /// answer: whoever opens thousands takes them from itself, and who has one keeps it. Peers that
 /// were once answered as they should are known, and have half of the seats before strangers do.
+/// Connections with a request under way give way last. Half of the seats are for them, in equal
+/// parts for all peers that have one: who has more of them does not keep out those that still are
+/// to ask.
 #[derive(Debug)]
 pub(crate) struct Seats<H> {
     most: usize,
@@ -19,9 +22,29 @@ pub(crate) struct Seats<H> {
 #[derive(Debug)]
 struct Peer<H> {
     /// Its connections by ticket; the lowest has waited longest.
-    seats: BTreeMap<u64, H>,
+    seats: BTreeMap<u64, Connection<H>>,
     /// The ticket of its last answer, if it is known.
     answered: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Connection<H> {
+    end: H,
+    /// Requests under way: one may begin before the answer to the last has left.
+    under_way: usize,
+}
+
+impl<H> Peer<H> {
+    fn under_way(&self) -> usize {
+        self.seats.values().filter(|connection| connection.under_way > 0).count()
+    }
+
+    /// The ticket of the connection that it would lose next.
+    fn first(&self) -> Option<u64> {
+        let is_idle = |(_, connection): &(&u64, &Connection<H>)| connection.under_way == 0;
+        let idle = self.seats.iter().find(is_idle);
+        idle.or_else(|| self.seats.first_key_value()).map(|(ticket, _)| *ticket)
+    }
 }
 
 impl<H> Seats<H> {
@@ -42,7 +65,15 @@ impl<H> Seats<H> {
     pub(crate) fn take(&mut self, address: IpAddr, ticket: u64, connection: H) {
         let nobody = || Peer { seats: BTreeMap::new(), answered: None };
         let peer = self.peers.entry(address).or_insert_with(nobody);
-        peer.seats.insert(ticket, connection);
+        peer.seats.insert(ticket, Connection { end: connection, under_way: 0 });
+    }
+
+    /// A request begins on the connection, or the answer to one has left.
+    pub(crate) fn is_under_way(&mut self, address: IpAddr, ticket: u64, is_so: bool) {
+        let peer = self.peers.get_mut(&address);
+        let Some(connection) = peer.and_then(|peer| peer.seats.get_mut(&ticket)) else { return };
+        let count = &mut connection.under_way;
+        *count = if is_so { *count + 1 } else { count.saturating_sub(1) };
     }
 
     pub(crate) fn leave(&mut self, address: IpAddr, ticket: u64) {
@@ -75,15 +106,18 @@ impl<H> Seats<H> {
         };
         // Those that are known keep no more than half, or nobody could become it.
         let of_known = seats_of(true) > self.most / 2 || seats_of(false) == 0;
+        let under_way = self.peers.values().map(Peer::under_way);
+        let each = self.most / 2 / under_way.filter(|count| *count > 0).count().max(1);
         let candidates = self.peers.iter_mut().filter(|(_, peer)| is_known(peer) == of_known);
         let (address, peer) =
             candidates.filter(|(_, peer)| !peer.seats.is_empty()).max_by_key(|(_, peer)| {
-                (peer.seats.len(), Reverse(peer.seats.keys().next().copied()))
+                let count = peer.seats.len();
+                (count - peer.under_way().min(each), count, Reverse(peer.first()))
             })?;
         let address = *address;
-        let (_, connection) = peer.seats.pop_first()?;
+        let connection = peer.seats.remove(&peer.first()?)?;
         self.tidy(address);
-        Some(connection)
+        Some(connection.end)
     }
 
     /// Of more known peers than there are seats, the one that was answered longest ago is not known

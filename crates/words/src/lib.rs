@@ -50,4 +50,5 @@ pub use namespace::namespaces;
 pub use node::{is_unsettled, node};
 pub use pod::pod;
 pub use priorities::Priorities;
+pub use problem::shortened;
 pub use volumes::storage;

@@ -2,7 +2,7 @@
 
 use crate::manifest::Metadata;
 use std::borrow::Cow;
-use std::fmt;
+use std::fmt::{self, Write};
 
 /// Keeps the first problem: an object is refused for one reason at a time, and the later ones are
 /// often its consequences.
@@ -87,6 +87,28 @@ fn cut(text: &str, width: usize) -> Shown {
         shown.push_str("...");
     }
     Shown(shown)
+}
+
+/// The most that is kept of a text in which somebody else's may be repeated.
+const MOST_BYTES: usize = 1000;
+
+/// A text of at most 1,000 bytes, and three dots if there was more. The whole of it is never made.
+pub fn shortened(text: impl fmt::Display) -> String {
+    let mut kept = Kept(String::new());
+    if write!(kept, "{text}").is_err() {
+        kept.0.push_str("...");
+    }
+    kept.0
+}
+
+struct Kept(String);
+
+impl Write for Kept {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let (fits, rest) = text.split_at(text.floor_char_boundary(MOST_BYTES - self.0.len()));
+        self.0.push_str(fits);
+        if rest.is_empty() { Ok(()) } else { Err(fmt::Error) }
+    }
 }
 
 /// A text that is safe to show: terminals act on control characters, and others change the

@@ -1,7 +1,7 @@
 //! An admission replica stays below the limit of its manifest, whatever is posted to it, and decides
 //! on what the API server shows it meanwhile.
 
-use crate::reviews::{hostile, large_share};
+use crate::reviews::{hostile, large_share, talkative};
 use crate::server::{PATIENCE, Server, is_allowed, memory_limit, post};
 use divvy_testbed::api::Api;
 use divvy_testbed::manifests::webhooks_at;
@@ -14,7 +14,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
+use tokio_rustls::client::TlsStream;
 
 /// Posts until it is decided on, and is told what: on a busy machine, beside so many others, it may
 /// have to wait too long for its turn.
@@ -63,6 +65,68 @@ async fn hostile_reviews_at_once_and_unfinished_ones_stay_within_the_limit() {
         let limit = memory_limit("admission.yaml");
         assert!(peak < limit, "{} and {}: {peak} of {limit} bytes", pair[0].0, pair[1].0);
     }
+}
+
+/// Posts a review and reads nothing of the answer; the connection, for it to stay open.
+async fn post_and_leave(
+    server: Arc<Server>,
+    from: [u8; 4],
+    body: Bytes,
+) -> Option<TlsStream<TcpStream>> {
+    let mut stream = server.secured(from).await?;
+    let head =
+        format!("POST /mutate HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());
+    stream.write_all(&[head.as_bytes(), &body].concat()).await.ok()?;
+    stream.flush().await.ok()?;
+    Some(stream)
+}
+
+/// How many reviews it has dealt with, whatever came of them.
+async fn reviews(server: &Server) -> u64 {
+    let metrics = server.page("/metrics").await.unwrap();
+    let reviews = metrics.lines().filter(|line| line.starts_with("divvy_admission_reviews_total"));
+    reviews.map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_nobody_reads_stay_within_the_limit() {
+    for (name, body, connections) in talkative() {
+        let server = Arc::new(Server::admission(&format!("unread-{name}")).await);
+        let mut posts = JoinSet::new();
+        for number in 0..connections {
+            let from = [127, 0, 4, 1 + (number % 200) as u8];
+            posts.spawn(post_and_leave(Arc::clone(&server), from, body.clone()));
+        }
+        let kept = tokio::time::timeout(PATIENCE, posts.join_all()).await.unwrap();
+        let posted = kept.iter().flatten().count() as u64;
+        assert!(posted * 2 > connections, "{name}: {posted} were posted");
+        let dealt = async {
+            while reviews(&server).await < posted {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, dealt).await.unwrap();
+        let (peak, limit) = (server.peak(), memory_limit("admission.yaml"));
+        assert!(peak < limit, "{name}: {peak} of {limit} bytes");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_read_its_answer_is_disconnected() {
+    let server = Arc::new(Server::admission("unread").await);
+    let (_, body, _) = talkative().pop().unwrap();
+    // Answers of far more than what the kernel keeps for a connection.
+    let request = {
+        let head =
+            format!("POST /mutate HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());
+        [head.as_bytes(), &body].concat().repeat(100)
+    };
+    let mut stream = server.secured([127, 0, 4, 1]).await.unwrap();
+    let end = async { while stream.write_all(&request).await.is_ok() {} };
+    tokio::time::timeout(PATIENCE, end).await.unwrap();
+    // Whoever comes next has its turn.
+    let answer = decided(server, [127, 0, 0, 1], large_share()).await;
+    assert!(is_allowed(&answer), "{answer}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -77,6 +77,26 @@ pub fn hostile() -> Vec<(&'static str, Bytes)> {
     all.map(|(name, pod, element)| (name, filled(&pod, element))).into()
 }
 
+/// Reviews that would have long answers, by what these would repeat or say, each with how many
+/// connections it is for.
+pub fn talkative() -> Vec<(&'static str, Bytes, u64)> {
+    let review = |request: String| {
+        Bytes::from(format!(r#"{{"apiVersion":"admission.k8s.io/v1","request":{request}}}"#))
+    };
+    // A soft hyphen of two bytes is quoted with six.
+    let long = "\u{ad}".repeat((MOST - 200) / 2);
+    let containers = vec!["{}"; 1000].join(",");
+    let pod = format!(
+        r#"{{"metadata":{{"annotations":{{"gpu-fraction":"0.5"}}}},"spec":{{"schedulerName":"divvy-scheduler","initContainers":[{containers}],"containers":[{containers}]}}}}"#
+    );
+    vec![
+        ("uid", review(format!(r#"{{"uid":"{long}","operation":"X"}}"#)), 60),
+        ("request", review(format!(r#""{long}""#)), 30),
+        ("object", framed("\"", &long, "\""), 30),
+        ("patch", framed("", &pod, ""), 500),
+    ]
+}
+
 /// The review of a pod with as many elements as fit in at the `$`. A `#` in an element is its
 /// number, a `&` is as many resources as a list keeps.
 fn filled(pod: &str, element: &str) -> Bytes {

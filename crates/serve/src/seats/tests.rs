@@ -102,3 +102,52 @@ fn a_seat_that_was_given_up_is_not_taken_again_by_a_late_answer() {
     assert_eq!(seats.taken(), 0);
     assert_eq!(seats.give_way(), None);
 }
+
+#[test]
+fn a_request_under_way_gives_way_after_idle_connections_of_anybody() {
+    // An API server with 20 reviews, and 10 pods that had one answered each and keep 5 connections.
+    let api_server = [1; 20];
+    let pods = (10..20).flat_map(|number| [number; 5]);
+    let mut seats = seats(70, &api_server.into_iter().chain(pods).collect::<Vec<_>>());
+    for ticket in 1..=20 {
+        seats.is_under_way(peer(1), ticket, true);
+    }
+    for number in (10..20).chain([1]) {
+        let ticket = *seats.peers[&peer(number)].seats.keys().next().unwrap();
+        seats.answered(peer(number), ticket);
+    }
+    let ended: Vec<_> = std::iter::from_fn(|| seats.give_way()).map(|(peer, _)| peer).collect();
+    assert_eq!(ended.len(), 70);
+    let (idle, under_way) = ended.split_at(50);
+    assert!(!idle.contains(&1), "{idle:?}");
+    assert_eq!(under_way, [1; 20]);
+}
+
+#[test]
+fn of_one_peer_the_idle_connection_gives_way_before_an_older_one_with_a_request() {
+    let mut seats = seats(4, &[1, 1, 1]);
+    seats.is_under_way(peer(1), 1, true);
+    seats.is_under_way(peer(1), 2, true);
+    seats.is_under_way(peer(1), 2, true);
+    seats.is_under_way(peer(1), 2, false);
+    assert_eq!(seats.give_way(), Some((1, 3)));
+    seats.is_under_way(peer(1), 2, false);
+    assert_eq!(seats.give_way(), Some((1, 2)), "its last answer has left");
+    assert_eq!(seats.give_way(), Some((1, 1)));
+}
+
+#[test]
+fn who_begins_thousands_of_requests_keeps_nobody_out_that_is_still_to_ask() {
+    for addresses in [1, 10, 100] {
+        let mut seats = seats(512, &[1]);
+        for number in 0..5000 {
+            if seats.taken() >= 512 {
+                assert_ne!(seats.give_way().unwrap().0, 1, "{addresses} addresses");
+            }
+            let ticket = seats.ticket();
+            let from = 100 + (number % addresses) as u8;
+            seats.take(peer(from), ticket, (from, ticket));
+            seats.is_under_way(peer(from), ticket, true);
+        }
+    }
+}

@@ -3,6 +3,7 @@
 //! values takes some hundred bytes.
 
 use crate::manifest::lenient::NoList;
+use crate::problem::shortened;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use serde_json::value::RawValue;
@@ -71,8 +72,9 @@ where
     }
 }
 
-/// The text without the place, which is one in a part that nobody sees.
+/// The text without the place, which is one in a part that nobody sees. It may repeat a text of the
+/// pod.
 fn plain(error: &impl fmt::Display) -> String {
-    let text = error.to_string();
+    let text = shortened(error);
     text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text).to_owned()
 }

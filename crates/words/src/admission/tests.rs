@@ -731,3 +731,17 @@ fn a_patch_repeats_nothing_of_a_long_list() {
     assert_eq!(env.as_array().unwrap().len(), 5004);
     assert_eq!(env.as_array().unwrap()[..4], hand_off_variables());
 }
+
+#[test]
+fn a_refusal_repeats_no_long_text() {
+    let long = "x".repeat(1 << 20);
+    let [mut metadata, mut spec, mut name] = [(); 3].map(|()| half(json!({"containers": []})));
+    metadata["metadata"] = json!(long);
+    spec["spec"] = json!(long);
+    name["spec"]["containers"] = json!([long]);
+    for given in [json!(long), metadata, spec, name] {
+        let why = validate(&created(&given), &settings()).unwrap_err();
+        assert!(why.len() < 1100, "{} bytes: {}", why.len(), &why[..200]);
+        assert!(why.contains("invalid type: string \"xxx"), "{why}");
+    }
+}

@@ -2,6 +2,15 @@ use super::*;
 use crate::{Entry, Priorities, config, pod, read, testing};
 
 #[test]
+fn a_text_is_cut_between_characters_and_says_so() {
+    assert_eq!(shortened("a"), "a");
+    assert_eq!(shortened("x".repeat(1000)), "x".repeat(1000));
+    assert_eq!(shortened("x".repeat(1001)), "x".repeat(1000) + "...");
+    let text = shortened(format_args!("x{}{}", "é".repeat(400), "é".repeat(400)));
+    assert_eq!(text, format!("x{}...", "é".repeat(499)));
+}
+
+#[test]
 fn nothing_that_is_quoted_acts_on_a_terminal() {
     assert_eq!(short("a\"\\é\u{1b}[2J\u{202e}b\n").to_string(), "a\"\\é\\u{1b}[2J\\u{202e}b\\n");
     assert_eq!(format!("{:?}", short("a\u{1b}\u{202e}")), "\"a\\u{1b}\\u{202e}\"");
