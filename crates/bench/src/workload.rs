@@ -2,6 +2,7 @@
 
 use divvy_engine::{NodeFacts, NodeRecord, PodKey, PodRecord, PodSpec, Rules, Taint, Toleration};
 use divvy_ledger::{Bytes, Fraction, Gpus, MilliCpu, Portion, Request};
+use divvy_testbed::dice::Dice;
 
 const GIB: u64 = 1 << 30;
 /// Model, cards, MiB per card, cores, GiB of memory.
