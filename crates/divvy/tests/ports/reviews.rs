@@ -79,7 +79,7 @@ pub fn hostile() -> Vec<(&'static str, Bytes)> {
 
 /// Reviews that would have long answers, by what these would repeat or say, each with how many
 /// connections it is for.
-pub fn talkative() -> Vec<(&'static str, Bytes, u64)> {
+pub fn talkative() -> Vec<(&'static str, Bytes, usize)> {
     let review = |request: String| {
         Bytes::from(format!(r#"{{"apiVersion":"admission.k8s.io/v1","request":{request}}}"#))
     };
