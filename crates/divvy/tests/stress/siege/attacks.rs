@@ -156,14 +156,15 @@ const LARGE: [Enlarge; 11] = [
         pod["spec"]["tolerations"] = (0..5000).map(toleration).collect();
     },
     |pod, i| {
-        // About a label that nodes have, and with rules that take long to ask.
-        let spread = |k: usize| {
+        // About labels that nodes have, and with rules that take long to ask.
+        let spread = |key: &str| {
             json!({
-                "topologyKey": DOMAIN, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
-                "labelSelector": {"matchLabels": {"app": format!("{i}-{k}")}},
+                "topologyKey": key, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": {"matchLabels": {"app": format!("spread-{i}")}},
             })
         };
-        pod["spec"]["topologySpreadConstraints"] = (0..30).map(spread).collect();
+        let labels = [DOMAIN, "nvidia.com/gpu.count", "nvidia.com/gpu.memory"];
+        pod["spec"]["topologySpreadConstraints"] = labels.into_iter().map(spread).collect();
         let none = |k: usize| json!({"key": format!("none-{i}-{k}"), "operator": "DoesNotExist"});
         let none: Vec<Value> = (0..400).map(none).collect();
         pod["spec"]["affinity"] = json!({"nodeAffinity": {
