@@ -182,13 +182,9 @@ impl Scheduler {
                 (Ok(_), Some(shortage)) => {
                     let is_allowed = prepared.as_ref().is_none_or(|p| p.check(id).is_ok());
                     if is_allowed
-                        && let Some((gap, mut near)) = self.nearness(node, needs, shortage)
+                        && let Some((gap, near)) = self.nearness(node, shortage)
                         && nearest.as_ref().is_none_or(|(least, _)| gap < *least)
                     {
-                        // Those who end may be the very pods that it wants to be near.
-                        if prepared.as_ref().is_some_and(Prepared::needs_others) {
-                            near.holders.clear();
-                        }
                         nearest = Some((gap, near));
                     }
                     self.lacks(needs, shortage)
@@ -204,7 +200,14 @@ impl Scheduler {
             }
         }
         groups.sort_by_key(|g| Reverse((g.reason.closeness(), g.nodes.len())));
-        Some(Diagnosis { groups, nearest: nearest.map(|(_, nearest)| nearest) })
+        let mut nearest = nearest.map(|(_, nearest)| nearest);
+        // Those who end may be the very pods that it wants to be near.
+        if !prepared.as_ref().is_some_and(Prepared::needs_others)
+            && let Some(nearest) = &mut nearest
+        {
+            self.name_holders(nearest, needs);
+        }
+        Some(Diagnosis { groups, nearest })
     }
 
     fn prepared(&self, shape: ShapeId) -> Option<Prepared<'_>> {

@@ -15,7 +15,8 @@ pub struct Nearest {
     pub card: Option<u32>,
     /// What is missing there.
     pub missing: Missing,
-    /// Who would have to end for the pod to fit. Empty if that alone would not do.
+    /// Who would have to end for the pod to fit, and what each has of cards that is missing. One less
+    /// would not do. Empty if nobody's end is enough.
     pub holders: Vec<(PodKey, Bytes)>,
 }
 
@@ -54,28 +55,20 @@ impl std::fmt::Display for Missing {
 }
 
 impl Scheduler {
-    /// How far a node is from taking the pod, in millionths of what is asked, and what it lacks.
-    pub(crate) fn nearness(
-        &self,
-        node: &Node,
-        needs: &Needs,
-        shortage: Shortage,
-    ) -> Option<(u64, Nearest)> {
+    /// How far a node is from taking the pod, in millionths of what is asked, and what it lacks. Who
+    /// would have to end is found out by [`Scheduler::name_holders`], for the nearest only.
+    pub(crate) fn nearness(&self, node: &Node, shortage: Shortage) -> Option<(u64, Nearest)> {
         let has = node.capacity();
         let mut card = None;
-        let mut holders: Vec<Share> = Vec::new();
         let (missing, lacking, asked) = match shortage {
             Shortage::FreeShare { asked, .. } => {
                 let (index, free) = freest_held_card(node)?;
                 let missing = asked.minus(free);
                 card = u32::try_from(index).ok();
-                holders = fewest(shares_of(&node.cards()[index]), missing);
                 (Missing::Share(missing), missing.0, asked.0)
             }
             Shortage::FreeCards { free, asked } => {
-                let lacking = asked - free;
-                holders = holders_of(node, lacking);
-                (Missing::Cards(lacking), lacking.into(), asked.into())
+                (Missing::Cards(asked - free), (asked - free).into(), asked.into())
             }
             Shortage::FreeShares { fitting, asked } => {
                 (Missing::Cards(asked - fitting), (asked - fitting).into(), asked.into())
@@ -97,35 +90,32 @@ impl Scheduler {
             Shortage::PodSlots => (Missing::PodSlot, 1, 1),
             _ => return None,
         };
-        if !self.fits_without(node, needs, &holders) {
-            holders.clear();
-        }
         let gap = u128::from(lacking) * 1_000_000 / u128::from(asked.max(1));
         let gap = u64::try_from(gap).unwrap_or(u64::MAX);
-        let holders = self.named(&holders);
-        Some((gap, Nearest { node: node.name().clone(), card, missing, holders }))
+        let (node, holders) = (node.name().clone(), Vec::new());
+        Some((gap, Nearest { node, card, missing, holders }))
     }
 
-    /// Whether the pod would fit once these have ended.
-    fn fits_without(&self, node: &Node, needs: &Needs, ended: &[Share]) -> bool {
-        let mut pods: Vec<PodId> = ended.iter().map(|s| s.pod).collect();
-        pods.sort_unstable();
-        pods.dedup();
-        let id = self.ledger().find(node.name());
-        let then = id.and_then(|id| self.ledger().node_without(id, &pods));
-        then.is_some_and(|node| node.fit(needs, share_on(&node, needs.request)).is_ok())
-    }
-
-    fn named(&self, shares: &[Share]) -> Vec<(PodKey, Bytes)> {
-        let mut holders: Vec<(PodKey, Bytes)> = Vec::new();
-        for share in shares {
-            let Some(key) = self.pod_key(share.pod) else { continue };
-            match holders.iter_mut().find(|(k, _)| k == key) {
-                Some((_, sum)) => sum.0 += share.bytes.0,
-                None => holders.push((key.clone(), share.bytes)),
+    /// Says who would have to end for the pod to fit.
+    pub(crate) fn name_holders(&self, nearest: &mut Nearest, needs: &Needs) {
+        let Some(id) = self.ledger().find(&nearest.node) else { return };
+        let Some(node) = self.ledger().node(id) else { return };
+        let fits_without = |pods: &[PodId]| {
+            let then = self.ledger().node_without(id, pods);
+            then.is_some_and(|node| node.fit(needs, share_on(&node, needs.request)).is_ok())
+        };
+        let shares = match (&nearest.missing, nearest.card) {
+            (Missing::Share(missing), Some(card)) => {
+                let here = node.cards().get(card as usize).map(shares_of).unwrap_or_default();
+                let few = fewest(here, *missing);
+                let pods: Vec<PodId> = few.iter().map(|share| share.pod).collect();
+                if fits_without(&pods) { few } else { Vec::new() }
             }
-        }
-        holders
+            (Missing::Cards(_), _) => smallest(held_by(node), fits_without),
+            _ => Vec::new(),
+        };
+        let named = shares.iter().filter_map(|s| Some((self.pod_key(s.pod)?.clone(), s.bytes)));
+        nearest.holders = named.collect();
     }
 }
 
@@ -162,11 +152,49 @@ fn fewest(mut shares: Vec<Share>, missing: Bytes) -> Vec<Share> {
     chosen
 }
 
-/// Who holds the `count` cards of a node that have the fewest holders.
-fn holders_of(node: &Node, count: u32) -> Vec<Share> {
+/// What pods hold of the cards of a node that take others once they are free: each pod once, those
+/// with the least first.
+fn held_by(node: &Node) -> Vec<Share> {
     let open = node.cards().iter().enumerate().filter(|(index, _)| node.is_open(*index));
-    let mut held: Vec<Vec<Share>> = open.map(|(_, card)| shares_of(card)).collect();
-    held.retain(|shares| !shares.is_empty());
-    held.sort_by_key(Vec::len);
-    held.into_iter().take(count as usize).flatten().collect()
+    let mut held: Vec<Share> = Vec::new();
+    for share in open.flat_map(|(_, card)| shares_of(card)) {
+        match held.iter_mut().find(|other| other.pod == share.pod) {
+            Some(other) => other.bytes.0 += share.bytes.0,
+            None => held.push(share),
+        }
+    }
+    held.sort_by_key(|share| (share.bytes, share.pod));
+    held
+}
+
+/// So many pods are tried two by two.
+const PAIRED: usize = 24;
+
+/// The fewest of these, least first, whose end is enough: one, else two, else so many that none of
+/// them is needless.
+fn smallest(all: Vec<Share>, is_enough: impl Fn(&[PodId]) -> bool) -> Vec<Share> {
+    if let Some(one) = all.iter().find(|share| is_enough(&[share.pod])) {
+        return vec![*one];
+    }
+    if all.len() <= PAIRED {
+        let pairs = (1..all.len()).flat_map(|j| (0..j).map(move |i| (i, j)));
+        let mut pairs = pairs.map(|(i, j)| [all[i], all[j]]);
+        if let Some(two) = pairs.find(|[a, b]| is_enough(&[a.pod, b.pod])) {
+            return two.into();
+        }
+    }
+    let pods = |shares: &[Share]| shares.iter().map(|share| share.pod).collect::<Vec<_>>();
+    if !is_enough(&pods(&all)) {
+        return Vec::new();
+    }
+    let mut left = all;
+    let mut at = 0;
+    while at < left.len() {
+        let share = left.remove(at);
+        if !is_enough(&pods(&left)) {
+            left.insert(at, share);
+            at += 1;
+        }
+    }
+    left
 }

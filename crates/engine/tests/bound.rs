@@ -192,6 +192,25 @@ fn the_nearest_fit_promises_only_what_holds() {
     assert_eq!(waiting(&s, "r").nearest.unwrap().holders, [], "it would lack CPU still");
 }
 
+#[test]
+fn the_nearest_fit_names_no_pod_that_need_not_end_and_all_that_each_has() {
+    let gib = |n: u64| Bytes(n * GIB);
+    let key = |name: &str| PodKey::new("ml", name);
+    let mut s = cluster(Config::default(), [node("n", cards(6, 80))]);
+    place(&mut s, "aaa", whole(1));
+    place(&mut s, "four", whole(4));
+    place(&mut s, "half", fraction("0.5"));
+    place(&mut s, "p", whole(4));
+    assert_eq!(waiting(&s, "p").nearest.unwrap().holders, [(key("four"), gib(320))]);
+    place(&mut s, "q", whole(5));
+    let both = [(key("half"), gib(40)), (key("four"), gib(320))];
+    assert_eq!(waiting(&s, "q").nearest.unwrap().holders, both, "the least of those that would do");
+    place(&mut s, "r", whole(6));
+    assert_eq!(waiting(&s, "r").nearest.unwrap().holders.len(), 3);
+    place(&mut s, "t", fractions("0.6", 2));
+    assert_eq!(waiting(&s, "t").nearest.unwrap().holders, [(key("four"), gib(320))]);
+}
+
 /// Two nodes and their pods, as the API would tell them.
 fn told() -> Vec<Event> {
     let mut events: Vec<Event> =

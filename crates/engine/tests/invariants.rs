@@ -159,7 +159,7 @@ proptest! {
         }
     }
 
-    /// When the holders that the nearest fit names have ended, the pod fits.
+    /// When the holders that the nearest fit names have ended, the pod fits, and not sooner.
     #[test]
     fn the_nearest_fit_keeps_its_promise(steps in steps()) {
         let mut scheduler = new();
@@ -176,6 +176,14 @@ proptest! {
                 continue;
             };
             let Some(near) = why.nearest.filter(|n| !n.holders.is_empty()) else { continue };
+            for (needed, _) in &near.holders {
+                let mut kept = with.clone();
+                for (holder, _) in near.holders.iter().filter(|(holder, _)| holder != needed) {
+                    kept.apply(Event::PodGone(holder.clone())).unwrap();
+                }
+                let needless = kept.scan(&pod("x", spec(kind)));
+                prop_assert!(needless.is_none(), "{} need not end: {:?}", needed, near);
+            }
             for (holder, _) in &near.holders {
                 with.apply(Event::PodGone(holder.clone())).unwrap();
             }
