@@ -33,9 +33,10 @@ pub(crate) struct Turn {
     pub(crate) key: PodKey,
 }
 
-/// Pods that ask for the same in the same places.
+/// Pods that ask for the same in the same places: where the shape is, and which it is of all that
+/// have been there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ShapeId(u32);
+pub struct ShapeId(u32, u32);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct RuleSetId(u32);
@@ -71,6 +72,7 @@ struct ShapeKey {
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     key: ShapeKey,
+    number: u32,
     sizes: ShareSizes,
     ranking: Option<Ranking>,
     /// Up to where `ranking` follows the journal, and by which order of names it was built.
@@ -93,6 +95,8 @@ pub(crate) struct Shape {
 pub(crate) struct Shapes {
     shapes: Slab<Shape>,
     ids: HashMap<ShapeKey, ShapeId>,
+    /// How many there have been.
+    made: u32,
     rule_sets: Slab<RuleSet>,
     rule_ids: HashMap<Arc<Rules>, RuleSetId>,
     /// Identities of shapes that were forgotten.
@@ -149,8 +153,10 @@ impl Shapes {
             set.shapes += 1;
             self.heavy += set.weight.saturating_sub(Self::HEAVY);
         }
+        self.made = self.made.wrapping_add(1);
         let shape = Shape {
             key: key.clone(),
+            number: self.made,
             sizes: ShareSizes::default(),
             ranking: None,
             seen: Position::default(),
@@ -162,7 +168,7 @@ impl Shapes {
             allowed: NodeSet::default(),
             asked: 0,
         };
-        let id = ShapeId(self.shapes.insert(shape));
+        let id = ShapeId(self.shapes.insert(shape), self.made);
         self.ids.insert(key, id);
         (id, true)
     }
@@ -253,11 +259,11 @@ impl Shapes {
     }
 
     pub(crate) fn get(&self, id: ShapeId) -> Option<&Shape> {
-        self.shapes.get(id.0)
+        self.shapes.get(id.0).filter(|shape| shape.number == id.1)
     }
 
     pub(crate) fn get_mut(&mut self, id: ShapeId) -> Option<&mut Shape> {
-        self.shapes.get_mut(id.0)
+        self.shapes.get_mut(id.0).filter(|shape| shape.number == id.1)
     }
 
     pub(crate) fn needs(&self, id: ShapeId) -> Option<&Arc<Needs>> {
@@ -339,7 +345,8 @@ impl Shapes {
             shape.waiting.is_empty() && rules.is_none_or(|rules| is_such(shape, rules))
         };
         let idle = self.shapes.iter().filter(|(_, shape)| is_idle(shape));
-        for id in idle.map(|(id, _)| ShapeId(id)).collect::<Vec<_>>() {
+        let id = |(id, shape): (u32, &Shape)| ShapeId(id, shape.number);
+        for id in idle.map(id).collect::<Vec<_>>() {
             self.forget(id);
         }
     }

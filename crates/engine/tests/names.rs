@@ -63,6 +63,22 @@ fn weight(i: usize) -> usize {
 }
 
 #[test]
+fn a_shape_that_comes_after_another_is_told_from_it() {
+    let mut scheduler = cluster(Config::default(), [node("n", cards(1, 80))]);
+    let mut seen = Vec::new();
+    for i in 0..3 {
+        let record = stranger(i);
+        let key = record.key.clone();
+        scheduler.apply(Event::Pod(Box::new(record))).unwrap();
+        scheduler.pass(usize::MAX);
+        let shape = scheduler.shape_of(&key).unwrap();
+        assert!(!seen.contains(&shape), "what is known of {shape:?} is of another");
+        seen.push(shape);
+        scheduler.apply(Event::PodGone(key)).unwrap();
+    }
+}
+
+#[test]
 fn names_that_pods_choose_are_forgotten_with_the_pods() {
     let mut scheduler = cluster(Config::default(), [node("n", cards(1, 80))]);
     let mut grown = Vec::new();

@@ -290,7 +290,10 @@ impl State {
 
     /// Deletes a reservation pod that could not be deleted before, if that is still wanted.
     pub(super) fn unreserve_again(&mut self, key: PodKey, uid: Box<str>) {
-        let known = self.reservations.get(&key).filter(|known| known.uid == uid);
+        let known = self.reservations.get(&key);
+        if known.is_some_and(|known| known.uid != uid) {
+            return;
+        }
         let slot = known.and_then(|known| self.slots.get(&known.node, known.index));
         if slot.is_none_or(|slot| slot.hold == Hold::Closing) {
             self.actions.push(Action::Unreserve { key, uid });
@@ -337,8 +340,9 @@ impl State {
             // One that was never seen is gone for good. Of others the watch will tell.
             Ok(()) if uid.is_empty() => self.reservation_gone(&key, now),
             Ok(()) => {}
-            // Another one of that name, or none: this one is gone.
-            Err(Failure::NotFound(_) | Failure::Conflict(_)) => {
+            // A conflict does not say that this one is gone: the watch will, if there is another one
+            // of that name.
+            Err(Failure::NotFound(_)) => {
                 if self.reservations.get(&key).is_some_and(|known| known.uid == uid) {
                     self.reservation_gone(&key, now);
                 }

@@ -474,6 +474,26 @@ fn the_late_answer_about_a_reservation_does_not_touch_the_next_one_of_its_name()
 }
 
 #[test]
+fn a_deletion_that_met_a_conflict_frees_no_card_and_is_tried_again() {
+    let mut state = handing(&[("a", 1)]);
+    let now = Instant::now();
+    let held = reservation("a", "g", Some("GPU-1"));
+    see(&mut state, &held);
+    let deletes = acts(&mut state);
+    assert!(deletes[0].starts_with("unreserve"), "{deletes:?}");
+    let (key, uid) = (item(&held).key(), item(&held).metadata.uid);
+    let result = Err(Failure::Conflict("somebody was faster".to_owned()));
+    state.outcome(Outcome::Unreserved { key, uid, result }, now);
+    see(&mut state, &whole("w", 1));
+    let told = acts(&mut state);
+    assert!(told.len() == 1 && told[0].starts_with("tell ml/w"), "{told:?}");
+    state.tick(now + 6 * SECOND);
+    assert_eq!(acts(&mut state), deletes);
+    state.pod_changed(Change::Gone(item(&held)), now);
+    assert_eq!(acts(&mut state), ["bind ml/w v10 to a -"]);
+}
+
+#[test]
 fn a_search_that_hung_when_the_leader_changed_is_given_up_in_time() {
     let mut state = handing(&[("a", 2)]);
     see(&mut state, &runs("p", "GPU-1"));
