@@ -59,8 +59,12 @@ async fn a_restart_and_top_know_what_a_share_deleted_by_force_may_still_use() {
             pods.iter().any(|pod| pod["metadata"]["annotations"]["divvy.dev/ghosts"].is_string())
         })
         .await;
-    let metrics = crate::pages::page(&divvy, "/metrics").await.unwrap();
-    assert!(metrics.contains("\ndivvy_ghosts 1\n"), "{metrics}");
+    cluster
+        .until("it is counted", async || {
+            let metrics = crate::pages::page(&divvy, "/metrics").await.unwrap_or_default();
+            metrics.contains("\ndivvy_ghosts 1\n")
+        })
+        .await;
     drop(divvy);
     let top = cluster.run(&["top", "pods"]);
     assert!(top.contains("a(gone-"), "{top}");
