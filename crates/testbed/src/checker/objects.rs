@@ -25,6 +25,7 @@ pub(super) struct Pod {
     pub asked: Asked,
     /// Index or UUID and bytes, from the record on the pod.
     pub cards: Vec<(String, u128)>,
+    pub is_reservation: bool,
     /// The card that it keeps for others, if it is a reservation that has one.
     pub reserved: Option<String>,
     pub cpu: u128,
@@ -71,6 +72,7 @@ impl Pod {
         Self {
             key: format!("{}/{}", text(&metadata["namespace"]), text(&metadata["name"])),
             reserved: device.filter(|_| is_reservation).map(str::to_owned),
+            is_reservation,
             uid: text(&metadata["uid"]),
             scheduler: text(&spec["schedulerName"]),
             cards: cards.collect(),
