@@ -58,8 +58,13 @@ fn stranger(i: usize) -> PodRecord {
     PodRecord { key: PodKey::new(&format!("namespace-{i}"), "p"), ..pod("p", spec) }
 }
 
-fn weight(i: usize) -> usize {
-    stranger(i).spec.weight()
+/// Has one of them wait.
+fn wait(scheduler: &mut Scheduler, i: usize) -> PodKey {
+    let record = stranger(i);
+    let key = record.key.clone();
+    scheduler.apply(Event::Pod(Box::new(record))).unwrap();
+    scheduler.pass(usize::MAX);
+    key
 }
 
 #[test]
@@ -67,10 +72,7 @@ fn a_shape_that_comes_after_another_is_told_from_it() {
     let mut scheduler = cluster(Config::default(), [node("n", cards(1, 80))]);
     let mut seen = Vec::new();
     for i in 0..3 {
-        let record = stranger(i);
-        let key = record.key.clone();
-        scheduler.apply(Event::Pod(Box::new(record))).unwrap();
-        scheduler.pass(usize::MAX);
+        let key = wait(&mut scheduler, i);
         let shape = scheduler.shape_of(&key).unwrap();
         assert!(!seen.contains(&shape), "what is known of {shape:?} is of another");
         seen.push(shape);
@@ -83,10 +85,7 @@ fn names_that_pods_choose_are_forgotten_with_the_pods() {
     let mut scheduler = cluster(Config::default(), [node("n", cards(1, 80))]);
     let mut grown = Vec::new();
     for i in 0..15_000 {
-        let record = stranger(i);
-        let key = record.key.clone();
-        scheduler.apply(Event::Pod(Box::new(record))).unwrap();
-        scheduler.pass(usize::MAX);
+        let key = wait(&mut scheduler, i);
         scheduler.standing(&key).unwrap();
         scheduler.apply(Event::PodGone(key)).unwrap();
         if i % 5_000 == 4_999 {
@@ -95,6 +94,6 @@ fn names_that_pods_choose_are_forgotten_with_the_pods() {
         }
     }
     assert!(grown[2] < grown[1] + grown[1] / 10, "{grown:?} bytes after 5, 10 and 15 thousand");
-    // What pods keep that wait is bounded elsewhere; of those that are gone there is a share of it.
-    assert!(grown[2] < 64 << 20, "{grown:?} bytes, with {} of one pod", weight(0));
+    // A plateau alone could be a large one: what 15,000 such pods name is far more.
+    assert!(grown[2] < 64 << 20, "{grown:?} bytes");
 }
