@@ -1,6 +1,6 @@
 //! `kill -9` at any moment.
 
-use crate::arena::{Arena, pod};
+use crate::arena::{Arena, PATIENCE, pod};
 use crate::bursts::mixed;
 use crate::kubelets::{Kubelets, RESERVATIONS};
 use crate::scheduler::{ALONE, Divvy};
@@ -9,7 +9,7 @@ use divvy_testbed::history::Now;
 use divvy_testbed::manifests::{GpuNode, with_fraction, with_hand_off};
 use divvy_testbed::proxy::{Fault, Proxy, Target};
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// `DIVVY_KILLS=150` for a long run.
 fn kills(usual: usize) -> usize {
@@ -86,7 +86,8 @@ async fn killed_while_its_writes_are_under_way(options: &[&str]) {
     for round in 0..=kills {
         // The server may take so long for a write; a successor has waited longer, by far.
         proxy.inject(Target::Bindings, Fault::Late(Duration::from_secs(1)), usize::MAX);
-        let mut divvy = Divvy::spawn(&arena, &kubeconfig, &options);
+        let start = || Divvy::spawn(&arena, &kubeconfig, &options);
+        let mut divvy = start();
         divvy.leads().await;
         let before = arena.history.look(|now| now.bound("default"));
         // Neither all at once nor in their order: what is chosen differs from what the last one chose.
@@ -95,12 +96,12 @@ async fn killed_while_its_writes_are_under_way(options: &[&str]) {
         arena.create_all(more).await;
         if round < kills {
             let some = before + 1 + dice.below(20) as usize;
-            arena.until("some are bound", |now| now.bound("default") >= some).await;
+            bound(&arena, some, &mut divvy, start).await;
             divvy.process.kill();
             assert!(!divvy.log().contains("panicked at"), "{}", divvy.log());
         } else {
             proxy.heal();
-            arena.all_bound(made).await;
+            bound(&arena, made, &mut divvy, start).await;
         }
     }
     arena.check().await;
@@ -109,6 +110,18 @@ async fn killed_while_its_writes_are_under_way(options: &[&str]) {
     let (asked, cards) = (proxy.counts()["POST pods"], made.div_ceil(2));
     assert!(asked <= cards + cards / 10, "{asked} reservations were asked for {cards} cards");
     arena.until("as many are left as are needed", |now| reservations(now) == cards).await;
+}
+
+/// Waits until so many are bound, by a scheduler that is started again if it loses its lease.
+async fn bound(arena: &Arena, count: usize, divvy: &mut Divvy, start: impl Fn() -> Divvy) {
+    let end = Instant::now() + PATIENCE;
+    while arena.history.look(|now| now.bound("default")) < count {
+        if divvy.has_lost_its_lease() {
+            *divvy = start();
+        }
+        assert!(Instant::now() < end, "{count} pods are not bound: {}", divvy.log());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 fn reservations(now: &Now) -> usize {

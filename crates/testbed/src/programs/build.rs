@@ -58,9 +58,10 @@ fn compile(
     let Group { name, packages, flags, cgo, minutes, .. } = group;
     say(&format!("building {name}: about {minutes} min the first time"));
     let start = Instant::now();
-    // It gives way to tests that run meanwhile.
+    // It gives way to tests that run meanwhile, but not to other builds: what is tested last waits
+    // for it.
     let mut go = Command::new("nice");
-    go.args(["-n", "10", "go", "build", "-mod=readonly", "-o"])
+    go.args(["-n", "5", "go", "build", "-mod=readonly", "-o"])
         .arg(fresh.join(""))
         // What debuggers read is thrown away by the linker; not to make it saves an eighth of the
         // time, and the programs are the same.
