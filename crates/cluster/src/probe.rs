@@ -119,11 +119,13 @@ impl Live {
             names: keys::SCHEDULER_NAMES.map(str::to_owned).to_vec(),
             writes: 4,
             quarantine: Duration::from_secs(10),
-            hand_off: hand_off.as_ref().map(|h| h.reservation.resources),
             max_grace_period: 600,
             clock: Clock { moment: now, unix: BEGIN },
         };
-        let state = State::new(Config::default(), rules, sources::names());
+        let opening = hand_off.as_ref().map(|h| h.reservation.resources);
+        let config = Config { hand_off: opening, ..Config::default() };
+        let mut state = State::new(config, rules, sources::names());
+        state.scheduler = Scheduler::taped(config);
         let service = tower::service_fn(move |request| respond(Arc::clone(&server), request));
         let client = runtime.block_on(async { kube::Client::new(service, "default") });
         let api = Api::new(client, Fence::open(), Metrics::new());

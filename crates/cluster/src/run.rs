@@ -22,7 +22,7 @@ use crate::sources::{self, Heard, Watches};
 use crate::state::{Action, Clock, Outcome, Rules, State};
 use crate::watch::{Batch, Pace, Seen};
 use crate::writer::{Writer, is_binding};
-use divvy_engine::Config;
+use divvy_engine::{Config, Event};
 use divvy_ledger::Position;
 use k8s_openapi::jiff::Timestamp;
 use std::time::{Duration, Instant};
@@ -190,11 +190,11 @@ impl Loop {
             names: settings.scheduler_names.clone(),
             writes: settings.writes,
             quarantine: settings.quarantine,
-            hand_off: settings.hand_off.as_ref().map(|h| h.reservation.resources),
             max_grace_period: settings.hand_off.as_ref().map_or(0, |h| h.max_grace_period),
             clock: Clock { moment: Instant::now(), unix: Timestamp::now().as_second() },
         };
-        let config = settings.overrides.over(*placing.borrow());
+        let hand_off = settings.hand_off.as_ref().map(|h| h.reservation.resources);
+        let config = Config { hand_off, ..settings.overrides.over(*placing.borrow()) };
         let pace = Pace { page: 500, silence: settings.watch_silence };
         let watches = Watches { api: api.clone(), pace, metrics: metrics.clone() };
         let (pods, pod_watch) = watches.start_pods();
@@ -318,8 +318,9 @@ impl Loop {
     }
 
     fn configure(&mut self) {
+        let hand_off = self.state.scheduler.config().hand_off;
         let config = self.overrides.over(*self.placing.borrow_and_update());
-        self.state.scheduler.configure(config);
+        self.state.apply(Event::Settings(Config { hand_off, ..config }));
     }
 
     fn each_second(&mut self) {

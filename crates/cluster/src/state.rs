@@ -42,7 +42,7 @@ use crate::objects::PodItem;
 use crate::watch::Change;
 use divvy_engine::{ClaimKey, Placement, Scheduler, VolumeStep};
 use divvy_engine::{Config, Event, PlanEffect, PodKey};
-use divvy_ledger::{Opening, Request};
+use divvy_ledger::Request;
 use divvy_words::cards::NamedShare;
 use divvy_words::manifest::StorageKind;
 use divvy_words::{Groups, keys, reservation};
@@ -167,8 +167,6 @@ pub(crate) struct Rules {
     /// How long the cards of a pod that vanished without ending stay closed, after its grace
     /// period.
     pub(crate) quarantine: Duration,
-    /// What a reservation pod asks; `None` if shares are not handed to their containers.
-    pub(crate) hand_off: Option<Opening>,
     /// How long the containers of such a share may take to end, in seconds.
     pub(crate) max_grace_period: u32,
     /// What time it is for others.
@@ -250,10 +248,8 @@ impl State {
         rules: Rules,
         watches: impl Iterator<Item = &'static str>,
     ) -> Self {
-        let mut scheduler = Scheduler::new(config);
-        scheduler.set_opening(rules.hand_off.unwrap_or_default());
         Self {
-            scheduler,
+            scheduler: Scheduler::new(config),
             rules,
             pods: Listing::default(),
             nodes: Listing::default(),
@@ -422,7 +418,7 @@ impl State {
         let (uid, version) = (pod.metadata.uid.clone(), pod.metadata.resource_version.clone());
         let groups = Groups::named_by(&pod.metadata, &pod.spec).map(Into::into).collect();
         self.groups.refuse(&pod.metadata, &pod.spec, &mut record);
-        if self.rules.hand_off.is_some() && record.invalid.is_none() {
+        if self.hands_off() && record.invalid.is_none() {
             record.invalid = divvy_words::hand_off_ready(&pod.metadata, &pod.spec).err();
             if record.invalid.is_none() && matches!(record.spec.request, Request::Share { .. }) {
                 let most = self.rules.max_grace_period;
@@ -469,6 +465,11 @@ impl State {
         self.failures.remove(key);
         self.providing.remove(key);
         self.held_back.remove(key);
+    }
+
+    /// Whether shares are handed to their containers.
+    fn hands_off(&self) -> bool {
+        self.scheduler.config().hand_off.is_some()
     }
 
     fn is_ours(&self, name: &str) -> bool {
@@ -522,11 +523,7 @@ impl State {
     fn place(&mut self, now: Instant) {
         let mut work = SLICE;
         while self.writing < self.rules.writes && work > 0 {
-            // One by one where a share may open a card: the next one has to see the pod that is
-            // to hold it.
-            let room = self.rules.writes - self.writing;
-            let limit = if self.rules.hand_off.is_some() { 1 } else { room };
-            let plan = self.scheduler.slice(limit, &mut work);
+            let plan = self.scheduler.slice(self.rules.writes - self.writing, &mut work);
             if plan.effects.is_empty() && work > 0 {
                 // Only now: a reservation that nobody used may have found its share.
                 self.return_cards(now);
@@ -534,7 +531,7 @@ impl State {
             }
             for effect in plan.effects {
                 match effect {
-                    PlanEffect::Bind { pod, placement, volumes } => {
+                    PlanEffect::Bind { pod, placement, volumes, .. } => {
                         self.bind(pod, placement, volumes, now);
                     }
                     PlanEffect::Report { pod } => self.told.waits(pod),
@@ -570,10 +567,11 @@ impl State {
             self.apply(Event::PodGone(pod.key.clone()));
             return self.actions.push(Action::Look { pod });
         }
+        let hands_off = self.hands_off();
         let Some(waiting) = self.waiting.get_mut(&key) else { return };
         waiting.stage = Stage::Placed;
         let grant = match request {
-            Some(Request::Share { .. }) if self.rules.hand_off.is_some() => Grant::HandOff(None),
+            Some(Request::Share { .. }) if hands_off => Grant::HandOff(None),
             Some(Request::Share { .. }) => Grant::Indexes,
             _ => Grant::Nothing,
         };

@@ -123,6 +123,16 @@ pub struct RehearsalArgs {
     /// Make N pods of each pod and controller, whatever their manifests say (not of DaemonSets)
     #[arg(long, value_name = "N", value_parser = replicas())]
     pub replicas: Option<u32>,
+    /// Whether shared cards are kept by reservation pods, as with divvy scheduler --gpu-sharing:
+    /// each asks some CPU, memory and a pod slot [default: as seen in the cluster, else true]
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true"
+    )]
+    pub gpu_sharing: Option<bool>,
     #[command(flatten)]
     pub placement: PlacementArgs,
 }

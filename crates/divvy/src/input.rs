@@ -57,6 +57,7 @@ pub fn rehearsal(args: &RehearsalArgs, live: bool, bar: &Bar) -> anyhow::Result<
         replicas: args.replicas,
         namespace: namespace.clone(),
         config,
+        gpu_sharing: args.gpu_sharing,
         ..setup(cluster, cluster_source)
     };
     let namespace = namespace.unwrap_or_else(|| keys::DEFAULT_NAMESPACE.to_owned());

@@ -1,5 +1,7 @@
 //! How to choose among nodes and cards that fit.
 
+use divvy_ledger::Opening;
+
 /// Which place wins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Strategy {
@@ -33,6 +35,9 @@ pub struct Config {
     /// Above which use, in millionths, a node counts as full: it is then packed only when no
     /// other node fits.
     pub thresholds: PerResource,
+    /// What the reservation takes that keeps a shared card; `None` if cards are not handed to
+    /// containers, so that nobody keeps them.
+    pub hand_off: Option<Opening>,
 }
 
 impl Config {
@@ -48,6 +53,7 @@ impl Default for Config {
             card: Strategy::Binpack,
             weights: PerResource { gpu: 10, cpu: 2, memory: 1 },
             thresholds: PerResource { gpu: never, cpu: never, memory: never },
+            hand_off: None,
         }
     }
 }

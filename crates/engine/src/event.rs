@@ -1,18 +1,31 @@
 //! What goes into the scheduler and what comes out of it.
 
+use crate::config::Config;
 use crate::labels::Labels;
 use crate::record::{NodeRecord, PodKey, PodRecord};
 use crate::volumes::{StorageEvent, VolumeStep};
-use divvy_ledger::{CardShares, HoldError, Request};
+use divvy_ledger::{CardShares, HoldError, Intake, Request};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Something that happened in the cluster.
 #[derive(Clone, Debug)]
 pub enum Event {
+    /// The settings for all decisions to come.
+    Settings(Config),
     /// A node is new or has changed.
     Node(Box<NodeRecord>),
     /// A node is gone; what pods hold there stays theirs until they are gone too.
     NodeGone(String),
+    /// What is known of a node's cards besides who holds them.
+    Intake {
+        /// The node.
+        node: Box<str>,
+        /// Whether it is not certain who has which card: then no GPU is given there.
+        unsettled: bool,
+        /// Why cards take nobody new; the others do.
+        cards: Vec<(u32, Intake)>,
+    },
     /// A pod is new or has changed.
     Pod(Box<PodRecord>),
     /// A pod is gone, or has ended.
@@ -91,6 +104,9 @@ pub enum PlanEffect {
         pod: PodKey,
         /// Where it goes.
         placement: Placement,
+        /// Which of its cards it opens: each was free, and is shared from now on. Where cards are
+        /// handed to containers, a reservation is to keep it; the ledger has left room for that.
+        opens: Opened,
         /// What to write for its claims, and then to await by [`Scheduler::claims_bound`], before
         /// it is bound. Empty for most pods.
         volumes: Vec<VolumeStep>,
@@ -101,6 +117,9 @@ pub enum PlanEffect {
         pod: PodKey,
     },
 }
+
+/// Cards that a share opens, by index; most open one or none.
+pub type Opened = SmallVec<[u32; 1]>;
 
 /// Node and cards of one pod.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -38,6 +38,7 @@ mod score;
 mod sentence;
 mod shapes;
 mod slab;
+mod tape;
 mod topology;
 mod volumes;
 mod weight;
@@ -45,7 +46,7 @@ mod world;
 
 pub use config::{Config, PerResource, Strategy};
 pub use diagnosis::{Diagnosis, Group, Standing};
-pub use event::{Event, Placement, Plan, PlanEffect, Problem};
+pub use event::{Event, Opened, Placement, Plan, PlanEffect, Problem};
 pub use labels::{Labels, Selector};
 pub use nearest::{Missing, Nearest};
 pub use reason::Reason;
@@ -56,6 +57,7 @@ pub use rules::{
 };
 pub use scheduler::Scheduler;
 pub use shapes::ShapeId;
+pub use tape::Tape;
 pub use volumes::{
     AccessModes, Attached, AttachmentRecord, CapacityRecord, ClaimKey, ClaimRecord, ClaimRef,
     ClassRecord, CsiNodeRecord, Disk, DriverRecord, Migrated, StorageEvent, Terms, VolumeReason,

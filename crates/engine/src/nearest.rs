@@ -35,8 +35,8 @@ pub enum Missing {
     Ephemeral(Bytes),
     /// So much of an extended resource.
     Extended(Arc<str>, u64),
-    /// A pod slot.
-    PodSlot,
+    /// So many pod slots.
+    PodSlots(u32),
 }
 
 impl std::fmt::Display for Missing {
@@ -49,7 +49,8 @@ impl std::fmt::Display for Missing {
             Self::Memory(bytes) => write!(f, "{bytes} memory"),
             Self::Ephemeral(bytes) => write!(f, "{bytes} ephemeral storage"),
             Self::Extended(name, n) => write!(f, "{n} {name}"),
-            Self::PodSlot => f.write_str("1 pod slot"),
+            Self::PodSlots(1) => f.write_str("1 pod slot"),
+            Self::PodSlots(n) => write!(f, "{n} pod slots"),
         }
     }
 }
@@ -78,16 +79,19 @@ impl Scheduler {
                 let name = self.ledger().resource_name(resource).into();
                 (Missing::Extended(name, asked - free), asked - free, asked)
             }
-            Shortage::Cpu { free, asked } if asked <= has.cpu => {
+            Shortage::Cpu { free, asked, .. } if asked <= has.cpu => {
                 (Missing::Cpu(MilliCpu(asked.0 - free.0)), asked.0 - free.0, asked.0)
             }
-            Shortage::Memory { free, asked } if asked <= has.memory => {
+            Shortage::Memory { free, asked, .. } if asked <= has.memory => {
                 (Missing::Memory(asked.minus(free)), asked.minus(free).0, asked.0)
             }
             Shortage::Ephemeral { free, asked } if asked <= has.ephemeral => {
                 (Missing::Ephemeral(asked.minus(free)), asked.minus(free).0, asked.0)
             }
-            Shortage::PodSlots => (Missing::PodSlot, 1, 1),
+            Shortage::PodSlots { free, reserved } => {
+                let missing = reserved.saturating_add(1).saturating_sub(free);
+                (Missing::PodSlots(missing), missing.into(), missing.into())
+            }
             _ => return None,
         };
         let gap = u128::from(lacking) * 1_000_000 / u128::from(asked.max(1));
@@ -131,7 +135,7 @@ fn shares_of(card: &Card) -> Vec<Share> {
     match card.state() {
         CardState::Free => Vec::new(),
         CardState::Whole(pod) => vec![Share { pod: *pod, bytes: card.capacity() }],
-        CardState::Shared(shares) => shares.clone(),
+        CardState::Shared(_) => card.shares().to_vec(),
     }
 }
 

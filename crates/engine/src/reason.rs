@@ -4,7 +4,7 @@
 use crate::record::PodKey;
 use crate::rules::Taint;
 use crate::volumes::VolumeReason;
-use divvy_ledger::{Bytes, Portion, Shortage};
+use divvy_ledger::{Bytes, MilliCpu, Portion, Shortage};
 use std::fmt;
 use std::sync::Arc;
 
@@ -124,7 +124,7 @@ impl Reason {
                 Shortage::Cpu { .. } => "InsufficientCpu",
                 Shortage::Memory { .. } => "InsufficientMemory",
                 Shortage::Ephemeral { .. } => "InsufficientEphemeralStorage",
-                Shortage::PodSlots => "InsufficientPodSlots",
+                Shortage::PodSlots { .. } => "InsufficientPodSlots",
             },
         }
     }
@@ -176,6 +176,11 @@ impl Reason {
         match self {
             Self::Lacks { shortage, resource, .. } => match shortage {
                 Shortage::CardSize { .. } | Shortage::NotAllocatable { .. } => self.to_string(),
+                Shortage::Cpu { reserved: MilliCpu(1..), .. }
+                | Shortage::Memory { reserved: Bytes(1..), .. }
+                | Shortage::PodSlots { reserved: 1.., .. } => {
+                    format!("{} to reserve cards", self.name())
+                }
                 _ => format!("{} {}", self.name(), resource.as_deref().unwrap_or_default()),
             },
             Self::Port { port: what, .. }
@@ -221,9 +226,15 @@ impl Reason {
             (Shortage::Extended { free: x, .. }, Shortage::Extended { free: y, .. }) => {
                 keep_larger(x, *y);
             }
-            (Shortage::Cpu { free: x, .. }, Shortage::Cpu { free: y, .. }) => keep_larger(x, *y),
-            (Shortage::Memory { free: x, .. }, Shortage::Memory { free: y, .. })
-            | (Shortage::Ephemeral { free: x, .. }, Shortage::Ephemeral { free: y, .. }) => {
+            // What is asked differs where cards have to be reserved: the numbers stay together.
+            (x @ Shortage::Cpu { .. }, y @ Shortage::Cpu { .. })
+            | (x @ Shortage::Memory { .. }, y @ Shortage::Memory { .. })
+            | (x @ Shortage::PodSlots { .. }, y @ Shortage::PodSlots { .. })
+                if missing(y) < missing(x) =>
+            {
+                *x = *y;
+            }
+            (Shortage::Ephemeral { free: x, .. }, Shortage::Ephemeral { free: y, .. }) => {
                 keep_larger(x, *y);
             }
             _ => {}
@@ -234,6 +245,18 @@ impl Reason {
 fn keep_larger<T: Ord>(a: &mut T, b: T) {
     if b > *a {
         *a = b;
+    }
+}
+
+/// How much is missing.
+const fn missing(shortage: &Shortage) -> u64 {
+    match shortage {
+        Shortage::Cpu { free, asked, .. } => asked.0.saturating_sub(free.0),
+        Shortage::Memory { free, asked, .. } => asked.minus(*free).0,
+        Shortage::PodSlots { free, reserved } => {
+            reserved.saturating_add(1).saturating_sub(*free) as u64
+        }
+        _ => 0,
     }
 }
 
@@ -377,18 +400,35 @@ fn write_shortage(
         Shortage::Extended { free, asked, .. } => {
             write!(f, "free {} {free} < {asked} asked", resource.unwrap_or("resource"))
         }
-        Shortage::Cpu { free, asked } => write!(f, "free CPU {free} < {asked} asked"),
-        Shortage::Memory { free, asked } => {
+        Shortage::Cpu { free, asked, reserved } => {
+            write!(f, "free CPU {free} < {asked} asked")?;
+            write_reserved(f, reserved != MilliCpu(0), reserved)
+        }
+        Shortage::Memory { free, asked, reserved } => {
             let (free, asked) = apart(free, asked);
-            write!(f, "free memory {free} < {asked} asked")
+            write!(f, "free memory {free} < {asked} asked")?;
+            write_reserved(f, reserved != Bytes(0), reserved)
         }
         Shortage::Ephemeral { free, asked } => {
             let (free, asked) = apart(free, asked);
             write!(f, "free ephemeral storage {free} < {asked} asked")
         }
-        Shortage::PodSlots => f.write_str("no free pod slot"),
+        Shortage::PodSlots { free: 0, .. } => f.write_str("no free pod slot"),
+        Shortage::PodSlots { free, reserved } => {
+            write!(f, "free pod slots {free} < {} asked", reserved.saturating_add(1))?;
+            write_reserved(f, true, reserved)
+        }
         Shortage::Unsettled => {
             f.write_str("shared cards are not held by their reservations, so no GPU is given")
         }
     }
+}
+
+/// Says what of it is not the pod's own.
+fn write_reserved(
+    f: &mut fmt::Formatter<'_>,
+    is_some: bool,
+    reserved: impl fmt::Display,
+) -> fmt::Result {
+    if is_some { write!(f, " ({reserved} to reserve cards)") } else { Ok(()) }
 }

@@ -4,7 +4,7 @@ use crate::config::Strategy;
 use crate::labels::Labels;
 use crate::relations::Relations;
 use crate::rules::{NodeFacts, Rules};
-use divvy_ledger::{Bytes, CardShare, Gpus, MilliCpu, Request};
+use divvy_ledger::{Bytes, CardShare, Gpus, Holder, MilliCpu, Request};
 use std::fmt;
 use std::sync::Arc;
 
@@ -83,8 +83,8 @@ pub struct PodSpec {
     pub strategy: Option<Strategy>,
     /// Scheduling gates that are still closed.
     pub gates: Vec<String>,
-    /// Whether it is what is left of a pod that vanished: it takes no pod slot.
-    pub ghost: bool,
+    /// What it is.
+    pub holder: Holder,
 }
 
 /// Where a pod is bound.

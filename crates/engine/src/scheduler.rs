@@ -12,9 +12,10 @@ use crate::pods::{Pod, Pods, State, Stuck};
 use crate::record::{Bound, BoundCards, NodeRecord, PodKey, PodRecord, PodSpec};
 use crate::rules::NodeFacts;
 use crate::shapes::{ShapeId, Shapes, Turn};
+use crate::tape::Tape;
 use crate::world::World;
 use divvy_ledger::{
-    Bytes, Capacity, Holding, Ledger, Needs, Node, NodeId, Opening, PodId, Position, Request,
+    Bytes, Capacity, Holding, Ledger, Needs, Node, NodeId, PodId, Position, Request,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -42,6 +43,7 @@ pub struct Scheduler {
     unsettled: BTreeMap<PodKey, (PodRecord, Problem)>,
     /// With so many names of extended resources it is time to look which are in use.
     forget_resources_at: usize,
+    tape: Option<Tape>,
 }
 
 /// So many names of extended resources are kept without a look.
@@ -50,52 +52,44 @@ const FEW_RESOURCES: usize = 256;
 impl Scheduler {
     /// An empty cluster.
     pub fn new(config: Config) -> Self {
-        Self { world: World { config, ..World::default() }, ..Self::default() }
+        let mut scheduler = Self::default();
+        scheduler.configure(config);
+        scheduler
     }
 
-    /// Changes the settings for all decisions to come.
-    pub fn configure(&mut self, config: Config) {
+    /// An empty cluster that keeps all that comes in and goes out: it grows without end.
+    pub fn taped(config: Config) -> Self {
+        let mut scheduler = Self { tape: Some(Tape::default()), ..Self::default() };
+        // Nothing is wrong with settings.
+        drop(scheduler.apply(Event::Settings(config)));
+        scheduler
+    }
+
+    /// What came in and went out, if that is kept.
+    pub const fn tape(&self) -> Option<&Tape> {
+        self.tape.as_ref()
+    }
+
+    fn configure(&mut self, config: Config) {
         self.world.config = config;
+        self.world.ledger.set_opening(config.hand_off);
         self.shapes.forget_scores();
     }
 
-    /// Says what each card that a share opens takes of its node besides a pod slot.
-    pub fn set_opening(&mut self, opening: Opening) {
-        self.world.ledger.set_opening(opening);
-        self.shapes.forget_scores();
-    }
-
-    /// Bound pods whose record names a card that could not be entered for them.
-    pub fn claimants(&self, node: &str, index: u32) -> impl Iterator<Item = &PodKey> {
-        let claims = move |record: &PodRecord| match &record.bound {
-            Some(Bound { node: other, cards: BoundCards::Recorded(cards), .. }) => {
-                *other == *node && cards.iter().any(|card| card.index == index)
+    /// Bound pods whose record names a card that could not be entered for them, and how much of it.
+    pub fn claimants(&self, node: &str, index: u32) -> impl Iterator<Item = (&PodKey, Bytes)> {
+        let id = self.world.ledger.find(node);
+        let claimed = move |record: &PodRecord| match &record.bound {
+            Some(Bound { node: other, cards: BoundCards::Recorded(cards), .. })
+                if *other == *node =>
+            {
+                let cards = self.as_recorded(id?, record.spec.request, cards);
+                cards.iter().find(|card| card.index == index).map(|card| card.bytes)
             }
-            _ => false,
+            _ => None,
         };
-        self.unsettled.iter().filter(move |(_, (record, _))| claims(record)).map(|(key, _)| key)
-    }
-
-    /// Closes a card of a node to new holders, or opens it.
-    pub fn close_card(&mut self, node: &str, index: u32, closed: bool) {
-        if let Some(id) = self.world.ledger.find(node) {
-            self.world.ledger.close_card(id, index, closed);
-        }
-    }
-
-    /// Says whether a card of a node that is held does not work: then it takes nobody new.
-    pub fn set_sick(&mut self, node: &str, index: u32, sick: bool) {
-        if let Some(id) = self.world.ledger.find(node) {
-            self.world.ledger.set_sick(id, index, sick);
-        }
-    }
-
-    /// Says of how many cards of a node it is uncertain who has them: as long as there are such, no
-    /// GPU is given there.
-    pub fn set_uncertain(&mut self, node: &str, cards: usize) {
-        if let Some(id) = self.world.ledger.find(node) {
-            self.world.ledger.set_uncertain(id, u32::try_from(cards).unwrap_or(u32::MAX));
-        }
+        let claims = self.unsettled.iter();
+        claims.filter_map(move |(key, (record, _))| Some((key, claimed(record)?)))
     }
 
     /// The settings.
@@ -195,9 +189,18 @@ impl Scheduler {
 
     /// Enters what happened.
     pub fn apply(&mut self, event: Event) -> Result<(), Problem> {
+        if let Some(tape) = &mut self.tape {
+            tape.event(event.clone());
+        }
         match event {
+            Event::Settings(config) => self.configure(config),
             Event::Node(record) => self.set_node(*record),
             Event::NodeGone(name) => self.remove_node(&name),
+            Event::Intake { node, unsettled, cards } => {
+                if let Some(id) = self.world.ledger.find(&node) {
+                    self.world.ledger.set_intake(id, unsettled, &cards);
+                }
+            }
             Event::Pod(record) => return self.set_pod(*record),
             Event::PodGone(key) => self.remove_pod(&key),
             Event::Namespace { name, labels } => self.set_namespace(&name, Some(labels)),
@@ -259,13 +262,14 @@ impl Scheduler {
         let held = self.world.release(id);
         self.world.census.expel(id);
         self.world.volumes.expel(id);
-        self.unsettled.remove(key);
+        let was_unsettled = self.unsettled.remove(key).is_some();
         let Some(pod) = self.pods.remove(id) else { return };
         if let State::Waiting(shape) = pod.state {
             self.leave(shape, &pod, id);
         }
+        // What it claimed is open again, also if nobody else claims anything.
         if let Some(held) = held
-            && !self.unsettled.is_empty()
+            && (was_unsettled || !self.unsettled.is_empty())
         {
             self.settle(held.node);
         }
@@ -388,7 +392,7 @@ impl Scheduler {
             ephemeral: spec.ephemeral,
             extended: extended.into(),
             request: spec.request,
-            ghost: spec.ghost,
+            holder: spec.holder,
         })
     }
 }

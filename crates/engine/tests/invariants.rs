@@ -32,11 +32,11 @@ fn steps() -> impl proptest::strategy::Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..200)
 }
 
+const HAND_OFF: Option<Opening> = Some(Opening { cpu: MilliCpu(20_000), memory: Bytes(GIB) });
+
 /// A scheduler for clusters where each shared card costs a good part of a node.
 fn new() -> Scheduler {
-    let mut scheduler = Scheduler::new(Config::default());
-    scheduler.set_opening(Opening { cpu: MilliCpu(20_000), memory: Bytes(GIB) });
-    scheduler
+    Scheduler::new(Config { hand_off: HAND_OFF, ..Config::default() })
 }
 
 fn node_record(name: u8, gpus: u8, facts: u8) -> NodeRecord {
@@ -106,8 +106,13 @@ fn apply(scheduler: &mut Scheduler, step: &Step) -> Plan {
         Step::Pass(limit) => return scheduler.pass(*limit),
         Step::Configure(node, card) => {
             let by = |spread| if spread { Strategy::Spread } else { Strategy::Binpack };
-            let config = Config { node: by(*node), card: by(*card), ..Config::default() };
-            scheduler.configure(config);
+            let config = Config {
+                node: by(*node),
+                card: by(*card),
+                hand_off: HAND_OFF,
+                ..Config::default()
+            };
+            scheduler.apply(Event::Settings(config)).unwrap();
         }
     }
     Plan::default()
@@ -208,7 +213,7 @@ proptest! {
     /// The same events give the same plans; a copy decides what the original decides.
     #[test]
     fn replay_and_rehearsal_on_a_copy_give_the_same_plans(steps in steps(), cut in 0usize..200) {
-        let mut live = new();
+        let mut live = Scheduler::taped(Config { hand_off: HAND_OFF, ..Config::default() });
         let mut again = new();
         let mut copy = None;
         for (i, step) in steps.iter().enumerate() {
@@ -221,6 +226,8 @@ proptest! {
                 prop_assert_eq!(&plan, &apply(copy, step));
             }
         }
+        let replayed = live.tape().unwrap().replay().unwrap();
+        prop_assert!(replayed.ledger() == live.ledger());
     }
 
     /// A fresh scheduler that is told only what is there now decides as one that saw it all.

@@ -33,7 +33,7 @@ const fn target(name: &'static str, check: fn(&[u8])) -> Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 15] = [
     target("quantities", targets::quantities),
     target("requests", targets::requests),
     target("devices", targets::devices),
@@ -48,6 +48,7 @@ pub const TARGETS: [Target; 14] = [
     target("rehearsals", targets::rehearsals),
     target("events", targets::events),
     target("clusters", targets::clusters),
+    target("agreement", targets::agreement),
 ];
 
 impl Target {

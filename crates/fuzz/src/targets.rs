@@ -1,5 +1,6 @@
 //! One file for each kind of reader.
 
+mod agreement;
 mod clusters;
 mod configs;
 mod devices;
@@ -14,6 +15,7 @@ mod requests;
 mod reviews;
 mod snapshots;
 
+pub use agreement::agreement;
 pub use clusters::clusters;
 pub use configs::configs;
 pub use devices::devices;

@@ -86,4 +86,5 @@ targets! {
     rehearsals_end_in_tables_and_pictures: "rehearsals", 200;
     the_ledger_agrees_with_itself_after_any_event: "events", 500;
     no_card_is_over_packed_whatever_is_lost: "clusters", 300;
+    rehearsals_are_what_the_scheduler_does: "agreement", 300;
 }

@@ -2,23 +2,35 @@
 //! after each step.
 
 use crate::{
-    Bytes, Card, CardState, Gpus, Holding, Ledger, MilliCpu, Needs, Node, NodeId, PodId, Request,
-    Room,
+    Bytes, Card, CardState, Gpus, Holder, Holding, Intake, Ledger, MilliCpu, Needs, Node, NodeId,
+    PodId, Request, Room,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Who holds something of a card, how much, and whether that is all of it.
-type Holders = BTreeMap<(NodeId, u32), Vec<(PodId, Bytes, bool)>>;
+/// Who holds something of a card, how much, whether that is all of it, and whether it is kept.
+type Holders = BTreeMap<(NodeId, u32), Vec<(PodId, Bytes, Use)>>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    Whole,
+    Share,
+    Keep,
+}
 
 impl Ledger {
     /// Whether cards, rooms and counts are what the holdings say; if not, the first that is not.
     pub fn audit(&self) -> Result<(), String> {
         let mut holders = Holders::new();
         for (pod, holding) in self.all_holdings() {
-            let whole = matches!(holding.needs.request, Request::Whole(_));
+            let by = match (holding.needs.holder, holding.needs.request) {
+                (Holder::Keeper, _) => Use::Keep,
+                (_, Request::Whole(_)) => Use::Whole,
+                _ => Use::Share,
+            };
             for card in &holding.cards {
                 let card_holders = holders.entry((holding.node, card.index)).or_default();
-                card_holders.push((pod, card.bytes, whole));
+                let bytes = if by == Use::Keep { Bytes(0) } else { card.bytes };
+                card_holders.push((pod, bytes, by));
             }
         }
         for (at, node) in self.nodes().iter().enumerate() {
@@ -58,10 +70,11 @@ fn audit_cards(node: &Node, id: NodeId, holders: &mut Holders) -> Result<(), Str
         })?;
         let is_as_held = match card.state() {
             CardState::Free => found.is_empty() && card.capacity() == node.card_size(),
-            CardState::Whole(pod) => matches!(found[..], [(one, _, true)] if one == *pod),
+            CardState::Whole(pod) => matches!(found[..], [(one, _, Use::Whole)] if one == *pod),
             CardState::Shared(_) => {
-                let mut shared: Vec<_> =
-                    shares.map(|share| (share.pod, share.bytes, false)).collect();
+                let shared = shares.map(|share| (share.pod, share.bytes, Use::Share));
+                let kept = card.keepers().iter().map(|pod| (*pod, Bytes(0), Use::Keep));
+                let mut shared: Vec<_> = shared.chain(kept).collect();
                 shared.sort_unstable_by_key(|(pod, ..)| *pod);
                 !shared.is_empty() && shared == found
             }
@@ -83,14 +96,19 @@ fn audit_room(node: &Node, here: &[&Holding]) -> Result<(), String> {
         let used: u128 = here.iter().map(|holding| u128::from(of(&holding.needs))).sum();
         u64::try_from(u128::from(total).saturating_sub(used)).unwrap_or(0)
     };
-    let pods = here.iter().filter(|holding| !holding.needs.ghost).count();
+    let pods = here.iter().filter(|holding| holding.needs.holder != Holder::Ghost).count();
     let pods = u32::try_from(pods).unwrap_or(u32::MAX);
     expect(node.taken().2 == pods, || format!("{pods} pods are counted as {}", node.taken().2))?;
+    let (unkept, opening) = (unkept(here), node.opening().unwrap_or_default());
+    let unkept = if node.opening().is_some() { unkept } else { 0 };
+    let to_come = |each: u64| each * u64::from(unkept);
     let expected = Room {
-        cpu: MilliCpu(left(has.cpu.0, &|needs| needs.cpu.0)),
-        memory: Bytes(left(has.memory.0, &|needs| needs.memory.0)),
+        cpu: MilliCpu(left(has.cpu.0, &|n| n.cpu.0).saturating_sub(to_come(opening.cpu.0))),
+        memory: Bytes(
+            left(has.memory.0, &|n| n.memory.0).saturating_sub(to_come(opening.memory.0)),
+        ),
         ephemeral: Bytes(left(has.ephemeral.0, &|needs| needs.ephemeral.0)),
-        pods: has.pods.saturating_sub(pods),
+        pods: has.pods.saturating_sub(pods + unkept),
         ..card_room(node, here)
     };
     expect(!node.alive || *node.room() == expected, || {
@@ -108,16 +126,28 @@ fn audit_room(node: &Node, here: &[&Holding]) -> Result<(), String> {
     Ok(())
 }
 
+/// How many cards have shares, and no reservation.
+fn unkept(here: &[&Holding]) -> u32 {
+    let cards = |keeps: bool| {
+        let is_it = move |h: &&&Holding| (h.needs.holder == Holder::Keeper) == keeps;
+        let is_whole = |h: &Holding| matches!(h.needs.request, Request::Whole(_));
+        let holdings = here.iter().filter(is_it).filter(|h| keeps || !is_whole(h));
+        holdings.flat_map(|h| &h.cards).map(|card| card.index).collect::<BTreeSet<u32>>()
+    };
+    u32::try_from(cards(false).difference(&cards(true)).count()).unwrap_or(u32::MAX)
+}
+
 fn card_room(node: &Node, here: &[&Holding]) -> Room {
     let cards = node.cards();
     let is_free = |card: &Card| *card.state() == CardState::Free;
     // A card that does not work is no longer among those that the node hands out.
-    let held = cards.iter().filter(|card| !is_free(card) && !card.sick).count();
+    let held = cards.iter().filter(|card| !is_free(card) && !card.is_sick()).count();
     let replicas: u64 = here.iter().map(|holding| u64::from(holding.replicas)).sum();
     let held = u32::try_from(held as u64 + replicas).unwrap_or(u32::MAX);
-    let open = cards.iter().take(node.card_count() as usize).filter(|card| {
-        card.capacity() == node.card_size() && !card.disputed && !card.closed && !card.sick
-    });
+    let present = cards.iter().take(node.card_count() as usize);
+    let is_open =
+        |card: &&Card| card.capacity() == node.card_size() && card.intake() == Intake::OPEN;
+    let open = present.filter(is_open);
     match node.capacity().gpus {
         Gpus::None => Room::default(),
         Gpus::Replicas { count } => {
@@ -128,7 +158,7 @@ fn card_room(node: &Node, here: &[&Holding]) -> Room {
         Gpus::Cards { usable, .. } => {
             let free = open.clone().filter(|card| is_free(card)).count();
             let free = u32::try_from(free).unwrap_or(u32::MAX);
-            let shared = open.filter(|card| !card.shares().is_empty());
+            let shared = open.filter(|card| matches!(card.state(), CardState::Shared(_)));
             Room {
                 whole: free.min(usable.saturating_sub(held)),
                 share: shared.map(|c| c.capacity().minus(c.used())).max().unwrap_or_default(),

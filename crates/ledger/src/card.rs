@@ -1,6 +1,7 @@
 //! One physical GPU and who holds it.
 
 use crate::{Bytes, PodId};
+use smallvec::SmallVec;
 
 /// A part of a card's memory held by one pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +20,51 @@ pub enum CardState {
     Free,
     /// One pod holds all of it.
     Whole(PodId),
-    /// Pods hold parts of it; never empty, in the order they came.
-    Shared(Vec<Share>),
+    /// Pods hold parts of it, or it is kept for them.
+    Shared(Box<Shared>),
+}
+
+/// A shared card; somebody shares it or keeps it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shared {
+    /// The parts of it that are held, in the order they came.
+    pub shares: SmallVec<[Share; 2]>,
+    /// The reservations that keep it from everybody else: one, once it is seen to be kept.
+    pub keepers: SmallVec<[PodId; 1]>,
+}
+
+/// Why a card takes nobody new: it is open if there is no reason. The end of one lifts no other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Intake(u8);
+
+impl Intake {
+    /// No reason.
+    pub const OPEN: Self = Self(0);
+    /// Some pod claims more of it than there is.
+    pub const DISPUTED: Self = Self(1);
+    /// It is held, but does not work: the node counts it no more.
+    pub const SICK: Self = Self(2);
+    /// Whoever keeps it is on the way out.
+    pub const RETURNING: Self = Self(4);
+    /// Somebody else has it too.
+    pub const CONFLICT: Self = Self(8);
+
+    /// The reasons of both.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// The reasons without these.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// Whether all these reasons are among them.
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
 }
 
 /// A card. Its capacity does not change while anybody holds it.
@@ -28,12 +72,7 @@ pub enum CardState {
 pub struct Card {
     pub(crate) capacity: Bytes,
     pub(crate) state: CardState,
-    /// Whether some pod claims more of it than there is: then it takes nobody new.
-    pub(crate) disputed: bool,
-    /// Whether it takes nobody new for another reason.
-    pub(crate) closed: bool,
-    /// Whether it is held, but does not work: it takes nobody new, and the node counts it no more.
-    pub(crate) sick: bool,
+    pub(crate) intake: Intake,
 }
 
 impl Card {
@@ -42,7 +81,7 @@ impl Card {
     pub(crate) const UNKNOWN_MEMORY: Bytes = Bytes(1_000_000_000_000_000);
 
     pub(crate) const fn free(capacity: Bytes) -> Self {
-        Self { capacity, state: CardState::Free, disputed: false, closed: false, sick: false }
+        Self { capacity, state: CardState::Free, intake: Intake::OPEN }
     }
 
     /// All its memory.
@@ -55,14 +94,29 @@ impl Card {
         self.capacity.0 != Self::UNKNOWN_MEMORY.0
     }
 
-    /// Whether a bound pod claims what others hold: it takes nobody new until that is settled.
+    /// Why it takes nobody new.
+    pub const fn intake(&self) -> Intake {
+        self.intake
+    }
+
+    /// Whether a bound pod claims what others hold.
     pub const fn is_disputed(&self) -> bool {
-        self.disputed
+        self.intake.has(Intake::DISPUTED)
+    }
+
+    /// Whether it is held, but does not work.
+    pub(crate) const fn is_sick(&self) -> bool {
+        self.intake.has(Intake::SICK)
+    }
+
+    /// Whether it is shared, and no reservation keeps it: one is to come.
+    pub(crate) fn lacks_keeper(&self) -> bool {
+        matches!(&self.state, CardState::Shared(shared) if shared.keepers.is_empty())
     }
 
     /// Whether it may take a new holder, if the node's cards are so large now.
     pub(crate) fn takes_more(&self, size: Bytes) -> bool {
-        self.capacity == size && !self.disputed && !self.closed && !self.sick
+        self.capacity == size && self.intake == Intake::OPEN
     }
 
     /// Who holds it.
@@ -75,15 +129,40 @@ impl Card {
         match &self.state {
             CardState::Free => Bytes(0),
             CardState::Whole(_) => self.capacity,
-            CardState::Shared(shares) => Bytes(shares.iter().map(|s| s.bytes.0).sum()),
+            CardState::Shared(shared) => Bytes(shared.shares.iter().map(|s| s.bytes.0).sum()),
         }
     }
 
     /// The shares on it; none if it is free or whole.
     pub fn shares(&self) -> &[Share] {
         match &self.state {
-            CardState::Shared(shares) => shares,
+            CardState::Shared(shared) => &shared.shares,
             CardState::Free | CardState::Whole(_) => &[],
+        }
+    }
+
+    /// The reservations that keep it for shares.
+    pub fn keepers(&self) -> &[PodId] {
+        match &self.state {
+            CardState::Shared(shared) => &shared.keepers,
+            CardState::Free | CardState::Whole(_) => &[],
+        }
+    }
+
+    /// Gives it to a holder, who was checked to get it.
+    pub(crate) fn give(&mut self, pod: PodId, bytes: Bytes, keeps: bool, whole: bool) {
+        if whole {
+            self.state = CardState::Whole(pod);
+            return;
+        }
+        if !matches!(self.state, CardState::Shared(_)) {
+            self.state = CardState::Shared(Box::default());
+        }
+        if let CardState::Shared(shared) = &mut self.state {
+            match keeps {
+                true => shared.keepers.push(pod),
+                false => shared.shares.push(Share { pod, bytes }),
+            }
         }
     }
 
@@ -93,9 +172,10 @@ impl Card {
             CardState::Free => {}
             CardState::Whole(holder) if *holder != pod => {}
             CardState::Whole(_) => self.state = CardState::Free,
-            CardState::Shared(shares) => {
-                shares.retain(|s| s.pod != pod);
-                if shares.is_empty() {
+            CardState::Shared(shared) => {
+                shared.shares.retain(|s| s.pod != pod);
+                shared.keepers.retain(|keeper| *keeper != pod);
+                if shared.shares.is_empty() && shared.keepers.is_empty() {
                     self.state = CardState::Free;
                 }
             }

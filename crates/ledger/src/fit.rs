@@ -1,6 +1,6 @@
 //! The one place that decides whether a pod fits a node.
 
-use crate::node::{Gpus, Node, Opening, Room};
+use crate::node::{Gpus, Node, Room};
 use crate::{Bytes, MilliCpu, Needs, Portion, Request, ResourceId};
 
 /// What a node lacks for a pod, with the numbers.
@@ -73,15 +73,19 @@ pub enum Shortage {
     Cpu {
         /// What is free.
         free: MilliCpu,
-        /// What was asked.
+        /// What was asked, with what the reservations ask.
         asked: MilliCpu,
+        /// What the reservations of the cards ask of it that the share would open.
+        reserved: MilliCpu,
     },
     /// Too little memory.
     Memory {
         /// What is free.
         free: Bytes,
-        /// What was asked.
+        /// What was asked, with what the reservations ask.
         asked: Bytes,
+        /// What the reservations of the cards ask of it that the share would open.
+        reserved: Bytes,
     },
     /// Too little ephemeral storage.
     Ephemeral {
@@ -90,18 +94,20 @@ pub enum Shortage {
         /// What was asked.
         asked: Bytes,
     },
-    /// No pod slot.
-    PodSlots,
+    /// Too few pod slots.
+    PodSlots {
+        /// What is free.
+        free: u32,
+        /// How many are for reservations of cards that the share would open.
+        reserved: u32,
+    },
 }
 
 impl Node {
     /// Whether a pod fits. `share` is the size of its share on this node's cards; the caller
     /// computes it once per card size, not once per node.
     pub fn fit(&self, needs: &Needs, share: Bytes) -> Result<(), Shortage> {
-        let room = match self.is_unsettled() {
-            true => &self.free_room(),
-            false => self.room(),
-        };
+        let room = self.room();
         match needs.request {
             Request::None => {}
             _ if self.is_unsettled() => return Err(Shortage::Unsettled),
@@ -123,16 +129,18 @@ impl Node {
             }
         }
         if room.cpu < needs.cpu {
-            return Err(Shortage::Cpu { free: room.cpu, asked: needs.cpu });
+            let reserved = MilliCpu(0);
+            return Err(Shortage::Cpu { free: room.cpu, asked: needs.cpu, reserved });
         }
         if room.memory < needs.memory {
-            return Err(Shortage::Memory { free: room.memory, asked: needs.memory });
+            let reserved = Bytes(0);
+            return Err(Shortage::Memory { free: room.memory, asked: needs.memory, reserved });
         }
         if room.ephemeral < needs.ephemeral {
             return Err(Shortage::Ephemeral { free: room.ephemeral, asked: needs.ephemeral });
         }
         if room.pods == 0 {
-            return Err(Shortage::PodSlots);
+            return Err(Shortage::PodSlots { free: 0, reserved: 0 });
         }
         Ok(())
     }
@@ -155,23 +163,25 @@ impl Node {
         }
     }
 
-    /// Why cards cannot be opened that are free: something is short for their reservation pods.
+    /// Why cards cannot be opened that are free: something is short for their reservations.
     fn not_openable(&self, needs: &Needs, cards: u32) -> Shortage {
-        let Opening { cpu, memory } = self.opening();
-        let Room { cpu: free_cpu, memory: free_memory, .. } = *self.room();
+        let opening = self.opening().unwrap_or_default();
+        let Room { cpu: free_cpu, memory: free_memory, pods, .. } = *self.room();
         // What the pod alone is too large for, it is told in its own numbers.
-        let with = |free: u64, asked: u64, each: u64| match asked > free {
-            true => asked,
-            false => asked.saturating_add(each.saturating_mul(cards.into())),
+        let surcharge = |free: u64, asked: u64, each: u64| match asked > free {
+            true => 0,
+            false => each.saturating_mul(cards.into()),
         };
-        let cpu = with(free_cpu.0, needs.cpu.0, cpu.0);
-        let memory = with(free_memory.0, needs.memory.0, memory.0);
-        if self.room().pods <= cards {
-            Shortage::PodSlots
-        } else if free_cpu.0 < cpu {
-            Shortage::Cpu { free: free_cpu, asked: MilliCpu(cpu) }
+        let cpu = surcharge(free_cpu.0, needs.cpu.0, opening.cpu.0);
+        let memory = surcharge(free_memory.0, needs.memory.0, opening.memory.0);
+        let asked = MilliCpu(needs.cpu.0.saturating_add(cpu));
+        if pods <= cards {
+            Shortage::PodSlots { free: pods, reserved: if pods == 0 { 0 } else { cards } }
+        } else if free_cpu < asked {
+            Shortage::Cpu { free: free_cpu, asked, reserved: MilliCpu(cpu) }
         } else {
-            Shortage::Memory { free: free_memory, asked: Bytes(memory) }
+            let asked = Bytes(needs.memory.0.saturating_add(memory));
+            Shortage::Memory { free: free_memory, asked, reserved: Bytes(memory) }
         }
     }
 

@@ -1,8 +1,8 @@
 //! Nodes, pods and holdings.
 
-use crate::card::{Card, CardState, Share};
+use crate::card::{Card, CardState, Intake};
 use crate::node::{Capacity, Gpus, Node, Opening};
-use crate::{Bytes, Journal, Needs, NodeId, PodId, Request, ResourceId, Statement};
+use crate::{Bytes, Holder, Journal, Needs, NodeId, PodId, Request, ResourceId, Statement};
 use foldhash::HashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -73,7 +73,7 @@ pub struct Ledger {
     resources: Vec<Option<Arc<str>>>,
     resource_ids: HashMap<Arc<str>, ResourceId>,
     journal: Journal,
-    opening: Opening,
+    opening: Option<Opening>,
 }
 
 /// The journal is not part of the state: it only says where to look.
@@ -242,7 +242,7 @@ impl Ledger {
         let Some(node) = self.nodes.get_mut(id.index()) else { return };
         for index in cards {
             if let Some(card) = node.cards.get_mut(index as usize) {
-                card.disputed = true;
+                card.intake = card.intake.and(Intake::DISPUTED);
             }
         }
         node.recount();
@@ -252,51 +252,47 @@ impl Ledger {
     /// Opens the cards of a node that [`Ledger::dispute`] closed.
     pub fn end_disputes(&mut self, id: NodeId) {
         let Some(node) = self.nodes.get_mut(id.index()) else { return };
-        if node.cards.iter().any(|c| c.disputed) {
-            node.cards.iter_mut().for_each(|c| c.disputed = false);
+        if node.cards.iter().any(Card::is_disputed) {
+            for card in &mut node.cards {
+                card.intake = card.intake.without(Intake::DISPUTED);
+            }
             node.recount();
             self.journal.record(id, true);
         }
     }
 
-    /// Closes a card to new holders, or opens it.
-    pub fn close_card(&mut self, id: NodeId, index: u32, closed: bool) {
+    /// Says why cards of a node take nobody new; those that are not named do. Disputes are the
+    /// ledger's own. If it is not certain who has which card, no GPU is given there at all.
+    pub fn set_intake(&mut self, id: NodeId, unsettled: bool, cards: &[(u32, Intake)]) {
         let Some(node) = self.nodes.get_mut(id.index()) else { return };
-        let Some(card) = node.cards.get_mut(index as usize) else { return };
-        if card.closed != closed {
-            card.closed = closed;
-            node.recount();
-            self.journal.record(id, !closed);
-        }
-    }
-
-    /// Says what each card that a share opens takes of its node besides a pod slot.
-    pub fn set_opening(&mut self, opening: Opening) {
-        self.opening = opening;
-        for node in &mut self.nodes {
-            node.opening = opening;
-        }
-    }
-
-    /// Says whether a card that is held does not work: then it takes nobody new.
-    pub fn set_sick(&mut self, id: NodeId, index: u32, sick: bool) {
-        let Some(node) = self.nodes.get_mut(id.index()) else { return };
-        let Some(card) = node.cards.get_mut(index as usize) else { return };
-        if card.sick != sick {
-            card.sick = sick;
-            node.recount();
+        let mut opens = node.unsettled && !unsettled;
+        let mut is_new = node.unsettled != unsettled;
+        node.unsettled = unsettled;
+        for (index, card) in (0u32..).zip(&mut node.cards) {
+            let named = cards.iter().find(|(named, _)| *named == index);
+            let now = named.map_or(Intake::OPEN, |(_, intake)| intake.without(Intake::DISPUTED));
+            let before = card.intake.without(Intake::DISPUTED);
+            card.intake = now.and(card.intake.without(before));
+            is_new |= now != before;
             // One that is sick counts no more among those that the node hands out.
-            self.journal.record(id, true);
+            opens |= !now.has(before) || now.has(Intake::SICK) && !before.has(Intake::SICK);
+        }
+        if is_new {
+            node.recount();
+            self.journal.record(id, opens);
         }
     }
 
-    /// Says of how many cards of a node it is uncertain who has them: as long as there are such, no
-    /// GPU is given there, and room is kept for the pods that are to hold them again.
-    pub fn set_uncertain(&mut self, id: NodeId, cards: u32) {
-        let Some(node) = self.nodes.get_mut(id.index()) else { return };
-        if node.uncertain != cards {
-            self.journal.record(id, cards < node.uncertain);
-            node.uncertain = cards;
+    /// Says what the reservation that keeps a shared card takes; `None` if there are none.
+    pub fn set_opening(&mut self, opening: Option<Opening>) {
+        if self.opening == opening {
+            return;
+        }
+        self.opening = opening;
+        for (at, node) in self.nodes.iter_mut().enumerate() {
+            node.opening = opening;
+            node.recount();
+            self.journal.record(NodeId::at(at), true);
         }
     }
 
@@ -324,20 +320,16 @@ impl Ledger {
         if slot.is_some() {
             return Err(HoldError::AlreadyHeld);
         }
-        let whole = matches!(needs.request, Request::Whole(_));
+        let keeps = needs.holder == Holder::Keeper;
+        let whole = !keeps && matches!(needs.request, Request::Whole(_));
         for (i, grant) in cards.iter().enumerate() {
             if cards[..i].iter().any(|c| c.index == grant.index) {
                 return Err(HoldError::CardTwice(grant.index));
             }
-            check(&target.cards, *grant, whole)?;
+            check(&target.cards, *grant, whole, keeps)?;
         }
-        for grant in cards {
-            let card = &mut target.cards[grant.index as usize];
-            match &mut card.state {
-                CardState::Shared(shares) => shares.push(Share { pod, bytes: grant.bytes }),
-                state if whole => *state = CardState::Whole(pod),
-                state => *state = CardState::Shared(vec![Share { pod, bytes: grant.bytes }]),
-            }
+        for CardShare { index, bytes } in cards {
+            target.cards[*index as usize].give(pod, *bytes, keeps, whole);
         }
         let replicas = match (needs.request, target.capacity().gpus) {
             (Request::Whole(n), Gpus::Replicas { .. }) if cards.is_empty() => n,
@@ -346,10 +338,9 @@ impl Ledger {
         target.take(needs, replicas);
         target.recount();
         *slot = Some(Holding { node, needs: needs.clone(), cards: cards.into(), replicas });
-        // A share that opens a card makes room for others where no free card is handed out.
-        let after = target.room();
-        let freed = after.share > before.share || after.whole > before.whole;
-        self.journal.record(node, freed);
+        // A share that opens a card makes room for others where no free card is handed out, and
+        // so does a reservation that asks less than was left for it.
+        self.journal.record(node, target.room().exceeds(&before));
         Ok(())
     }
 
@@ -360,12 +351,23 @@ impl Ledger {
         Some(holding)
     }
 
-    /// A copy of a node as it would be if these pods had ended.
+    /// A copy of a node as it would be if these pods had ended. With its last share the reservation
+    /// of a card ends too.
     pub fn node_without(&self, id: NodeId, pods: &[PodId]) -> Option<Node> {
         let mut node = self.node(id)?.clone();
-        for pod in pods {
-            if let Some(holding) = self.holding(*pod).filter(|h| h.node == id) {
-                give_back(&mut node, *pod, holding);
+        let holding = |pod: PodId| Some((pod, self.holding(pod).filter(|h| h.node == id)?));
+        let ends =
+            |pod: &&PodId| self.holding(**pod).is_some_and(|h| h.needs.holder != Holder::Keeper);
+        for (pod, held) in pods.iter().filter(ends).filter_map(|pod| holding(*pod)) {
+            give_back(&mut node, pod, held);
+            for share in &held.cards {
+                let card = &node.cards[share.index as usize];
+                let is_last = card.shares().is_empty();
+                let keepers: Vec<PodId> =
+                    card.keepers().iter().filter(|_| is_last).copied().collect();
+                for (keeper, held) in keepers.into_iter().filter_map(holding) {
+                    give_back(&mut node, keeper, held);
+                }
             }
         }
         Some(node)
@@ -421,13 +423,14 @@ fn give_back(node: &mut Node, pod: PodId, holding: &Holding) {
     node.recount();
 }
 
-fn check(cards: &[Card], grant: CardShare, whole: bool) -> Result<(), HoldError> {
+fn check(cards: &[Card], grant: CardShare, whole: bool, keeps: bool) -> Result<(), HoldError> {
     let index = grant.index;
     let card = cards.get(index as usize).ok_or(HoldError::NoSuchCard(index))?;
     match card.state {
         CardState::Free if whole => Ok(()),
         CardState::Whole(_) => Err(HoldError::CardTaken(index)),
         CardState::Shared(_) if whole => Err(HoldError::CardTaken(index)),
+        CardState::Free | CardState::Shared(_) if keeps => Ok(()),
         CardState::Free | CardState::Shared(_) => {
             let free = card.capacity.minus(card.used());
             if grant.bytes <= free {

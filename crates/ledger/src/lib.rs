@@ -28,11 +28,11 @@ mod node;
 mod statement;
 mod units;
 
-pub use card::{Card, CardState, Share};
+pub use card::{Card, CardState, Intake, Share, Shared};
 pub use fit::Shortage;
 pub use journal::{Change, Journal, Position};
 pub use ledger::{CardShare, CardShares, HoldError, Holding, Ledger};
-pub use needs::{Needs, Portion, Request, ResourceId};
+pub use needs::{Holder, Needs, Portion, Request, ResourceId};
 pub use node::{Capacity, Gpus, Node, Opening, Room};
 pub use statement::{Checkpoint, Statement};
 pub use units::{Bytes, Fraction, FractionError, MilliCpu};

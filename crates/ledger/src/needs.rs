@@ -69,6 +69,18 @@ impl fmt::Display for Request {
     }
 }
 
+/// Who holds something of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Holder {
+    /// A pod.
+    #[default]
+    Pod,
+    /// A reservation, which keeps a card for shares and has none of it.
+    Keeper,
+    /// What is left of a pod that vanished: it takes no pod slot.
+    Ghost,
+}
+
 /// An extended resource (`amd.com/gpu`, `nvidia.com/mig-1g.10gb`), interned by the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceId(pub u32);
@@ -86,6 +98,6 @@ pub struct Needs {
     pub extended: Box<[(ResourceId, u64)]>,
     /// GPUs.
     pub request: Request,
-    /// Whether it is what is left of a pod that vanished: it takes no pod slot.
-    pub ghost: bool,
+    /// What it is.
+    pub holder: Holder,
 }

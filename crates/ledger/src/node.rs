@@ -1,7 +1,7 @@
 //! A node: what it has, what is held of it, and the room that is left.
 
 use crate::card::{Card, CardState};
-use crate::{Bytes, MilliCpu, Needs, ResourceId};
+use crate::{Bytes, Holder, MilliCpu, Needs, ResourceId};
 use std::sync::Arc;
 
 /// The GPUs of a node as it reports them.
@@ -44,7 +44,7 @@ pub struct Capacity {
     pub gpus: Gpus,
 }
 
-/// What each card that a share opens takes of its node besides a pod slot: the pod that holds it.
+/// What the reservation that keeps a shared card takes of its node besides a pod slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Opening {
     /// CPU.
@@ -54,6 +54,7 @@ pub struct Opening {
 }
 
 /// The room left on a node, recomputed at each change of it: all that most fits need to look at.
+/// What the reservations of shared cards will take that are still to come is not in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Room {
     /// Free CPU.
@@ -72,6 +73,17 @@ pub struct Room {
     pub gpu_used: u64,
     /// Memory of all cards.
     pub gpu_total: u64,
+}
+
+impl Room {
+    /// Whether something is free here that was not before.
+    pub(crate) fn exceeds(&self, before: &Self) -> bool {
+        self.cpu > before.cpu
+            || self.memory > before.memory
+            || self.pods > before.pods
+            || self.whole > before.whole
+            || self.share > before.share
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +107,10 @@ struct Used {
 
 impl Used {
     const fn count(&mut self, needs: &Needs) -> &mut u32 {
-        if needs.ghost { &mut self.ghosts } else { &mut self.pods }
+        match needs.holder {
+            Holder::Ghost => &mut self.ghosts,
+            Holder::Pod | Holder::Keeper => &mut self.pods,
+        }
     }
 }
 
@@ -109,9 +124,10 @@ pub struct Node {
     used: Used,
     extended: Vec<Counter>,
     pub(crate) cards: Vec<Card>,
-    /// The cards of which it is not certain who has them.
-    pub(crate) uncertain: u32,
-    pub(crate) opening: Opening,
+    /// Whether it is not certain who has which card.
+    pub(crate) unsettled: bool,
+    /// What keeping a shared card takes; `None` if nobody keeps them.
+    pub(crate) opening: Option<Opening>,
     room: Room,
 }
 
@@ -124,8 +140,8 @@ impl Node {
             used: Used::default(),
             extended: Vec::new(),
             cards: Vec::new(),
-            uncertain: 0,
-            opening: Opening::default(),
+            unsettled: false,
+            opening: None,
             room: Room::default(),
         }
     }
@@ -152,37 +168,32 @@ impl Node {
 
     /// Whether no GPU is given here for now, because it is not certain who has which card.
     pub const fn is_unsettled(&self) -> bool {
-        self.uncertain > 0
+        self.unsettled
     }
 
-    /// The room for pods without GPUs: some is kept for those that are to hold uncertain cards.
-    pub(crate) fn free_room(&self) -> Room {
-        let Opening { cpu, memory } = self.opening;
-        let cards = u64::from(self.uncertain);
-        let kept = |each: u64| each.saturating_mul(cards);
-        Room {
-            cpu: MilliCpu(self.room.cpu.0.saturating_sub(kept(cpu.0))),
-            memory: self.room.memory.minus(Bytes(kept(memory.0).min(self.room.memory.0))),
-            pods: self.room.pods.saturating_sub(self.uncertain),
-            ..self.room
-        }
-    }
-
-    /// How many free cards such a share can open: each needs a reservation pod beside its own.
+    /// How many free cards such a share can open: where shared cards are kept, each needs a
+    /// reservation beside it.
     pub fn openable(&self, needs: &Needs) -> u32 {
         let Room { whole, pods, cpu, memory, .. } = self.room;
+        let Some(opening) = self.opening else { return whole };
         let times = |free: u64, asked: u64, each: u64| match free.saturating_sub(asked) {
             left if each > 0 => u32::try_from(left / each).unwrap_or(u32::MAX),
             _ => u32::MAX,
         };
-        let by_cpu = times(cpu.0, needs.cpu.0, self.opening.cpu.0);
-        let by_memory = times(memory.0, needs.memory.0, self.opening.memory.0);
+        let by_cpu = times(cpu.0, needs.cpu.0, opening.cpu.0);
+        let by_memory = times(memory.0, needs.memory.0, opening.memory.0);
         whole.min(pods.saturating_sub(1)).min(by_cpu).min(by_memory)
     }
 
-    /// What each card that a share opens takes.
-    pub const fn opening(&self) -> Opening {
+    /// What the reservation of each card takes that a share opens; `None` if there are none.
+    pub const fn opening(&self) -> Option<Opening> {
         self.opening
+    }
+
+    /// How many shared cards no reservation keeps yet: each is to come, and its room is not free.
+    pub fn unkept(&self) -> u32 {
+        let unkept = self.cards.iter().filter(|card| card.lacks_keeper()).count();
+        self.opening.map_or(0, |_| u32::try_from(unkept).unwrap_or(u32::MAX))
     }
 
     /// All its cards, by index.
@@ -243,14 +254,14 @@ impl Node {
 
     /// The cards that are shared and may take more, with what is free on each.
     pub fn shared_cards(&self) -> impl Iterator<Item = (usize, Bytes)> {
-        let shared = self.open_cards().filter(|(_, card)| !card.shares().is_empty());
+        let shared = self.open_cards().filter(|(_, c)| matches!(c.state, CardState::Shared(_)));
         shared.map(|(index, card)| (index, card.capacity.minus(card.used())))
     }
 
     /// Whether a share would fit on a card that does not work.
     pub(crate) fn has_sick_room(&self, share: Bytes) -> bool {
         let free = |card: &Card| card.capacity.minus(card.used());
-        self.cards.iter().any(|card| card.sick && free(card) >= share)
+        self.cards.iter().any(|card| card.is_sick() && free(card) >= share)
     }
 
     /// How many cards the node has now.
@@ -336,15 +347,18 @@ impl Node {
         let left = |total: u64, used: u128| {
             u64::try_from(u128::from(total).saturating_sub(used)).unwrap_or(0)
         };
+        let (unkept, opening) = (self.unkept(), self.opening.unwrap_or_default());
+        let to_come = |each: u64| u128::from(each) * u128::from(unkept);
+        let Used { cpu, memory, ephemeral, pods, .. } = self.used;
         let mut room = Room {
-            cpu: MilliCpu(left(self.capacity.cpu.0, self.used.cpu)),
-            memory: Bytes(left(self.capacity.memory.0, self.used.memory)),
-            ephemeral: Bytes(left(self.capacity.ephemeral.0, self.used.ephemeral)),
-            pods: self.capacity.pods.saturating_sub(self.used.pods),
+            cpu: MilliCpu(left(self.capacity.cpu.0, cpu + to_come(opening.cpu.0))),
+            memory: Bytes(left(self.capacity.memory.0, memory + to_come(opening.memory.0))),
+            ephemeral: Bytes(left(self.capacity.ephemeral.0, ephemeral)),
+            pods: self.capacity.pods.saturating_sub(pods.saturating_add(unkept)),
             ..Room::default()
         };
         // The node hands out those that work.
-        let is_held = |card: &&Card| card.state != CardState::Free && !card.sick;
+        let is_held = |card: &&Card| card.state != CardState::Free && !card.is_sick();
         // What pods took before the node changed between cards and replicas counts on both sides.
         let held = self.cards.iter().filter(is_held).count() as u64 + self.used.replicas;
         let left = |total: u32| total - u32::try_from(held).unwrap_or(u32::MAX).min(total);

@@ -24,6 +24,14 @@ enum Step {
     Release {
         pod: u8,
     },
+    /// What keeping a card takes.
+    Opening(u8),
+    Intake {
+        node: u8,
+        unsettled: bool,
+        card: u8,
+        sick: bool,
+    },
     /// Does these and takes them back.
     Undone(Vec<Step>),
     /// Does the first ones, takes back the rest, keeps the first.
@@ -32,7 +40,7 @@ enum Step {
 
 fn simple() -> impl Strategy<Value = Step> {
     prop_oneof![
-        3 => (0u8..40, 0u8..4, 0u8..6, prop::collection::vec((0u8..10, 0u8..12), 0..4))
+        3 => (0u8..40, 0u8..4, 0u8..7, prop::collection::vec((0u8..10, 0u8..12), 0..4))
             .prop_map(|(pod, node, request, cards)| Step::Hold { pod, node, request, cards }),
         2 => (0u8..40).prop_map(|pod| Step::Release { pod }),
     ]
@@ -45,6 +53,9 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0u8..4, 0u8..12, 0u16..100)
             .prop_map(|(name, gpus, cpu)| Step::Node { name, gpus, cpu }),
         1 => (0u8..4).prop_map(|name| Step::NodeGone { name }),
+        1 => (0u8..4).prop_map(Step::Opening),
+        1 => (0u8..4, any::<bool>(), 0u8..10, any::<bool>())
+            .prop_map(|(node, unsettled, card, sick)| Step::Intake { node, unsettled, card, sick }),
         2 => group().prop_map(Step::Undone),
         2 => (group(), group()).prop_map(|(a, b)| Step::Kept(a, b)),
     ]
@@ -53,8 +64,9 @@ fn step() -> impl Strategy<Value = Step> {
 fn needs(ledger: &mut Ledger, request: u8) -> Arc<Needs> {
     let third = Fraction::parse("0.3333333333333333").unwrap();
     let share = |portion, cards| Request::Share { portion, cards };
+    let holder = if request == 6 { Holder::Keeper } else { Holder::Pod };
     let request = match request {
-        0 => Request::None,
+        0 | 6 => Request::None,
         1 => Request::Whole(1),
         2 => Request::Whole(3),
         3 => share(Portion::Fraction(third), 1),
@@ -68,7 +80,7 @@ fn needs(ledger: &mut Ledger, request: u8) -> Arc<Needs> {
         ephemeral: Bytes(3),
         extended: [(nic, 3)].into(),
         request,
-        ghost: false,
+        holder,
     })
 }
 
@@ -114,11 +126,22 @@ fn within(statement: &mut Statement<'_>, step: &Step, needs: &[Arc<Needs>]) {
 }
 
 fn apply(ledger: &mut Ledger, step: &Step) {
-    let all: Vec<Arc<Needs>> = (0..6).map(|r| needs(ledger, r)).collect();
+    let all: Vec<Arc<Needs>> = (0..7).map(|r| needs(ledger, r)).collect();
     match step {
         Step::Node { name, gpus, cpu } => {
             let capacity = capacity(ledger, *gpus, *cpu);
             ledger.set_node(&format!("n{name}"), capacity);
+        }
+        Step::Opening(0) => ledger.set_opening(None),
+        Step::Opening(n) => {
+            let (cpu, memory) = (MilliCpu(u64::from(*n)), Bytes(u64::from(*n) * 2));
+            ledger.set_opening(Some(Opening { cpu, memory }));
+        }
+        Step::Intake { node, unsettled, card, sick } => {
+            if let Some(id) = ledger.find(&format!("n{node}")) {
+                let why = if *sick { Intake::SICK } else { Intake::RETURNING };
+                ledger.set_intake(id, *unsettled, &[(u32::from(*card), why)]);
+            }
         }
         Step::NodeGone { name } => {
             if let Some(id) = ledger.find(&format!("n{name}")) {
@@ -223,4 +246,90 @@ fn nothing_can_be_held_on_a_node_that_is_gone() {
     let (id, _) = ledger.set_node("n", Capacity { pods: 5, ..Capacity::default() });
     ledger.remove_node(id);
     assert_eq!(ledger.hold(PodId(0), id, &Arc::default(), &[]), Err(HoldError::UnknownNode));
+}
+
+/// A node of two cards with so much CPU and so many pod slots, where keeping a card takes 1 CPU.
+fn keeping(cpu: u64, pods: u32) -> (Ledger, NodeId) {
+    let mut ledger = Ledger::default();
+    ledger.set_opening(Some(Opening { cpu: MilliCpu(1), memory: Bytes(0) }));
+    let gpus = Gpus::Cards { count: 2, usable: 2, memory: Some(Bytes(100)) };
+    let capacity = Capacity { cpu: MilliCpu(cpu), pods, gpus, ..Capacity::default() };
+    let (node, _) = ledger.set_node("n", capacity);
+    (ledger, node)
+}
+
+fn half(cpu: u64) -> Arc<Needs> {
+    let request = Request::Share { portion: Portion::Memory(Bytes(50)), cards: 1 };
+    Arc::new(Needs { cpu: MilliCpu(cpu), request, ..Needs::default() })
+}
+
+fn keeper(cpu: u64) -> Arc<Needs> {
+    Arc::new(Needs { cpu: MilliCpu(cpu), holder: Holder::Keeper, ..Needs::default() })
+}
+
+fn on(index: u32, bytes: u64) -> [CardShare; 1] {
+    [CardShare { index, bytes: Bytes(bytes) }]
+}
+
+#[test]
+fn what_opening_a_card_costs_is_booked_with_the_share_and_its_keeper_replaces_it() {
+    let (mut ledger, node) = keeping(10, 9);
+    let left = |l: &Ledger| (l.node(node).unwrap().room().cpu.0, l.node(node).unwrap().room().pods);
+    ledger.hold(PodId(0), node, &half(4), &on(0, 50)).unwrap();
+    assert_eq!(left(&ledger), (5, 7), "the share and the reservation to come");
+    ledger.hold(PodId(1), node, &half(1), &on(0, 50)).unwrap();
+    assert_eq!(left(&ledger), (4, 6), "the second one on a card opens nothing");
+    ledger.hold(PodId(2), node, &keeper(3), &on(0, 0)).unwrap();
+    assert_eq!(left(&ledger), (2, 6), "what its pod really asks");
+    ledger.release(PodId(2));
+    assert_eq!(left(&ledger), (4, 6), "a keeper that is lost is to come again");
+    ledger.release(PodId(0));
+    ledger.release(PodId(1));
+    assert_eq!(left(&ledger), (10, 9), "and with the last share nothing is left of it");
+    ledger.set_opening(None);
+    ledger.hold(PodId(0), node, &half(4), &on(0, 50)).unwrap();
+    assert_eq!(left(&ledger), (6, 8), "where nobody keeps cards, nothing is charged");
+}
+
+#[test]
+fn a_share_that_fits_only_without_its_reservation_is_told_so() {
+    let (ledger, node) = keeping(4, 9);
+    let lacks = |cpu| ledger.node(node).unwrap().fit(&half(cpu), Bytes(50));
+    let reserved = MilliCpu(1);
+    assert_eq!(lacks(3), Ok(()));
+    let asked = MilliCpu(5);
+    assert_eq!(lacks(4), Err(Shortage::Cpu { free: MilliCpu(4), asked, reserved }));
+    let reserved = MilliCpu(0);
+    assert_eq!(lacks(5), Err(Shortage::Cpu { free: MilliCpu(4), asked, reserved }), "its own");
+    let (ledger, node) = keeping(4, 1);
+    let slots = Shortage::PodSlots { free: 1, reserved: 1 };
+    assert_eq!(ledger.node(node).unwrap().fit(&half(1), Bytes(50)), Err(slots));
+}
+
+#[test]
+fn the_end_of_one_reason_why_a_card_takes_nobody_lifts_no_other() {
+    let (mut ledger, node) = keeping(10, 9);
+    let intake = |l: &Ledger| l.node(node).unwrap().cards()[0].intake();
+    ledger.dispute(node, [0]);
+    ledger.set_intake(node, false, &[(0, Intake::SICK.and(Intake::RETURNING))]);
+    ledger.set_intake(node, false, &[(0, Intake::SICK)]);
+    assert_eq!(intake(&ledger), Intake::SICK.and(Intake::DISPUTED));
+    ledger.end_disputes(node);
+    assert_eq!(intake(&ledger), Intake::SICK);
+    ledger.set_intake(node, false, &[]);
+    assert_eq!(intake(&ledger), Intake::OPEN);
+}
+
+#[test]
+fn with_its_last_share_the_keeper_of_a_card_would_end_too() {
+    let (mut ledger, node) = keeping(10, 9);
+    ledger.hold(PodId(0), node, &half(4), &on(0, 50)).unwrap();
+    ledger.hold(PodId(1), node, &half(1), &on(0, 50)).unwrap();
+    ledger.hold(PodId(2), node, &keeper(3), &on(0, 0)).unwrap();
+    let without = |pods: &[PodId]| *ledger.node_without(node, pods).unwrap().room();
+    assert_eq!((without(&[PodId(0)]).whole, without(&[PodId(0)]).cpu.0), (1, 6));
+    assert_eq!(
+        (without(&[PodId(0), PodId(1)]).whole, without(&[PodId(1), PodId(0)]).cpu.0),
+        (2, 10)
+    );
 }

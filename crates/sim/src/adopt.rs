@@ -1,35 +1,51 @@
 //! Cards of pods that are already bound.
 //!
 //! A share pod that divvy bound says itself which cards it has. In a dump of a cluster that KAI
-//! runs, a pod says only which group of pods it shares a card with, and a reservation pod holds
+//! runs, a pod says only which group of pods it shares a card with, and a reservation pod keeps
 //! the card for them; each group is given a card of its own, so that a rehearsal neither counts a
 //! card twice nor moves a pod off the card it shares.
 
 use divvy_engine::{BoundCards, PodRecord, PodSpec, Scheduler};
-use divvy_ledger::{CardShare, Portion, Request};
+use divvy_ledger::{Bytes, CardShare, Gpus, Holder, Intake, Opening, Portion, Request};
 use divvy_words::cards::{self, CardName, NamedShare};
-use divvy_words::manifest::Metadata;
-use divvy_words::{ghosts, keys, reservation};
+use divvy_words::manifest::{Metadata, PodStatus};
+use divvy_words::{Content, Entry, Object, Priorities, ghosts, keys, reservation};
 use std::collections::BTreeMap;
 
 /// What a bound pod's own manifest says of its cards.
 pub(crate) enum Claim {
     /// All that there is to know.
     Cards(BoundCards),
-    /// It shares a card with these groups of pods.
-    Groups(Vec<String>),
+    /// It has cards of these names, in common with other pods that name the same.
+    Named(Vec<String>),
     /// Its record cannot be read: why.
     Unreadable(String),
 }
 
-/// What a pod claims. A reservation pod of KAI claims nothing: its card is held by the shares
-/// that it was made for.
-pub(crate) fn claim(metadata: &Metadata, record: &mut PodRecord) -> Claim {
-    let groups: Vec<String> =
-        reservation::groups(metadata).into_iter().map(str::to_owned).collect();
-    if keys::RESERVATION_NAMESPACES.contains(&&*metadata.namespace) && !groups.is_empty() {
+/// The groups that a reservation pod keeps a card for; none of any other pod.
+fn kept_groups(metadata: &Metadata) -> Vec<&str> {
+    let is_there = keys::RESERVATION_NAMESPACES.contains(&&*metadata.namespace);
+    if is_there { reservation::groups(metadata) } else { Vec::new() }
+}
+
+/// What a pod claims. A reservation pod has nothing of the card that it keeps; where cards are
+/// replicas, nobody can join the one that it has.
+pub(crate) fn claim(
+    metadata: &Metadata,
+    record: &mut PodRecord,
+    node: &str,
+    cluster: &Scheduler,
+    names: &CardNames,
+) -> Claim {
+    let found = cluster.ledger().find(node).and_then(|id| cluster.ledger().node(id));
+    let has_replicas = found.is_some_and(|n| matches!(n.capacity().gpus, Gpus::Replicas { .. }));
+    if let Some(group) = kept_groups(metadata).first().filter(|_| !has_replicas) {
         record.spec.request = Request::None;
+        record.spec.holder = Holder::Keeper;
+        return Claim::Named(vec![names.of(node, group)]);
     }
+    let groups: Vec<String> =
+        reservation::groups(metadata).into_iter().map(|group| names.of(node, group)).collect();
     let wanted = match record.spec.request {
         Request::None => return Claim::Cards(BoundCards::Nothing),
         Request::Whole(_) => return Claim::Cards(BoundCards::Choose),
@@ -44,7 +60,7 @@ pub(crate) fn claim(metadata: &Metadata, record: &mut PodRecord) -> Claim {
         Some(Ok(cards)) => named(cards, groups),
         Some(Err(why)) => Claim::Unreadable(why),
         None if groups.is_empty() => Claim::Cards(BoundCards::Choose),
-        None => Claim::Groups(groups),
+        None => Claim::Named(groups),
     }
 }
 
@@ -57,8 +73,8 @@ fn named(cards: Vec<NamedShare>, groups: Vec<String>) -> Claim {
     };
     match cards.iter().map(index).collect::<Option<Vec<_>>>() {
         Some(shares) => Claim::Cards(BoundCards::Recorded(shares)),
-        None if groups.len() == cards.len() => Claim::Groups(groups),
-        None => Claim::Groups(cards.into_iter().map(|share| share.card.to_string()).collect()),
+        None if groups.len() == cards.len() => Claim::Named(groups),
+        None => Claim::Named(cards.into_iter().map(|share| share.card.to_string()).collect()),
     }
 }
 
@@ -67,40 +83,112 @@ pub(crate) fn ghosts(metadata: &Metadata) -> impl Iterator<Item = PodRecord> {
     let text = metadata.annotations.get(keys::GHOSTS).unwrap_or_default();
     ghosts::parse(text).into_iter().map(|ghost| {
         let request = Request::Share { portion: Portion::Memory(ghost.bytes), cards: 1 };
-        let spec = PodSpec { request, ghost: true, ..PodSpec::default() };
+        let spec = PodSpec { request, holder: Holder::Ghost, ..PodSpec::default() };
         PodRecord { key: ghost.key(), uid: ghost.uid, spec, ..PodRecord::default() }
     })
 }
 
-/// The card of each group, by node and group.
+/// What is known of a cluster's reservation pods before its pods are taken in.
 #[derive(Default)]
-pub(crate) struct GroupCards(BTreeMap<(String, String), u32>);
+pub(crate) struct CardNames {
+    /// The cards of reservation pods, by node and group.
+    cards: BTreeMap<(String, String), String>,
+    /// What a reservation of divvy asks, else whether shares are handed to their containers.
+    hand_off: Option<Option<Opening>>,
+}
 
-impl GroupCards {
-    /// The cards of a pod of these groups; a group's first pod takes a free card for it.
+impl CardNames {
+    /// Looks at all pods.
+    pub(crate) fn seen(entries: &[Entry]) -> Self {
+        let mut seen = Self::default();
+        for entry in entries {
+            let Entry::Object(Object { metadata, content: Content::Pod(spec, status), .. }) = entry
+            else {
+                continue;
+            };
+            if spec.node_name.is_empty() || status.has_ended() {
+                continue;
+            }
+            let groups = kept_groups(metadata);
+            let Some(group) = groups.first() else {
+                seen.notice_share(metadata);
+                continue;
+            };
+            seen.hand_off.get_or_insert_default().get_or_insert(reservation::USUAL);
+            if reservation::is_ours(metadata) {
+                let asks =
+                    divvy_words::pod(metadata, spec, None, None, &Priorities::default()).spec;
+                seen.hand_off = Some(Some(Opening { cpu: asks.cpu, memory: asks.memory }));
+            }
+            if let Some(uuid) = reservation::card(metadata, status) {
+                let group = (spec.node_name.to_string(), (*group).to_owned());
+                seen.cards.insert(group, uuid.to_owned());
+            }
+        }
+        seen
+    }
+
+    /// A share that is recorded by index was not handed to its containers.
+    fn notice_share(&mut self, metadata: &Metadata) {
+        let recorded = metadata.annotations.get(keys::CARDS).map(cards::parse);
+        let Some(Ok(cards)) = recorded else { return };
+        let hand_off = self.hand_off.get_or_insert_default();
+        if cards.iter().any(|share| matches!(share.card, CardName::Uuid(_))) {
+            hand_off.get_or_insert(reservation::USUAL);
+        }
+    }
+
+    /// What a reservation asks, if shares are handed to their containers; as it is usual where
+    /// nobody can tell.
+    pub(crate) fn hand_off(&self, wanted: Option<bool>) -> Option<Opening> {
+        let asks = self.hand_off.flatten().unwrap_or(reservation::USUAL);
+        wanted.unwrap_or(self.hand_off != Some(None)).then_some(asks)
+    }
+
+    /// The name of a group's card on a node: its UUID, once that is known.
+    fn of(&self, node: &str, group: &str) -> String {
+        let key = (node.to_owned(), group.to_owned());
+        self.cards.get(&key).map_or(key.1, Clone::clone)
+    }
+}
+
+/// Why the card of a reservation pod takes nobody new.
+pub(crate) fn intake(metadata: &Metadata, status: &PodStatus) -> Intake {
+    let returning = !metadata.deletion_timestamp.is_empty();
+    let returning = if returning { Intake::RETURNING } else { Intake::OPEN };
+    returning.and(if status.has_sick_card() { Intake::SICK } else { Intake::OPEN })
+}
+
+/// The card of each name, by node and name.
+#[derive(Default)]
+pub(crate) struct NamedCards(BTreeMap<(String, String), u32>);
+
+impl NamedCards {
+    /// The cards of a pod with these names; the first pod of a name takes a free card for it.
     pub(crate) fn of(
         &mut self,
         cluster: &Scheduler,
         request: Request,
         node: &str,
-        groups: &[String],
+        names: &[String],
     ) -> BoundCards {
         let found = cluster.ledger().find(node).and_then(|id| cluster.ledger().node(id));
-        let (Some(found), Request::Share { portion, .. }) = (found, request) else {
-            return BoundCards::Choose;
+        let Some(found) = found else { return BoundCards::Choose };
+        let bytes = match request {
+            Request::Share { portion: Portion::Memory(_), .. } if !found.knows_card_memory() => {
+                return BoundCards::Choose;
+            }
+            Request::Share { portion, .. } => portion.of(found.card_size()),
+            Request::None | Request::Whole(_) => Bytes(0),
         };
-        if matches!(portion, Portion::Memory(_)) && !found.knows_card_memory() {
-            return BoundCards::Choose;
-        }
-        let bytes = portion.of(found.card_size());
         let mut shares = Vec::new();
-        for group in groups {
+        for name in names {
             let of_node = |(other, _): &(String, String)| other == node;
             let taken: Vec<u32> =
                 self.0.iter().filter(|(at, _)| of_node(at)).map(|(_, card)| *card).collect();
             let free = found.free_cards().map(|card| card as u32).find(|c| !taken.contains(c));
             let next = free.unwrap_or(found.card_count());
-            let key = (node.to_owned(), group.clone());
+            let key = (node.to_owned(), name.clone());
             shares.push(CardShare { index: *self.0.entry(key).or_insert(next), bytes });
         }
         BoundCards::Recorded(shares)

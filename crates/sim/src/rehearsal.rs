@@ -1,13 +1,14 @@
 //! A cluster and a workload, brought into a scheduler of their own.
 
-use crate::adopt::{self, Claim, GroupCards};
+use crate::adopt::{self, CardNames, Claim, NamedCards};
 use crate::expand::{Expansion, Pods};
 use crate::hints::Hints;
 use crate::source::{InputError, MAX_PODS, Source};
 use crate::storage::Storage;
 use crate::{EMBEDDED_CLUSTER, Progress};
 use divvy_engine::{Bound, BoundCards, Config, Event, PodKey, PodRecord, PodSpec, Scheduler};
-use divvy_words::{Content, Entry, Groups, Kind, Metadata, Object, Priorities, keys, reservation};
+use divvy_ledger::{Holder, Intake, NodeId};
+use divvy_words::{Content, Entry, Groups, Kind, Metadata, Object, Priorities, keys};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -26,6 +27,9 @@ pub struct Setup {
     pub schedulers: Vec<String>,
     /// How to place.
     pub config: Config,
+    /// Whether reservations keep shared cards, so that they can be handed to containers; as it is
+    /// seen in the cluster if nobody says, and if nothing is to be seen, they do.
+    pub gpu_sharing: Option<bool>,
 }
 
 impl Default for Setup {
@@ -37,6 +41,7 @@ impl Default for Setup {
             namespace: None,
             schedulers: keys::SCHEDULER_NAMES.map(str::to_owned).to_vec(),
             config: Config::default(),
+            gpu_sharing: None,
         }
     }
 }
@@ -109,10 +114,10 @@ impl Rehearsal {
                 groups.add(object);
             }
         }
-        let mut scheduler = Scheduler::new(setup.config);
-        scheduler.set_opening(reservation::USUAL);
+        let names = CardNames::seen(&cluster_entries);
+        let hand_off = names.hand_off(setup.gpu_sharing);
         let mut rehearsal = Self {
-            scheduler,
+            scheduler: Scheduler::new(Config { hand_off, ..setup.config }),
             pods: Vec::new(),
             ignored: BTreeMap::new(),
             ended: BTreeSet::new(),
@@ -146,7 +151,7 @@ impl Rehearsal {
         for event in divvy_words::namespaces(objects) {
             loading.apply(event);
         }
-        loading.cluster_pods(&cluster_entries);
+        loading.cluster_pods(&cluster_entries, &names);
         loading.workload(&workload, setup.replicas)?;
         let left_out = loading.storage.warning();
         loading.rehearsal.warnings.extend(left_out);
@@ -193,9 +198,9 @@ impl Loading<'_> {
                     }
                     self.rehearsal.warnings.extend(warnings);
                     self.apply(Event::Node(Box::new(record)));
-                    // Of how many cards it is uncertain, the node does not say.
-                    let uncertain = divvy_words::is_unsettled(&node.0).into();
-                    self.rehearsal.scheduler.set_uncertain(&object.metadata.name, uncertain);
+                    let unsettled = divvy_words::is_unsettled(&node.0);
+                    let node = object.metadata.name.clone();
+                    self.apply(Event::Intake { node, unsettled, cards: Vec::new() });
                 }
                 Entry::Malformed { kind, name, error, .. } if kind == "Node" => {
                     return Err(fault(format!("Node {name}: {error}")));
@@ -210,8 +215,9 @@ impl Loading<'_> {
     }
 
     /// Bound pods take what they hold; the others wait like the workload does.
-    fn cluster_pods(&mut self, entries: &[Entry]) {
-        let mut grouped: Vec<(PodRecord, String, Vec<String>)> = Vec::new();
+    fn cluster_pods(&mut self, entries: &[Entry], names: &CardNames) {
+        let mut named: Vec<(PodRecord, String, Vec<String>)> = Vec::new();
+        let mut closed: Vec<(PodKey, Intake)> = Vec::new();
         let mut loose: Vec<(PodRecord, String)> = Vec::new();
         let mut waiting: Vec<PodRecord> = Vec::new();
         for entry in entries {
@@ -261,14 +267,19 @@ impl Loading<'_> {
                 let key = &record.key;
                 self.warn(format!("pod {key} is twice in the cluster: the later one counts"));
             }
-            if let Some(group) = reservation::group(&object.metadata) {
-                for ghost in adopt::ghosts(&object.metadata) {
-                    self.terminating.insert(ghost.key.clone());
-                    grouped.push((ghost, node.clone(), vec![group.to_owned()]));
+            let cluster = &self.rehearsal.scheduler;
+            match adopt::claim(&object.metadata, &mut record, &node, cluster, names) {
+                Claim::Named(cards) => {
+                    if record.spec.holder == Holder::Keeper {
+                        for ghost in adopt::ghosts(&object.metadata) {
+                            self.terminating.insert(ghost.key.clone());
+                            named.push((ghost, node.clone(), cards.clone()));
+                        }
+                        let intake = adopt::intake(&object.metadata, status);
+                        closed.push((record.key.clone(), intake));
+                    }
+                    named.push((record, node, cards));
                 }
-            }
-            match adopt::claim(&object.metadata, &mut record) {
-                Claim::Groups(groups) => grouped.push((record, node, groups)),
                 Claim::Cards(BoundCards::Choose) => loose.push((record, node)),
                 Claim::Cards(cards) => self.hold(record, node, cards),
                 Claim::Unreadable(why) => {
@@ -278,13 +289,14 @@ impl Loading<'_> {
                 }
             }
         }
-        // Groups get cards that nobody's record names, and the rest what is left.
-        let mut cards_of = GroupCards::default();
-        for (record, node, groups) in grouped {
+        // Names get cards that nobody's record has by index, and the rest what is left.
+        let mut cards_of = NamedCards::default();
+        for (record, node, names) in named {
             let cluster = &self.rehearsal.scheduler;
-            let cards = cards_of.of(cluster, record.spec.request, &node, &groups);
+            let cards = cards_of.of(cluster, record.spec.request, &node, &names);
             self.hold(record, node, cards);
         }
+        self.close_cards(&closed);
         loose.sort_by(|(a, _), (b, _)| (a.created, &a.key).cmp(&(b.created, &b.key)));
         for (record, node) in loose {
             self.hold(record, node, BoundCards::Choose);
@@ -292,6 +304,21 @@ impl Loading<'_> {
         for mut record in waiting {
             self.storage.prune(&mut record, false);
             self.add(record);
+        }
+    }
+
+    /// Closes the cards of these reservations that take nobody new.
+    fn close_cards(&mut self, reservations: &[(PodKey, Intake)]) {
+        let mut nodes: BTreeMap<NodeId, Vec<(u32, Intake)>> = BTreeMap::new();
+        for (key, intake) in reservations.iter().filter(|(_, intake)| *intake != Intake::OPEN) {
+            let Some(held) = self.rehearsal.scheduler.holding(key) else { continue };
+            let cards = held.cards.iter().map(|card| (card.index, *intake));
+            nodes.entry(held.node).or_default().extend(cards);
+        }
+        for (id, cards) in nodes {
+            let Some(node) = self.rehearsal.scheduler.ledger().node(id) else { continue };
+            let (node, unsettled) = ((&**node.name()).into(), node.is_unsettled());
+            self.apply(Event::Intake { node, unsettled, cards });
         }
     }
 

@@ -9,8 +9,6 @@ use divvy_ledger::Bytes;
 pub(crate) const CELLS: usize = 20;
 /// Shares of one card that are named, unless all are asked for.
 const MOST_NAMES: usize = 18;
-/// What is said of a card that a bound pod claims more of than there is.
-pub(crate) const OVERBOOKED: &str = "overbooked: takes nobody new";
 
 /// One letter of a bar: a share, or all those that are too small for a letter of their own.
 #[derive(Clone, Debug)]
@@ -106,7 +104,11 @@ pub(crate) fn legend(card: &CardUse<'_>, names: Names, all: bool) -> Vec<(String
         CardUseState::Shared => shares(card, names, if all { usize::MAX } else { MOST_NAMES }),
     };
     if card.overbooked {
-        entries.push((OVERBOOKED.to_owned(), None));
+        let mut text = format!("overbooked by {}", card.overbooked_by().number());
+        for claim in &card.claims {
+            text += &format!(", {} claims {}", names.of(claim.pod), claim.bytes.number());
+        }
+        entries.push((text + ": takes nobody new", None));
     }
     entries
 }
@@ -178,6 +180,7 @@ mod tests {
                         shares,
                         stranded: amount(0),
                         overbooked: false,
+                        claims: Vec::new(),
                     };
                     let bar = bar(&card, Painter::new(false));
                     assert_eq!(bar.chars().count(), CELLS, "{n} of {whole}: {bar}");

@@ -38,6 +38,9 @@ pub struct CardUse<'a> {
     /// Whether a bound pod claims more of it than there is: then it takes nobody new.
     #[serde(skip)]
     pub overbooked: bool,
+    /// Who claims what others hold, and how much.
+    #[serde(skip)]
+    pub claims: Vec<ShareUse<'a>>,
 }
 
 /// What a card is used for.
@@ -87,6 +90,17 @@ pub(crate) fn as_text<S: Serializer>(key: &&PodKey, serializer: S) -> Result<S::
 }
 
 impl CardUse<'_> {
+    /// What is claimed beyond what there is.
+    pub fn overbooked_by(&self) -> Amount {
+        self.capacity.with(Bytes(self.claimed().raw().saturating_sub(self.capacity.raw())))
+    }
+
+    /// What is held and claimed of it.
+    pub fn claimed(&self) -> Amount {
+        let all = self.claims.iter().map(|claim| claim.bytes.raw());
+        self.used.with(Bytes(all.fold(self.used.raw(), u64::saturating_add)))
+    }
+
     /// What is free of it.
     pub fn free(&self) -> Amount {
         self.capacity.with(Bytes(self.capacity.raw().saturating_sub(self.used.raw())))
@@ -141,9 +155,9 @@ fn card_use<'a>(
                 .into_iter()
                 .collect(),
         ),
-        CardState::Shared(shares) => (
+        CardState::Shared(_) => (
             CardUseState::Shared,
-            shares
+            card.shares()
                 .iter()
                 .filter_map(|s| {
                     Some(ShareUse { pod: scheduler.pod_key(s.pod)?, bytes: amount(s.bytes) })
@@ -151,6 +165,9 @@ fn card_use<'a>(
                 .collect(),
         ),
     };
+    let claims = card
+        .is_disputed()
+        .then(|| scheduler.claimants(node.name(), u32::try_from(index).unwrap_or(u32::MAX)));
     let free = card.capacity().minus(card.used());
     let is_lost = state == CardUseState::Shared
         && !(node.is_open(index) && sizes.fit_into(free, card.capacity(), known));
@@ -162,6 +179,11 @@ fn card_use<'a>(
         shares,
         stranded: amount(if is_lost { free } else { Bytes(0) }),
         overbooked: card.is_disputed(),
+        claims: claims
+            .into_iter()
+            .flatten()
+            .map(|(pod, bytes)| ShareUse { pod, bytes: amount(bytes) })
+            .collect(),
     }
 }
 

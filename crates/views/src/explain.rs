@@ -229,10 +229,10 @@ fn nearest_fit(scheduler: &Scheduler, nearest: &Nearest) -> NearestFit {
         Missing::Ephemeral(bytes) => {
             (format!("{} ephemeral storage", memory(*bytes).rounded_up()), Some(bytes.0))
         }
-        other
-        @ (Missing::Cards(_) | Missing::Cpu(_) | Missing::Extended(..) | Missing::PodSlot) => {
-            (other.to_string(), None)
-        }
+        other @ (Missing::Cards(_)
+        | Missing::Cpu(_)
+        | Missing::Extended(..)
+        | Missing::PodSlots(_)) => (other.to_string(), None),
     };
     let holders = nearest.holders.iter();
     NearestFit {

@@ -119,7 +119,7 @@ impl State {
     fn adopts(&self, now: Instant) -> bool {
         let is_over = self.adoption.waits_until.is_none_or(|until| now >= until);
         let is_gone = !self.kai_runs() && self.adoption.binders.is_empty() && is_over;
-        is_gone && self.rules.hand_off.is_some() && self.is_listed()
+        is_gone && self.hands_off() && self.is_listed()
     }
 
     /// Whether a reservation pod is ours: it says so, or is taken over. Where cards are replicas, it
@@ -184,7 +184,7 @@ impl State {
 
     /// Takes note of a bound pod, if it is one of KAI's.
     pub(super) fn meet(&mut self, key: &PodKey, pod: &PodItem) {
-        if self.rules.hand_off.is_none() {
+        if !self.hands_off() {
             return;
         }
         if reservation::group(&pod.metadata).is_some() {
@@ -225,7 +225,7 @@ impl State {
         let held = self.scheduler.holding(&key);
         let has = |index: u32| {
             held.is_some_and(|held| held.cards.iter().any(|card| card.index == index))
-                || self.scheduler.claimants(node, index).any(|claimant| *claimant == key)
+                || self.scheduler.claimants(node, index).any(|(claimant, _)| *claimant == key)
         };
         let card = |group: &str| {
             let index = self.slots.by_group(node, group)?;

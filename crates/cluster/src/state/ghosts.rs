@@ -11,7 +11,7 @@ use super::{Action, State};
 use crate::api::Failure;
 use crate::objects::PodItem;
 use divvy_engine::{Bound, BoundCards, Event, PodKey, PodRecord, PodSpec};
-use divvy_ledger::{CardShare, Holding, Portion, Request};
+use divvy_ledger::{CardShare, Holder, Holding, Portion, Request};
 use divvy_words::ghosts::{self, Ghost};
 use divvy_words::{MAX_GRACE_PERIOD, keys};
 use foldhash::HashMap;
@@ -104,7 +104,7 @@ impl State {
         let record = PodRecord {
             key: key.clone(),
             uid: left.ghost.uid.clone(),
-            spec: PodSpec { request, ghost: true, ..PodSpec::default() },
+            spec: PodSpec { request, holder: Holder::Ghost, ..PodSpec::default() },
             bound: Some(Bound { terminating: true, ..Bound::new(&*left.node, cards) }),
             ..PodRecord::default()
         };

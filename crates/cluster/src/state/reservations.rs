@@ -6,8 +6,9 @@
 //!   the last share is gone ─► Unreserve ─► the pod is gone ─► the card is free
 //! ```
 //!
-//! In the ledger a reservation pod holds nothing of its card, which keeps the card from being given
-//! whole; while it is being deleted the card is closed, which keeps it from being given at all.
+//! In the ledger a reservation pod is the keeper of its card, which keeps the card from being given
+//! whole; while it is being deleted the card is closed, which keeps it from being given at all. What
+//! it takes of its node the ledger books with the share that opens the card, until it is there.
 //! Nothing here has to be undone after a crash: a reservation pod is found by its labels, and
 //! serves whoever needs a card on its node.
 
@@ -19,7 +20,7 @@ use super::{Action, Binding, Grant, State, Target, records};
 use crate::api::Failure;
 use crate::objects::PodItem;
 use divvy_engine::{Bound, BoundCards, Event, PodKey, PodRecord, PodSpec};
-use divvy_ledger::{Bytes, CardShare, Opening, Portion, Request};
+use divvy_ledger::{Bytes, CardShare, Holder, Opening};
 use divvy_words::{keys, reservation};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -60,7 +61,7 @@ impl State {
         let slot = Slot { group: group.into(), uuid: None, hold: Hold::Asked, sick: false };
         self.slots.insert(node, index, slot);
         let why = "it has not been seen yet".into();
-        let asks = self.rules.hand_off.unwrap_or_default();
+        let asks = self.scheduler.config().hand_off.unwrap_or_default();
         let (node, uid) = (node.clone(), "".into());
         let (relabelled, adopted, ghosts) = (false, None, Wanted::default());
         let made =
@@ -304,24 +305,20 @@ impl State {
         self.actions.push(Action::Unreserve { key, uid: uid.into() });
     }
 
-    /// Enters a reservation pod, with nothing of its card.
+    /// Enters a reservation pod as the keeper of its card.
     pub(super) fn enter_reservation(&mut self, key: &PodKey) {
         let Some(made) = self.reservations.get(key) else { return };
         let Reservation { node, index, asks, .. } = made.clone();
-        let bytes = Bytes(0);
-        let request = Request::Share { portion: Portion::Memory(bytes), cards: 1 };
         // While lost cards are looked for, there are more reservations than indexes for them.
         let cards = if self.ledger_node(&node).is_some_and(|node| index < node.card_count()) {
-            BoundCards::Recorded(vec![CardShare { index, bytes }])
+            BoundCards::Recorded(vec![CardShare { index, bytes: Bytes(0) }])
         } else {
             BoundCards::Nothing
         };
+        let Opening { cpu, memory } = asks;
         let record = PodRecord {
             key: key.clone(),
-            uid: "".into(),
-            priority: 0,
-            created: 0,
-            spec: PodSpec { cpu: asks.cpu, memory: asks.memory, request, ..PodSpec::default() },
+            spec: PodSpec { cpu, memory, holder: Holder::Keeper, ..PodSpec::default() },
             bound: Some(Bound::new(&*node, cards)),
             ..PodRecord::default()
         };

@@ -4,9 +4,9 @@
 
 use super::State;
 use super::reserved::Reservation;
-use super::slots::{Hold, Slot};
-use divvy_engine::PodKey;
-use divvy_ledger::{Card, CardState, Holding, Node, Request};
+use super::slots::Hold;
+use divvy_engine::{Event, PodKey};
+use divvy_ledger::{Card, Holding, Node, Request};
 use std::time::Instant;
 
 impl State {
@@ -47,9 +47,8 @@ impl State {
                 self.grounds.remove(&node);
             }
             self.mark_pods(&node);
-            self.close_cards(&node);
+            self.close_cards(&node, !lost.is_empty());
             self.remember_ghosts(&node);
-            self.scheduler.set_uncertain(&node, lost.len());
             let keeps_taint = !lost.is_empty() && self.keeps_taint(&node, now);
             self.taints.want(&node, keeps_taint);
             if lost.is_empty() {
@@ -68,15 +67,9 @@ impl State {
 
     /// Shares that run on a card that does not work, or that is not theirs alone, run on; it takes
     /// no new ones, and none that is on its way back does.
-    fn close_cards(&mut self, node: &str) {
-        for index in 0..self.ledger_node(node).map_or(0, Node::card_count) {
-            let slot = self.slots.get(node, index);
-            let is_sick = |slot: &Slot| slot.sick || slot.hold == Hold::Missing;
-            let (sick, closed) =
-                (slot.is_some_and(is_sick), slot.is_some_and(|slot| slot.hold.is_closed()));
-            self.scheduler.set_sick(node, index, sick);
-            self.scheduler.close_card(node, index, closed);
-        }
+    fn close_cards(&mut self, node: &str, unsettled: bool) {
+        let cards = self.slots.of(node).map(|(index, slot)| (index, slot.intake())).collect();
+        self.apply(Event::Intake { node: node.into(), unsettled, cards });
     }
 
     /// Gives each reservation its card in the ledger, once no card is lost: then there is one for
@@ -146,18 +139,15 @@ impl State {
     /// Whether a pod has or will have a share of a card.
     pub(super) fn is_used(&self, node: &str, index: u32) -> bool {
         let mut unentered = self.scheduler.claimants(node, index);
-        unentered.any(|key| !self.reservations.contains_key(key))
+        unentered.any(|(key, _)| !self.reservations.contains_key(key))
             || !self.sharers(node, index).is_empty()
     }
 
     /// The pods that have or will have a share of a card.
     pub(super) fn sharers(&self, node: &str, index: u32) -> Vec<PodKey> {
         let card = self.ledger_node(node).and_then(|node| node.cards().get(index as usize));
-        let Some(CardState::Shared(shares)) = card.map(Card::state) else {
-            return Vec::new();
-        };
-        let keys = shares.iter().filter_map(|share| self.scheduler.pod_key(share.pod));
-        keys.filter(|key| !self.reservations.contains_key(key)).cloned().collect()
+        let shares = card.map_or(&[][..], Card::shares).iter();
+        shares.filter_map(|share| self.scheduler.pod_key(share.pod)).cloned().collect()
     }
 
     /// If a pod has cards, they may be nobody's soon.
@@ -165,7 +155,7 @@ impl State {
         if self.slots.is_empty() {
             return;
         }
-        let has_gpus = |h: &&Holding| h.needs.request != Request::None;
+        let has_gpus = |h: &&Holding| h.needs.request != Request::None || !h.cards.is_empty();
         let holding = self.scheduler.holding(key).filter(has_gpus);
         let node = holding.and_then(|h| self.scheduler.ledger().node(h.node));
         if let Some(name) = node.map(|node| node.name().clone()) {

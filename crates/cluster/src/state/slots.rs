@@ -1,6 +1,7 @@
 //! The shared cards of each node: which physical card stands behind an index of the ledger, and
 //! whether its reservation pod holds it.
 
+use divvy_ledger::Intake;
 use foldhash::HashMap;
 use std::collections::BTreeMap;
 
@@ -38,10 +39,18 @@ impl Hold {
     pub(super) const fn is_trouble(self) -> bool {
         matches!(self, Self::Taken | Self::Missing)
     }
+}
 
-    /// Whether the card takes nobody new.
-    pub(super) const fn is_closed(self) -> bool {
-        self.is_trouble() || matches!(self, Self::Closing)
+impl Slot {
+    /// Why the card takes nobody new.
+    pub(super) const fn intake(&self) -> Intake {
+        let by_hold = match self.hold {
+            Hold::Closing => Intake::RETURNING,
+            Hold::Taken => Intake::CONFLICT,
+            Hold::Missing => Intake::SICK,
+            Hold::Asked | Hold::Held | Hold::Lost => Intake::OPEN,
+        };
+        by_hold.and(if self.sick { Intake::SICK } else { Intake::OPEN })
     }
 }
 

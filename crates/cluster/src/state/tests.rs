@@ -25,7 +25,7 @@ fn state(nodes: &[(&str, u32)]) -> State {
     let clock = Clock { moment: Instant::now(), unix: 1_800_000_000 };
     let quarantine = 10 * SECOND;
     let max_grace_period = 600;
-    let rules = Rules { names, writes: 32, quarantine, hand_off: None, max_grace_period, clock };
+    let rules = Rules { names, writes: 32, quarantine, max_grace_period, clock };
     let mut state = State::new(Config::default(), rules, ["pods", "nodes"].into_iter());
     state.node_changed(Change::Relisting);
     for (name, cards) in nodes {

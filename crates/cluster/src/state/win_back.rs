@@ -43,7 +43,7 @@ impl State {
         let gpus = self.ledger_node(node).map(|node| node.capacity().gpus);
         // Of replicas nobody knows which card is behind which.
         let has_cards = !matches!(gpus, Some(Gpus::Replicas { .. }));
-        if self.rules.hand_off.is_none() || !is_there || !has_cards || self.is_searching(node) {
+        if !self.hands_off() || !is_there || !has_cards || self.is_searching(node) {
             return;
         }
         let search = self.searches.get(node).copied();
@@ -62,8 +62,9 @@ impl State {
         self.searches.insert(node.into(), next);
         self.timers.add(next.next, Timer::Search(node.into()));
         let room = self.ledger_node(node).map(|node| *node.room()).unwrap_or_default();
-        // What is lost counts as shared in the ledger, and is free to the device plugin.
-        let free = (room.whole as usize + lost.len()).min(room.pods as usize);
+        // What is lost counts as shared in the ledger, with room for its reservation, and is free to
+        // the device plugin.
+        let free = room.whole.min(room.pods) as usize + lost.len();
         let groups = (0..MOST).map(|nth| reservation::search_group(node, nth));
         let groups = groups.filter(|group| self.is_new(node, group));
         let groups: Vec<String> = groups.take(free).collect();
@@ -78,7 +79,7 @@ impl State {
         let gpus = self.ledger_node(node).map(|node| node.capacity().gpus);
         let hands_out = matches!(gpus, Some(Gpus::Cards { usable: 1.., .. }));
         let Some(search) = self.searches.get_mut(node) else {
-            return self.rules.hand_off.is_some();
+            return self.hands_off();
         };
         let since = *search.bare_since.get_or_insert(now);
         if hands_out {

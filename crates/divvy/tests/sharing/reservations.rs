@@ -144,7 +144,7 @@ async fn the_last_pod_slot_takes_a_share_that_joins_a_card_and_none_that_opens_o
     let mut opens = half("team", "opens");
     opens["metadata"]["annotations"]["gpu-fraction"] = json!("0.6");
     cluster.create(&opens).await;
-    cluster.said("team", "opens", "no free pod slot").await;
+    cluster.said("team", "opens", "free pod slots 1 < 2 asked (1 to reserve cards)").await;
     cluster.create(&half("team", "joins")).await;
     assert_eq!(cluster.card_of("team", "joins").await, card);
     cluster.create(&plain("default", "small")).await;

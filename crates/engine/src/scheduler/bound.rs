@@ -120,7 +120,7 @@ impl Scheduler {
             match card.state() {
                 CardState::Free => {}
                 CardState::Whole(pod) => holders.push(*pod),
-                CardState::Shared(shares) => holders.extend(shares.iter().map(|s| s.pod)),
+                CardState::Shared(_) => holders.extend(card.shares().iter().map(|s| s.pod)),
             }
         }
         holders.retain(|pod| self.pods.get(*pod).is_some_and(|p| p.loose));
@@ -153,7 +153,7 @@ impl Scheduler {
                     .map(|(r, n)| (self.world.ledger.resource_name(*r).to_owned(), *n))
                     .collect(),
                 request: needs.request,
-                ghost: needs.ghost,
+                holder: needs.holder,
                 ..PodSpec::default()
             },
             bound: Some(Bound::new(&**target.name(), BoundCards::Choose)),
@@ -167,12 +167,17 @@ impl Scheduler {
     /// The recorded cards. The share on each is what the pod asks of the card as it is now: the
     /// bytes may have been written when the card's memory was not known, or known differently. Of
     /// a card of unknown memory, so many bytes may be all of it.
-    fn as_recorded(&self, node: NodeId, request: Request, cards: &[CardShare]) -> CardShares {
+    pub(super) fn as_recorded(
+        &self,
+        node: NodeId,
+        request: Request,
+        cards: &[CardShare],
+    ) -> CardShares {
         let held = self.world.ledger.node(node).map_or(&[][..], Node::cards);
         let now = |grant: &CardShare| {
             let bytes = match (request, held.get(grant.index as usize)) {
-                (Request::Share { portion: Portion::Memory(asked), .. }, Some(card))
-                    if asked > Bytes(0) && !card.knows_memory() =>
+                (Request::Share { portion: Portion::Memory(_), .. }, Some(card))
+                    if !card.knows_memory() =>
                 {
                     card.capacity()
                 }

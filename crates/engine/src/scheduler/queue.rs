@@ -3,11 +3,11 @@
 use super::{Scheduler, share_on};
 use crate::cards;
 use crate::census::Departures;
-use crate::event::{Placement, Plan, PlanEffect};
+use crate::event::{Opened, Placement, Plan, PlanEffect};
 use crate::pods::{Pod, State};
 use crate::shapes::{ShapeId, Turn};
 use crate::volumes::{Stirred, VolumeStep};
-use divvy_ledger::{NodeId, PodId, Request};
+use divvy_ledger::{CardState, NodeId, PodId, Request};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Scheduler {
@@ -55,7 +55,7 @@ impl Scheduler {
     /// The same with an end: `work` is how many nodes may be looked at, and then how many are left.
     /// Once none is, the next call goes on, and an empty plan means nothing.
     pub fn slice(&mut self, limit: usize, work: &mut u64) -> Plan {
-        let end = self.shapes.work().saturating_add(*work);
+        let (asked, end) = (*work, self.shapes.work().saturating_add(*work));
         let mut plan = Plan::default();
         // Only if all are woken that something has been freed for: it is not for who is first found.
         if self.wake(end) {
@@ -67,6 +67,9 @@ impl Scheduler {
             }
         }
         *work = end.saturating_sub(self.shapes.work());
+        if let Some(tape) = &mut self.tape {
+            tape.slice(limit, asked, plan.clone());
+        }
         plan
     }
 
@@ -139,7 +142,7 @@ impl Scheduler {
                 return;
             }
             let pod = *pod;
-            let Some((placement, volumes)) = self.place(id, pod) else {
+            let Some((placement, opens, volumes)) = self.place(id, pod) else {
                 return self.park(id, plan);
             };
             if let Some(shape) = self.shapes.get_mut(id) {
@@ -151,13 +154,14 @@ impl Scheduler {
             if let Some(pod) = self.pods.get_mut(pod) {
                 pod.state = State::Held;
                 pod.loose = loose;
-                plan.effects.push(PlanEffect::Bind { pod: pod.key.clone(), placement, volumes });
+                let pod = pod.key.clone();
+                plan.effects.push(PlanEffect::Bind { pod, placement, opens, volumes });
             }
         }
     }
 
     /// Enters a pod of this shape on its best node.
-    fn place(&mut self, id: ShapeId, pod: PodId) -> Option<(Placement, Vec<VolumeStep>)> {
+    fn place(&mut self, id: ShapeId, pod: PodId) -> Option<(Placement, Opened, Vec<VolumeStep>)> {
         if let Some(who) = self.shapes.related(id) {
             self.world.keep_topologies(who);
         }
@@ -170,13 +174,17 @@ impl Scheduler {
         let by = self.shapes.strategies(id, &self.world.config).card;
         let (share, openable) = (share_on(node, needs.request), node.openable(&needs));
         let cards = cards::choose(node, needs.request, share, openable, by);
+        let is_share = matches!(needs.request, Request::Share { .. });
+        let is_free = |index: &u32| *node.cards()[*index as usize].state() == CardState::Free;
+        let opens =
+            cards.iter().map(|card| card.index).filter(|i| is_share && is_free(i)).collect();
         let placement = Placement { node: node.name().clone(), cards };
         let steps = self.volume_steps(id, best);
         let held = self.world.hold(pod, best, &needs, &placement.cards);
         debug_assert!(held.is_ok(), "what fits can be held: {held:?}");
         held.ok()?;
         self.world.volumes.assume(pod, &placement.node, &steps);
-        Some((placement, steps))
+        Some((placement, opens, steps))
     }
 
     /// The node that a pod is nominated for, if it fits there.

@@ -2,12 +2,13 @@
 //! scheduler between them. No card is ever over-packed or given away under a share, through lost
 //! answers, late writes, restarts and lists; and when all is quiet, nothing that fits waits.
 
-mod api;
+pub(super) mod api;
 mod kubelet;
 
 use crate::input::Input;
 use api::{Api, Done, Fate, path_of, pod_path};
 use divvy_cluster::probe::{Live, Server, Write, watches};
+use divvy_engine::Tape;
 use divvy_words::{keys, reservation};
 use kubelet::{CARD, Kubelets, Left, cards_of, has_ended, text};
 use serde_json::{Value, json};
@@ -18,12 +19,26 @@ use std::time::Duration;
 const MOST_STEPS: usize = 200;
 /// How long the containers of a pod have to end.
 const GRACE: u64 = 30;
-const NODES: [(&str, usize); 2] = [("n1", 2), ("n2", 1)];
+
+/// The nodes: plenty of all but cards.
+const NODES: [Shape; 2] = [
+    Shape { name: "n1", cards: 2, cpu: "32", pods: 110 },
+    Shape { name: "n2", cards: 1, cpu: "32", pods: 110 },
+];
+
+/// What a node has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub(super) name: &'static str,
+    pub(super) cards: usize,
+    pub(super) cpu: &'static str,
+    pub(super) pods: usize,
+}
 
 /// Steps of a cluster that make sense.
 pub fn clusters(bytes: &[u8]) {
     let mut input = Input::new(bytes);
-    let Ok(mut world) = World::new() else { return };
+    let Ok(mut world) = World::new(&NODES, true) else { return };
     for _ in 0..MOST_STEPS {
         if input.is_empty() {
             break;
@@ -32,19 +47,22 @@ pub fn clusters(bytes: &[u8]) {
         world.check();
     }
     world.settle();
+    world.check_replay();
 }
 
-struct World {
+pub(super) struct World {
     api: Arc<Mutex<Api>>,
     kubelets: Kubelets,
-    live: Live,
+    pub(super) live: Live,
     writes: Vec<Write>,
+    /// Whether cards are handed to containers: else nobody says which they are.
+    hand_off: bool,
     now: u64,
     /// How many pods were made.
     made: usize,
     /// Whether somebody else deleted a reservation: then the device plugin may give its card away.
     meddled: bool,
-    steps: Vec<String>,
+    pub(super) steps: Vec<String>,
 }
 
 fn server(api: &Arc<Mutex<Api>>) -> Server {
@@ -57,28 +75,29 @@ fn lock(api: &Mutex<Api>) -> MutexGuard<'_, Api> {
 }
 
 impl World {
-    fn new() -> std::io::Result<Self> {
+    pub(super) fn new(nodes: &[Shape], hand_off: bool) -> std::io::Result<Self> {
         let api = Arc::new(Mutex::new(Api::default()));
         let mut kubelets = Kubelets::default();
-        for (name, count) in NODES {
-            for index in 0..count {
+        for Shape { name, cards, cpu, pods } in nodes.iter().copied() {
+            for index in 0..cards {
                 kubelets.cards.insert(format!("GPU-{name}-{index}"), (name.to_owned(), None));
             }
-            let count = count.to_string();
+            let count = cards.to_string();
             let node = json!({
                 "metadata": { "name": name, "labels": {
                     keys::LABEL_GPU_COUNT: count, keys::LABEL_GPU_MEMORY: (CARD >> 20).to_string(),
                 } },
                 "spec": {},
                 "status": { "allocatable": {
-                    "cpu": "32", "memory": "64Gi", "pods": "110", keys::GPU: count,
+                    "cpu": cpu, "memory": "64Gi", "pods": pods.to_string(), keys::GPU: count,
                 } },
             });
             lock(&api).put(&format!("/api/v1/nodes/{name}"), node);
         }
-        let live = Live::new(true, server(&api))?;
+        let live = Live::new(hand_off, server(&api))?;
         let (writes, now, made, meddled) = (Vec::new(), 0, 0, false);
-        let mut world = Self { api, kubelets, live, writes, now, made, meddled, steps: Vec::new() };
+        let steps = Vec::new();
+        let mut world = Self { api, kubelets, live, writes, hand_off, now, made, meddled, steps };
         world.list_all();
         Ok(world)
     }
@@ -115,7 +134,29 @@ impl World {
         self.pass();
     }
 
-    fn pass(&mut self) {
+    /// Puts a pod there.
+    pub(super) fn put(&mut self, pod: Value) {
+        lock(&self.api).put(&path_of(&pod), pod);
+    }
+
+    /// All objects, as a list.
+    pub(super) fn objects(&self) -> String {
+        let api = lock(&self.api);
+        let kind = |path: &str| if path.starts_with("/api/v1/nodes/") { "Node" } else { "Pod" };
+        let items: Vec<Value> = api
+            .objects
+            .iter()
+            .map(|(path, object)| {
+                let mut object = object.clone();
+                object["apiVersion"] = json!("v1");
+                object["kind"] = json!(kind(path));
+                object
+            })
+            .collect();
+        json!({ "apiVersion": "v1", "kind": "List", "items": items }).to_string()
+    }
+
+    pub(super) fn pass(&mut self) {
         for write in self.live.pass() {
             if write.is_relist() {
                 let pods = lock(&self.api).list("pods");
@@ -155,19 +196,14 @@ impl World {
                 let (fraction, cards) = asked.split_once('x').unwrap_or((asked, "1"));
                 pod["metadata"]["annotations"] =
                     json!({ keys::GPU_FRACTION: fraction, keys::FRACTION_DEVICES: cards });
-                let variable = |(name, annotation): &(&str, &str)| {
-                    let path = format!("metadata.annotations['{annotation}']");
-                    json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": path } } })
-                };
-                let all: Vec<Value> = keys::HAND_OFF_VARIABLES.iter().map(variable).collect();
-                pod["spec"]["containers"][0]["env"] = json!(all);
+                pod["spec"]["containers"][0]["env"] = hand_off_variables();
             }
         }
         lock(&self.api).put(&path, pod);
         format!("create {name} {asked}")
     }
 
-    fn hear(&mut self, input: &mut Input<'_>) -> String {
+    pub(super) fn hear(&mut self, input: &mut Input<'_>) -> String {
         let watch = if input.once_in(6) { "nodes" } else { "pods" };
         let lines = lock(&self.api).hear(watch, 1 + input.below(6));
         self.live.hear(watch, lines.as_bytes());
@@ -175,10 +211,6 @@ impl World {
     }
 
     fn perform(&mut self, input: &mut Input<'_>) -> String {
-        if self.writes.is_empty() {
-            return "nothing".to_owned();
-        }
-        let write = self.writes.remove(input.below(self.writes.len()));
         const FATES: [Fate; 8] = [
             Fate::Well,
             Fate::Well,
@@ -189,7 +221,16 @@ impl World {
             Fate::Refused(403),
             Fate::Refused(500),
         ];
-        let fates: Vec<Fate> = [input.pick(&FATES), input.pick(&FATES)].into();
+        let fates = [input.pick(&FATES), input.pick(&FATES)];
+        self.perform_one(input, fates)
+    }
+
+    /// Does one of the writes that are to be done.
+    pub(super) fn perform_one(&mut self, input: &mut Input<'_>, fates: [Fate; 2]) -> String {
+        if self.writes.is_empty() {
+            return "nothing".to_owned();
+        }
+        let write = self.writes.remove(input.below(self.writes.len()));
         let what = format!("perform {write:?} {fates:?}");
         lock(&self.api).fates = fates.into();
         self.live.perform(write);
@@ -204,7 +245,7 @@ impl World {
         (!pods.is_empty()).then(|| input.pick(&pods).clone())
     }
 
-    fn start(&mut self, input: &mut Input<'_>) -> String {
+    pub(super) fn start(&mut self, input: &mut Input<'_>) -> String {
         let is_new = |pod: &Value| {
             !text(pod, "/spec/nodeName").is_empty() && text(pod, "/status/phase") == "Pending"
         };
@@ -215,7 +256,7 @@ impl World {
         what
     }
 
-    fn end(&mut self, input: &mut Input<'_>) -> String {
+    pub(super) fn end(&mut self, input: &mut Input<'_>) -> String {
         let runs = |pod: &Value| text(pod, "/status/phase") == "Running" && !is_reservation(pod);
         let Some(mut pod) = self.pod(input, runs) else { return "nothing".to_owned() };
         pod["status"]["phase"] = json!("Succeeded");
@@ -290,13 +331,16 @@ impl World {
         "restart".to_owned()
     }
 
-    fn story(&self) -> String {
+    pub(super) fn story(&self) -> String {
         self.steps.join("\n")
     }
 
-    fn check(&mut self) {
+    pub(super) fn check(&mut self) {
         assert_eq!(self.live.scheduler().ledger().audit(), Ok(()), "{}", self.story());
         let done = std::mem::take(&mut lock(&self.api).done);
+        if !self.hand_off {
+            return;
+        }
         let api = lock(&self.api);
         let in_use = self.kubelets.in_use(&api);
         for (card, bytes) in &in_use {
@@ -338,8 +382,16 @@ impl World {
 
     /// Lets all that is under way end, and time pass: then nothing waits that fits.
     fn settle(&mut self) {
+        self.calm_down(60);
+        if !self.meddled {
+            self.check_waiting();
+        }
+    }
+
+    /// Lets all that is under way end, and so often 7 s pass.
+    pub(super) fn calm_down(&mut self, times: usize) {
         lock(&self.api).late.clear();
-        for _ in 0..60 {
+        for _ in 0..times {
             let mut rounds = 0;
             while !self.writes.is_empty() || !lock(&self.api).is_heard() {
                 rounds += 1;
@@ -363,9 +415,6 @@ impl World {
             self.kubelets.reap(&lock(&self.api));
             self.pass();
         }
-        if !self.meddled {
-            self.check_waiting();
-        }
     }
 
     fn start_all(&mut self) {
@@ -383,6 +432,15 @@ impl World {
         for pod in pods {
             self.kubelets.start(&mut api, pod, 0);
         }
+    }
+
+    /// What the scheduler was told alone makes it decide what it decided: nothing changes it but
+    /// events.
+    pub(super) fn check_replay(&self) {
+        let live = self.live.scheduler();
+        let replayed = live.tape().map(Tape::replay);
+        let ledger = replayed.map(|tape| tape.map(|then| then.ledger() == live.ledger()));
+        assert_eq!(ledger, Some(Ok(true)), "{}", self.story());
     }
 
     fn check_waiting(&self) {
@@ -409,6 +467,15 @@ impl World {
     }
 }
 
+/// What admission gives the containers of a share.
+pub(super) fn hand_off_variables() -> Value {
+    let variable = |(name, annotation): &(&str, &str)| {
+        let path = format!("metadata.annotations['{annotation}']");
+        json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": path } } })
+    };
+    keys::HAND_OFF_VARIABLES.iter().map(variable).collect()
+}
+
 /// What a line of a watch says, for people.
 fn brief(line: &str) -> String {
     let line: Value = serde_json::from_str(line).unwrap_or_default();
@@ -419,6 +486,6 @@ fn brief(line: &str) -> String {
     format!("{kind} {name} v{version} {phase} {node} {cards}")
 }
 
-fn is_reservation(pod: &Value) -> bool {
+pub(super) fn is_reservation(pod: &Value) -> bool {
     text(pod, "/metadata/namespace") == reservation::NAMESPACE
 }

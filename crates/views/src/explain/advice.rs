@@ -1,7 +1,7 @@
 //! What to do about a pod that waits, from the reason that came closest.
 
 use divvy_engine::{Diagnosis, Group, PodKey, Reason, Scheduler, Taint, VolumeReason};
-use divvy_ledger::{Bytes, Fraction, Gpus, Needs, Portion, Request, Shortage};
+use divvy_ledger::{Bytes, Fraction, Gpus, MilliCpu, Needs, Portion, Request, Shortage};
 use std::sync::Arc;
 
 /// One concrete step, or `None` where the reason itself says what to change.
@@ -168,13 +168,15 @@ fn ask_less(
             format!("set gpu-fraction-num-devices: \"{fitting}\" or less"),
             instead(&|needs| needs.request = Request::Share { portion, cards: fitting }),
         ),
-        (Shortage::Cpu { free, .. }, _) if free.0 > 0 => {
-            (format!("ask at most {free} CPU"), instead(&|needs| needs.cpu = free))
+        (Shortage::Cpu { free, reserved, .. }, _) if free > reserved => {
+            let most = MilliCpu(free.0 - reserved.0);
+            (format!("ask at most {most} CPU"), instead(&|needs| needs.cpu = most))
         }
-        (Shortage::Memory { free, .. }, _) if free.mib() > 0 => (
-            format!("ask at most {}Mi memory", free.mib()),
-            instead(&|needs| needs.memory = Bytes::from_mib(free.mib())),
-        ),
+        (Shortage::Memory { free, reserved, .. }, _) if free.minus(reserved).mib() > 0 => {
+            let most = free.minus(reserved).mib();
+            let text = format!("ask at most {most}Mi memory");
+            (text, instead(&|needs| needs.memory = Bytes::from_mib(most)))
+        }
         (Shortage::Ephemeral { free, .. }, _) if free.mib() > 0 => (
             format!("ask at most {}Mi ephemeral-storage", free.mib()),
             instead(&|needs| needs.ephemeral = Bytes::from_mib(free.mib())),

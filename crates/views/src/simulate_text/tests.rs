@@ -222,7 +222,7 @@ fn a_card_that_is_claimed_twice_says_that_it_takes_nobody_new() {
     ml/second  a-1   -     61440 MiB                   placed
 
     a-1  2 x x (80.0 GiB each)
-      0  aaaaaaaaaaaaaaa·····   75 %   a first 60.0   free 20.0   overbooked: takes nobody new
+      0  aaaaaaaaaaaaaaa·····   75 %   a first 60.0   free 20.0   overbooked by 40.0, second claims 60.0: takes nobody new
       1  ····················  free
 
     2 of 2 pods placed. 1 of 2 cards in use, 60 of 160 GiB allocated, 20.0 GiB stranded on shared cards.
@@ -235,7 +235,7 @@ fn a_card_that_is_claimed_twice_says_that_it_takes_nobody_new() {
     ));
     let text = text(&nobody, TextOptions::default());
     assert!(
-        text.contains("  1  ····················  free    overbooked: takes nobody new"),
+        text.contains("free    overbooked by 16.0, big claims 96.0: takes nobody new"),
         "{text}"
     );
 }

@@ -3,7 +3,7 @@
 use super::label::Type;
 use super::palette::{EDGE, EMPTY, INK, LINE as DARK, MUTED, Palette, WARN};
 use super::xml::escape;
-use crate::bar::{OVERBOOKED, degree};
+use crate::bar::degree;
 use crate::cards::{CardUse, CardUseState, ShareUse};
 use crate::wording::Names;
 use divvy_ledger::Bytes;
@@ -133,7 +133,7 @@ impl Look<'_> {
         }
         let stranded = card.stranded.raw() > 0;
         let what = match (card.overbooked, stranded) {
-            (true, _) => format!("free, {OVERBOOKED}"),
+            (true, _) => "free, overbooked: takes nobody new".to_owned(),
             (false, true) => "free, too little for any known share".to_owned(),
             (false, false) => "free".to_owned(),
         };

@@ -1,7 +1,8 @@
 //! One row a card.
 
 use crate::API_VERSION;
-use crate::cards::{CardUse, CardUseState, NodeCards};
+use crate::amount::Amount;
+use crate::cards::{CardUse, CardUseState, NodeCards, ShareUse};
 use crate::model::short_model;
 use crate::options::TextOptions;
 use crate::paint::{Painter, Tint};
@@ -38,6 +39,11 @@ pub struct TopCard<'a> {
     pub card: CardUse<'a>,
     /// Whether a bound pod claims more of it than there is: then it takes nobody new.
     pub overbooked: bool,
+    /// How much more.
+    #[serde(rename = "overbookedBytes")]
+    pub overbooked_by: Amount,
+    /// Who claims what others hold, and how much.
+    pub claims: Vec<ShareUse<'a>>,
 }
 
 /// Who holds every card.
@@ -46,8 +52,9 @@ pub fn top_cards(scheduler: &Scheduler) -> TopCards<'_> {
     let nodes = scheduler.nodes().filter_map(|(_, id)| NodeCards::of(scheduler, id, &mut sizes));
     let items = nodes.flat_map(|NodeCards { name, model, cards }| {
         cards.into_iter().map(move |card| {
-            let overbooked = card.overbooked;
-            TopCard { node: name, model, card, overbooked }
+            let (overbooked, overbooked_by) = (card.overbooked, card.overbooked_by());
+            let claims = card.claims.clone();
+            TopCard { node: name, model, card, overbooked, overbooked_by, claims }
         })
     });
     TopCards { api_version: API_VERSION, kind: "TopCards", items: items.collect() }
@@ -59,10 +66,15 @@ pub fn top_cards_text(cards: &TopCards<'_>, options: TextOptions) -> String {
     header.extend(options.wide.then_some("USED-BYTES"));
     header.push("PODS");
     let mut table = Table::new(&header);
-    for TopCard { node, model, card, .. } in &cards.items {
+    for TopCard { node, model, card, overbooked_by, .. } in &cards.items {
         let shares = match card.state {
-            CardUseState::Shared => card.shares.len().to_string(),
+            CardUseState::Shared => (card.shares.len() + card.claims.len()).to_string(),
             CardUseState::Free | CardUseState::Whole => "-".to_owned(),
+        };
+        let used = card.claimed();
+        let free = match overbooked_by.raw() {
+            0 => card.free().cell(),
+            _ => format!("-{}", overbooked_by.cell()),
         };
         let mut row = vec![
             (*node).into(),
@@ -70,11 +82,11 @@ pub fn top_cards_text(cards: &TopCards<'_>, options: TextOptions) -> String {
             model.map_or_else(|| "-".to_owned(), short_model).into(),
             state(card),
             shares.into(),
-            card.used.cell_of(card.capacity).into(),
-            card.free().cell().into(),
+            used.cell_of(card.capacity).into(),
+            free.into(),
         ];
         if options.wide {
-            let bytes = card.used.bytes().map(|bytes| bytes.to_string());
+            let bytes = used.bytes().map(|bytes| bytes.to_string());
             row.push(bytes.unwrap_or_else(|| "-".to_owned()).into());
         }
         row.push(pods(card, if options.wide { usize::MAX } else { ROOM_FOR_PODS }).into());
@@ -98,10 +110,11 @@ fn state(card: &CardUse<'_>) -> Cell {
 /// `ml/a,ml/b,+3`: as many names as there is room for, at least one, and how many are left out.
 fn pods(card: &CardUse<'_>, room: usize) -> String {
     let mut out = String::new();
-    for (i, share) in card.shares.iter().enumerate() {
+    let all = card.shares.len() + card.claims.len();
+    for (i, share) in card.shares.iter().chain(&card.claims).enumerate() {
         let name = share.pod.to_string();
         if i > 0 && out.len() + 1 + name.len() > room {
-            let _ = write!(out, ",+{}", card.shares.len() - i);
+            let _ = write!(out, ",+{}", all - i);
             break;
         }
         if i > 0 {

@@ -87,12 +87,14 @@ fn a_card_that_is_claimed_twice_is_overbooked_and_its_json_state_stays() {
     let cluster = Cluster::overbooked();
     let cards = top_cards(&cluster.scheduler);
     insta::assert_snapshot!(top_cards_text(&cards, PLAIN), @"
-    NODE  CARD  MODEL  STATE       SHARES  USED         FREE    PODS
-    a-1   0     x      overbooked  1       60.0/80.0Gi  20.0Gi  ml/first
-    a-1   1     x      free        -       0.0/80.0Gi   80.0Gi  -
+    NODE  CARD  MODEL  STATE       SHARES  USED          FREE     PODS
+    a-1   0     x      overbooked  2       120.0/80.0Gi  -40.0Gi  ml/first,ml/second
+    a-1   1     x      free        -       0.0/80.0Gi    80.0Gi   -
     ");
     let json = serde_json::to_value(&cards.items[0]).unwrap();
     assert_eq!((&json["state"], &json["overbooked"]), (&"shared".into(), &true.into()));
+    assert_eq!(json["overbookedBytes"], 40u64 << 30);
+    assert_eq!(json["claims"][0]["pod"], "ml/second");
 }
 
 #[test]
@@ -160,7 +162,7 @@ fn the_json_keeps_the_full_model_and_exact_numbers() {
     let nodes = serde_json::to_string(&top_nodes(&cluster.scheduler).items[0]).unwrap();
     insta::assert_snapshot!(nodes, @r#"{"name":"a100-1","model":"NVIDIA-A100-SXM4-80GB","cards":8,"cardsInUse":5,"whole":4,"shared":1,"shares":3,"gpuMemoryBytes":687194767360,"gpuMemoryUsedBytes":428490096640,"largestFreeShareBytes":85899345920,"replicas":null,"cpuMilli":64000,"cpuUsedMilli":6000,"memoryBytes":274877906944,"memoryUsedBytes":17179869184,"pods":4,"podSlots":110,"unschedulable":false,"taints":[]}"#);
     let cards = serde_json::to_string(&top_cards(&cluster.scheduler).items[4]).unwrap();
-    insta::assert_snapshot!(cards, @r#"{"node":"a100-1","model":"NVIDIA-A100-SXM4-80GB","index":4,"state":"shared","capacityBytes":85899345920,"usedBytes":84892712960,"shares":[{"pod":"ml/notebook-a","bytes":21474836480},{"pod":"ml/notebook-b","bytes":21474836480},{"pod":"ml/triton-0","bytes":41943040000}],"overbooked":false}"#);
+    insta::assert_snapshot!(cards, @r#"{"node":"a100-1","model":"NVIDIA-A100-SXM4-80GB","index":4,"state":"shared","capacityBytes":85899345920,"usedBytes":84892712960,"shares":[{"pod":"ml/notebook-a","bytes":21474836480},{"pod":"ml/notebook-b","bytes":21474836480},{"pod":"ml/triton-0","bytes":41943040000}],"overbooked":false,"overbookedBytes":0,"claims":[]}"#);
     let pods = serde_json::to_string(&top_pods(&cluster.scheduler).items[0]).unwrap();
     insta::assert_snapshot!(pods, @r#"{"namespace":"ml","name":"notebook-a","node":"a100-1","cards":[{"index":4,"bytes":21474836480}],"replicas":0,"asked":"0.25","gpuMemoryBytes":21474836480,"cpuMilli":1500,"memoryBytes":4294967296}"#);
 }

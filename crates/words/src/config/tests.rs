@@ -24,6 +24,7 @@ fn every_setting_is_read_exactly() {
         card: Strategy::Spread,
         weights: PerResource { gpu: 10, cpu: 0, memory: 1 },
         thresholds: PerResource { gpu: 800_000, cpu: 1_000_000, memory: 1 },
+        hand_off: None,
     };
     assert_eq!(config(PAGE), Ok(expected));
     let indented: String = PAGE.lines().map(|line| format!("    {line}\n")).collect();

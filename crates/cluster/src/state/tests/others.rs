@@ -135,7 +135,8 @@ fn a_node_that_cannot_be_read_any_more_gets_nothing() {
 fn a_whole_gpu_of_another_scheduler_counts_whatever_its_annotations_say() {
     for hand_off in [false, true] {
         let mut state = state(&[("a", 1)]);
-        state.rules.hand_off = hand_off.then_some(reservation::USUAL);
+        let hand_off = hand_off.then_some(reservation::USUAL);
+        state.apply(Event::Settings(Config { hand_off, ..Config::default() }));
         let mut pod = whole("theirs", 1);
         pod["metadata"]["annotations"] = json!({"gpu-fraction": "0.5"});
         pod["spec"]["schedulerName"] = "default-scheduler".into();

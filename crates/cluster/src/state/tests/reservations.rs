@@ -13,8 +13,8 @@ pub(super) const NAMESPACE: &str = "kai-resource-reservation";
 /// A state that hands shares to their containers.
 pub(super) fn handing(nodes: &[(&str, u32)]) -> State {
     let mut state = state(nodes);
-    state.rules.hand_off = Some(reservation::USUAL);
-    state.scheduler.set_opening(reservation::USUAL);
+    let hand_off = Some(reservation::USUAL);
+    state.apply(Event::Settings(Config { hand_off, ..Config::default() }));
     state
 }
 
@@ -393,7 +393,7 @@ fn a_share_that_opens_a_card_needs_a_second_pod_slot_and_one_that_joins_does_not
     large["metadata"]["annotations"]["gpu-fraction"] = "0.6".into();
     see(&mut state, &large);
     let told = acts(&mut state);
-    assert!(told[0].contains("no free pod slot"), "{told:?}");
+    assert!(told[0].contains("free pod slots 1 < 2 asked (1 to reserve cards)"), "{told:?}");
     see(&mut state, &ready("q"));
     see(&mut state, &reservation("a", "p-uid", Some("GPU-1")));
     assert_eq!(acts(&mut state).iter().filter(|act| act.starts_with("bind")).count(), 2);

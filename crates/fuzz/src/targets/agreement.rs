@@ -1,0 +1,170 @@
+//! A rehearsal is the scheduler: the same pods on the same nodes, by `simulate` and by the live
+//! scheduler with kubelets that answer late and in any order, get the same places and the same
+//! sentences. Once somebody has ended, or a reservation was refused, the live cluster agrees with a
+//! rehearsal of what it is then.
+
+use super::clusters::api::Fate;
+use super::clusters::{Shape, World, hand_off_variables};
+use crate::input::Input;
+use divvy_engine::{PodKey, Scheduler, Standing};
+use divvy_sim::{Rehearsal, Setup, Source};
+use divvy_words::keys;
+use serde_json::{Value, json};
+
+const MOST_PODS: usize = 12;
+/// Beside each pod so much happens elsewhere.
+const MOST_STEPS: usize = 6;
+
+/// Nodes, pods, and in which order they are heard of.
+pub fn agreement(bytes: &[u8]) {
+    let mut input = Input::new(bytes);
+    let hand_off = !input.once_in(4);
+    let refuses = input.once_in(3);
+    let nodes: Vec<Shape> = ["n1", "n2", "n3"][..1 + input.below(3)]
+        .iter()
+        .map(|name| node(&mut input, name))
+        .collect();
+    let pods: Vec<Value> =
+        (0..1 + input.below(MOST_PODS)).map(|nth| pod(&mut input, nth)).collect();
+    let Ok(mut world) = World::new(&nodes, hand_off) else { return };
+    world.steps.push(format!("{nodes:?}, hand-off: {hand_off}, refuses: {refuses}"));
+    let before = Agreement { rehearsed: rehearse(&with(&world, &pods), hand_off), exact: true };
+    for pod in pods {
+        world.steps.push(format!("create {pod}"));
+        world.put(pod);
+        // In their order, and one after the other: as they come in a rehearsal.
+        world.hear(&mut Input::new(&[0, 5]));
+        world.pass();
+        for _ in 0..input.below(MOST_STEPS) {
+            let fate = if refuses && input.once_in(3) { Fate::Refused(403) } else { Fate::Well };
+            let what = match input.below(3) {
+                0 => world.start(&mut input),
+                1 => world.perform_one(&mut input, [fate; 2]),
+                // Only what is heard of pods that are bound: no other comes before its turn.
+                _ => world.hear(&mut Input::new(&[0, 0])),
+            };
+            world.steps.push(what);
+            world.pass();
+        }
+    }
+    world.calm_down(20);
+    if !refuses {
+        before.check(&world);
+    }
+    now(&world, hand_off).check(&world);
+    for _ in 0..input.below(4) {
+        let what = world.end(&mut input);
+        world.steps.push(what);
+        world.calm_down(20);
+        now(&world, hand_off).check(&world);
+    }
+    world.check_replay();
+}
+
+fn node(input: &mut Input<'_>, name: &'static str) -> Shape {
+    let (cards, cpu) = (input.below(4), input.pick(&["4", "2", "4001m", "1", "32"]));
+    Shape { name, cards, cpu, pods: input.pick(&[110, 1, 2, 3, 4, 5]) }
+}
+
+fn pod(input: &mut Input<'_>, nth: usize) -> Value {
+    let cpu = input.pick(&["1", "0", "4", "2", "1999m", "500m"]);
+    let (mut annotations, mut env) = (json!({}), json!([]));
+    let mut resources = json!({ "requests": { "cpu": cpu } });
+    match input.pick(&["0.5", "0.3", "0.75", "0.5x2", "gpu-memory", "1", "2", "none"]) {
+        "none" => {}
+        whole @ ("1" | "2") => resources["limits"] = json!({ keys::GPU: whole }),
+        share => {
+            let (size, cards) = share.split_once('x').unwrap_or((share, "1"));
+            annotations = match size {
+                "gpu-memory" => json!({ keys::GPU_MEMORY: "30000" }),
+                _ => json!({ keys::GPU_FRACTION: size, keys::FRACTION_DEVICES: cards }),
+            };
+            env = hand_off_variables();
+        }
+    }
+    json!({
+        "metadata": { "namespace": "ml", "name": format!("p{nth:02}"), "annotations": annotations,
+            "labels": {}, "creationTimestamp": format!("2027-01-15T08:00:{nth:02}Z") },
+        "spec": { "schedulerName": "divvy-scheduler",
+            "containers": [{ "name": "c", "env": env, "resources": resources }] },
+        "status": { "phase": "Pending" },
+    })
+}
+
+/// What is there, and these pods.
+fn with(world: &World, pods: &[Value]) -> String {
+    let mut all: Value = serde_json::from_str(&world.objects()).unwrap_or_default();
+    for pod in pods {
+        let mut pod = pod.clone();
+        (pod["apiVersion"], pod["kind"]) = (json!("v1"), json!("Pod"));
+        if let Some(items) = all["items"].as_array_mut() {
+            items.push(pod);
+        }
+    }
+    all.to_string()
+}
+
+#[allow(clippy::expect_used)]
+fn rehearse(objects: &str, hand_off: bool) -> Rehearsal {
+    let cluster = Some(Source { name: "cluster".to_owned(), text: objects.to_owned() });
+    let setup = Setup { cluster, gpu_sharing: Some(hand_off), ..Setup::default() };
+    let mut rehearsal = Rehearsal::load(&setup, &()).expect("the cluster can be read");
+    rehearsal.run(&());
+    rehearsal
+}
+
+/// What a rehearsal says of the cluster as it is.
+fn now(world: &World, hand_off: bool) -> Agreement {
+    Agreement { rehearsed: rehearse(&world.objects(), hand_off), exact: false }
+}
+
+/// What is expected of the live scheduler.
+struct Agreement {
+    rehearsed: Rehearsal,
+    /// Whether cards have the same numbers: what is read from names may count them differently.
+    exact: bool,
+}
+
+impl Agreement {
+    fn check(&self, world: &World) {
+        let live = world.live.scheduler();
+        for key in &self.rehearsed.pods {
+            let (expected, found) =
+                (self.says(&self.rehearsed.scheduler, key), self.says(live, key));
+            assert_eq!(found, expected, "live, rehearsed: {key}\n{}", world.story());
+        }
+        for (name, id) in live.nodes() {
+            let other = self.rehearsed.scheduler.ledger();
+            let other = other.find(name).and_then(|id| other.node(id)).map(|node| *node.room());
+            let room = live.ledger().node(id).map(|node| *node.room());
+            assert_eq!(room, other, "live, rehearsed: {name}\n{}", world.story());
+        }
+    }
+
+    /// How a pod stands, in words.
+    fn says(&self, scheduler: &Scheduler, key: &PodKey) -> String {
+        match scheduler.standing(key) {
+            Some(Standing::Placed(placement)) if self.exact => format!("{placement:?}"),
+            Some(Standing::Placed(placement)) => format!("on {}", placement.node),
+            Some(Standing::Waiting(why)) => {
+                let groups = why.groups.iter().map(|g| format!("{}: {:?}", g.reason, g.nodes));
+                let groups: Vec<String> = groups.collect();
+                let nearest = match why.nearest {
+                    // Of two cards that are as near, the first by number is named.
+                    Some(near) if !self.exact => {
+                        let bytes = near.holders.iter().map(|(_, bytes)| *bytes);
+                        format!(
+                            "{} lacks {}: {:?}",
+                            near.node,
+                            near.missing,
+                            bytes.collect::<Vec<_>>()
+                        )
+                    }
+                    nearest => format!("{nearest:?}"),
+                };
+                format!("{groups:?}, nearest {nearest}")
+            }
+            other => format!("{other:?}"),
+        }
+    }
+}
