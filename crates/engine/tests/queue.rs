@@ -287,3 +287,18 @@ fn whoever_is_woken_in_slices_gets_what_was_freed_in_turn() {
     gone(&mut s, "runs");
     assert_eq!(in_slices(&mut s, |_, _| {}), ["p49 n 0"]);
 }
+
+#[test]
+fn a_plan_says_which_cards_it_opens() {
+    let mut s = cluster(Config::default(), [node("a", cards(2, 80))]);
+    let mut opened = |name: &str, spec: PodSpec| {
+        s.apply(Event::Pod(Box::new(pod(name, spec)))).unwrap();
+        match &s.pass(usize::MAX).effects[..] {
+            [PlanEffect::Bind { opens, .. }] => opens.to_vec(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(opened("first", fraction("0.5")), [0]);
+    assert_eq!(opened("joins", fraction("0.25")), [0u32; 0]);
+    assert_eq!(opened("whole", whole(1)), [0u32; 0], "nobody is to keep a whole card");
+}
