@@ -136,7 +136,7 @@ fn first_seen(scheduler: &Scheduler, nodes: usize) -> anyhow::Result<()> {
     for round in 0..rounds {
         let mut dice = Dice(round as u64 + 77);
         let mut spec = workload::spec(&mut dice);
-        spec.request = divvy_ledger::Request::None;
+        spec.request = divvy_ledger::Request::none();
         spec.rules = Default::default();
         spec.cpu.0 = 1 + round as u64;
         for (visit, total) in times.iter_mut().enumerate() {

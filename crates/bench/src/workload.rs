@@ -1,7 +1,7 @@
 //! Clusters and pods to measure with: several GPU models, mixed requests, a fixed seed.
 
 use divvy_engine::{NodeFacts, NodeRecord, PodKey, PodRecord, PodSpec, Rules, Taint, Toleration};
-use divvy_ledger::{Bytes, Fraction, Gpus, MilliCpu, Portion, Request};
+use divvy_ledger::{Bytes, Fraction, Gpus, MilliCpu, Part, Portion, Request};
 use divvy_testbed::dice::Dice;
 
 const GIB: u64 = 1 << 30;
@@ -20,12 +20,12 @@ pub fn node(i: usize) -> NodeRecord {
     let name = format!("node-{i:06}");
     let label = |key: &str, value: &str| (key.into(), value.into());
     let mut labels = vec![label("kubernetes.io/hostname", &name)];
-    let mut gpus = Gpus::None;
+    let mut gpus = Gpus::none();
     if cards > 0 {
         labels.push(label("nvidia.com/gpu.count", &cards.to_string()));
         labels.push(label("nvidia.com/gpu.memory", &mib.to_string()));
         labels.push(label("nvidia.com/gpu.product", model));
-        gpus = Gpus::Cards { count: cards, usable: cards, memory: Some(Bytes::from_mib(mib)) };
+        gpus = Gpus::cards(cards, cards, Some(Bytes::from_mib(mib)));
     }
     labels.push(label("topology.kubernetes.io/zone", ["a", "b", "c"][i % 3]));
     let taint = Taint {
@@ -55,16 +55,16 @@ pub fn spec(dice: &mut Dice) -> PodSpec {
     let request = match dice.below(20) {
         0..8 => fraction(dice.below(9) + 1),
         8..12 => memory((dice.below(14) + 1) * 1000),
-        12..15 => Request::Whole(1),
-        15 => Request::Whole(2),
-        16 => Request::Whole(4),
-        17 => Request::Whole(8),
-        _ => Request::None,
+        12..15 => Request::whole(1),
+        15 => Request::whole(2),
+        16 => Request::whole(4),
+        17 => Request::whole(8),
+        _ => Request::none(),
     };
-    let gpus = u64::from(request.whole_gpus().max(1));
+    let gpus = u64::from(request.whole_cards().max(1));
     let mut rules = Rules::default();
     match dice.below(8) {
-        0 if request != Request::None => {
+        0 if !request.is_none() => {
             let model = MODELS[dice.below(4) as usize].0;
             rules.selector.push(("nvidia.com/gpu.product".into(), model.into()));
         }
@@ -87,11 +87,11 @@ pub fn spec(dice: &mut Dice) -> PodSpec {
 
 fn fraction(tenths: u64) -> Request {
     let fraction = Fraction::parse(&format!("0.{tenths}"));
-    fraction.map_or(Request::None, |f| Request::Share { portion: Portion::Fraction(f), cards: 1 })
+    fraction.map_or(Request::none(), |f| Request::share(1, Part::of(Portion::Fraction(f))))
 }
 
 fn memory(mib: u64) -> Request {
-    Request::Share { portion: Portion::Memory(Bytes::from_mib(mib)), cards: 1 }
+    Request::share(1, Part::of(Portion::Memory(Bytes::from_mib(mib))))
 }
 
 /// A pod that waits.

@@ -42,7 +42,6 @@ use crate::objects::PodItem;
 use crate::watch::Change;
 use divvy_engine::{ClaimKey, Placement, Scheduler, VolumeStep};
 use divvy_engine::{Config, Event, PlanEffect, PodKey};
-use divvy_ledger::Request;
 use divvy_words::cards::NamedShare;
 use divvy_words::manifest::StorageKind;
 use divvy_words::{Groups, keys, reservation};
@@ -387,7 +386,7 @@ impl State {
             self.bound_after.extend(placed.map(|w| w.created));
             self.stop_waiting(&key);
             let record = self.bound_record(pod);
-            if record.spec.request != Request::None {
+            if !record.spec.request.is_none() {
                 self.ghosts.seen(&key, pod);
             }
             self.apply(Event::Pod(Box::new(record)));
@@ -420,13 +419,13 @@ impl State {
         self.groups.refuse(&pod.metadata, &pod.spec, &mut record);
         if self.hands_off() && record.invalid.is_none() {
             record.invalid = divvy_words::hand_off_ready(&pod.metadata, &pod.spec).err();
-            if record.invalid.is_none() && matches!(record.spec.request, Request::Share { .. }) {
+            if record.invalid.is_none() && record.spec.request.is_share() {
                 let most = self.rules.max_grace_period;
                 record.invalid = divvy_words::grace_period_allowed(&pod.spec, most).err();
             }
         }
         self.held_back.remove(&key);
-        record.held_back = self.haunted(&key, record.spec.request);
+        record.held_back = self.haunted(&key, &record.spec.request);
         let created = record.created;
         let waiting = Waiting { uid, version, created, told, refused, reason, groups, stage };
         self.waiting.insert(key, waiting);
@@ -560,8 +559,8 @@ impl State {
             // Not ours any more: what was assumed is undone.
             return self.apply(Event::PodGone(key));
         };
-        let request = self.scheduler.request(&key);
-        if self.haunted(&key, request.unwrap_or_default()).is_some() {
+        let request = self.scheduler.request(&key).cloned().unwrap_or_default();
+        if self.haunted(&key, &request).is_some() {
             // Since it was last looked at; now it is held back.
             let pod = Target { uid: waiting.uid.clone(), key };
             self.apply(Event::PodGone(pod.key.clone()));
@@ -570,10 +569,10 @@ impl State {
         let hands_off = self.hands_off();
         let Some(waiting) = self.waiting.get_mut(&key) else { return };
         waiting.stage = Stage::Placed;
-        let grant = match request {
-            Some(Request::Share { .. }) if hands_off => Grant::HandOff(None),
-            Some(Request::Share { .. }) => Grant::Indexes,
-            _ => Grant::Nothing,
+        let grant = match request.is_share() {
+            true if hands_off => Grant::HandOff(None),
+            true => Grant::Indexes,
+            false => Grant::Nothing,
         };
         let (pod, version) = (Target { key, uid: waiting.uid.clone() }, waiting.version.clone());
         self.prepare(Binding { pod, version, placement, grant, volumes }, now);

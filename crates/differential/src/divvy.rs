@@ -2,7 +2,6 @@
 
 use crate::case::Case;
 use divvy_engine::{Bound, BoundCards, Event, PlanEffect, PodRecord, Reason, Scheduler, Standing};
-use divvy_ledger::Request;
 use divvy_words::{Content, Entry, Object, Priorities, read};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -68,9 +67,9 @@ fn enter_object(object: &Object, scheduler: &mut Scheduler) -> Result<(), String
             let terminating = !object.metadata.deletion_timestamp.is_empty();
             let rules = Arc::make_mut(&mut record.spec.rules);
             let Some(node) = rules.node_name.take() else { return Ok(()) };
-            let cards = match record.spec.request {
-                Request::Whole(_) => BoundCards::Choose,
-                Request::None | Request::Share { .. } => BoundCards::Nothing,
+            let cards = match record.spec.request.whole_cards() {
+                0 => BoundCards::Nothing,
+                _ => BoundCards::Choose,
             };
             record.bound = Some(Bound { node: node.into(), cards, nominated: false, terminating });
             Event::Pod(Box::new(record))

@@ -12,34 +12,40 @@ use std::cmp::Reverse;
 /// fits on, then free ones; a share that spreads takes the emptiest.
 pub(crate) fn choose(
     node: &Node,
-    request: Request,
+    request: &Request,
     share: Bytes,
     openable: u32,
     by: Strategy,
 ) -> CardShares {
-    let free = || node.free_cards().take(node.room().whole as usize);
-    let grant = |index: usize, bytes| CardShare { index: index as u32, bytes };
-    match request {
-        Request::None => CardShares::new(),
-        Request::Whole(_) if node.card_count() == 0 => CardShares::new(),
-        Request::Whole(n) => free().take(n as usize).map(|i| grant(i, node.card_size())).collect(),
-        Request::Share { cards, .. } => {
-            let size = node.card_size();
-            let joinable = node.shared_cards().filter(|(_, free)| *free >= share);
-            // Of cards that are as empty, one that is shared already: that opens no other.
-            let used = joinable.map(|(i, free)| (size.minus(free), false, i));
-            let free = free().take(openable as usize);
-            let mut candidates: SmallVec<[(Bytes, bool, usize); 16]> =
-                used.chain(free.map(|i| (Bytes(0), true, i))).collect();
-            match by {
-                Strategy::Binpack => {
-                    candidates.sort_by_key(|(used, free, i)| (Reverse(*used), *free, *i));
-                }
-                Strategy::Spread => candidates.sort(),
-            }
-            candidates.truncate(cards as usize);
-            candidates.sort_by_key(|(_, _, i)| *i);
-            candidates.iter().map(|(_, _, i)| grant(*i, share)).collect()
-        }
+    let Some(part) = request.part() else {
+        let free = node.free_cards().take(node.room().whole as usize);
+        let grant =
+            |index: usize| CardShare { index: index as u32, bytes: node.cards()[index].capacity() };
+        return free.take(request.whole_cards() as usize).map(grant).collect();
+    };
+    let mut candidates: SmallVec<[Candidate; 16]> = SmallVec::new();
+    // Of cards that are as empty, one that is shared already: that opens no other.
+    for (index, used, bytes) in node.joinable(part, share) {
+        candidates.push(Candidate { used, opens: false, index: index as u32, bytes });
     }
+    for (index, bytes) in node.free_for(part.portion, share).take(openable as usize) {
+        candidates.push(Candidate { used: Bytes(0), opens: true, index: index as u32, bytes });
+    }
+    match by {
+        Strategy::Binpack => candidates.sort_by_key(|c| (Reverse(c.used), c.opens, c.index)),
+        Strategy::Spread => candidates.sort_by_key(|c| (c.used, c.opens, c.index)),
+    }
+    candidates.truncate(request.cards() as usize);
+    candidates.sort_by_key(|c| c.index);
+    candidates.iter().map(|c| CardShare { index: c.index, bytes: c.bytes }).collect()
+}
+
+/// A card that a share can have.
+#[derive(Clone, Copy)]
+struct Candidate {
+    used: Bytes,
+    opens: bool,
+    index: u32,
+    /// How large the share is there.
+    bytes: Bytes,
 }

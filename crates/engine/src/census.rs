@@ -17,9 +17,11 @@ mod crowds;
 mod index;
 mod question;
 mod ties;
+mod trace;
 mod wake;
 
 pub(crate) use ties::{BondId, Tie, TieId, owned_terms};
+pub(crate) use trace::Trace;
 pub(crate) use wake::Departures;
 
 use crate::labels::Labels;

@@ -11,7 +11,7 @@ use crate::relations::Relations;
 use crate::rules::{Barred, Rules};
 use crate::scheduler::{Scheduler, share_on};
 use crate::shapes::ShapeId;
-use divvy_ledger::{Needs, Request, Shortage};
+use divvy_ledger::{Needs, Shortage};
 use foldhash::HashMap;
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -121,7 +121,7 @@ impl Scheduler {
         let prepared = self.prepared(shape);
         self.ledger().alive().any(|(id, node)| {
             self.facts(id).is_some_and(|facts| rules.judge(node.name(), facts).is_ok())
-                && node.fit(&needs, share_on(node, needs.request)).is_ok()
+                && node.fit(&needs, share_on(node, &needs.request)).is_ok()
                 && prepared.as_ref().is_none_or(|prepared| prepared.check(id).is_ok())
         })
     }
@@ -153,8 +153,11 @@ impl Scheduler {
             let (Some(node), Some(facts)) = (self.ledger().node(id), self.facts(id)) else {
                 continue;
             };
-            let shortage = node.fit(needs, share_on(node, needs.request)).err();
-            let never = matches!(shortage, Some(Shortage::NoGpu | Shortage::NoExtended(_)));
+            let shortage = node.fit(needs, share_on(node, &needs.request)).err();
+            let never = matches!(
+                shortage,
+                Some(Shortage::NoGpu | Shortage::NoDevice(_) | Shortage::NoExtended(_))
+            );
             let reason = match (rules.judge(name, facts), shortage) {
                 // Whether such a node is tainted does not matter.
                 (Ok(_) | Err(Barred::Cordoned | Barred::Taint(_)), Some(shortage)) if never => {
@@ -200,14 +203,7 @@ impl Scheduler {
             }
         }
         groups.sort_by_key(|g| Reverse((g.reason.closeness(), g.nodes.len())));
-        let mut nearest = nearest.map(|(_, nearest)| nearest);
-        // Those who end may be the very pods that it wants to be near.
-        if !prepared.as_ref().is_some_and(Prepared::needs_others)
-            && let Some(nearest) = &mut nearest
-        {
-            self.name_holders(nearest, needs);
-        }
-        Some(Diagnosis { groups, nearest })
+        Some(Diagnosis { groups, nearest: nearest.map(|(_, nearest)| nearest) })
     }
 
     fn prepared(&self, shape: ShapeId) -> Option<Prepared<'_>> {
@@ -220,12 +216,12 @@ impl Scheduler {
             Shortage::Extended { resource, .. } | Shortage::NoExtended(resource) => {
                 Some(self.ledger().resource_name(resource).into())
             }
+            Shortage::Devices { device, .. } | Shortage::NoDevice(device) => {
+                Some(device.to_string().into())
+            }
             _ => None,
         };
-        let portion = match needs.request {
-            Request::Share { portion, .. } => Some(portion),
-            Request::None | Request::Whole(_) => None,
-        };
+        let portion = needs.request.portion();
         Reason::Lacks { shortage, resource, portion }
     }
 }

@@ -40,6 +40,7 @@ mod shapes;
 mod slab;
 mod tape;
 mod topology;
+mod trial;
 mod volumes;
 mod weight;
 mod world;

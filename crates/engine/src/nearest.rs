@@ -1,8 +1,9 @@
 //! The node that comes closest to taking a pod that waits, and who would have to end for it.
 
 use crate::record::PodKey;
-use crate::scheduler::{Scheduler, share_on};
-use divvy_ledger::{Bytes, Card, CardState, MilliCpu, Needs, Node, PodId, Share, Shortage};
+use crate::scheduler::Scheduler;
+use crate::trial::Trial;
+use divvy_ledger::{Bytes, Card, MilliCpu, Mode, Node, Percent, Share, Shortage};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -15,9 +16,6 @@ pub struct Nearest {
     pub card: Option<u32>,
     /// What is missing there.
     pub missing: Missing,
-    /// Who would have to end for the pod to fit, and what each has of cards that is missing. One less
-    /// would not do. Empty if nobody's end is enough.
-    pub holders: Vec<(PodKey, Bytes)>,
 }
 
 /// What is missing on the nearest node.
@@ -56,8 +54,7 @@ impl std::fmt::Display for Missing {
 }
 
 impl Scheduler {
-    /// How far a node is from taking the pod, in millionths of what is asked, and what it lacks. Who
-    /// would have to end is found out by [`Scheduler::name_holders`], for the nearest only.
+    /// How far a node is from taking the pod, in millionths of what is asked, and what it lacks.
     pub(crate) fn nearness(&self, node: &Node, shortage: Shortage) -> Option<(u64, Nearest)> {
         let has = node.capacity();
         let mut card = None;
@@ -79,6 +76,13 @@ impl Scheduler {
                 let name = self.ledger().resource_name(resource).into();
                 (Missing::Extended(name, asked - free), asked - free, asked)
             }
+            Shortage::Devices { device, free, asked }
+                if node.devices(device).is_some_and(|(_, total)| asked <= total) =>
+            {
+                let missing = asked - free;
+                let name = device.to_string().into();
+                (Missing::Extended(name, missing.into()), missing.into(), asked.into())
+            }
             Shortage::Cpu { free, asked, .. } if asked <= has.cpu => {
                 (Missing::Cpu(MilliCpu(asked.0 - free.0)), asked.0 - free.0, asked.0)
             }
@@ -96,46 +100,59 @@ impl Scheduler {
         };
         let gap = u128::from(lacking) * 1_000_000 / u128::from(asked.max(1));
         let gap = u64::try_from(gap).unwrap_or(u64::MAX);
-        let (node, holders) = (node.name().clone(), Vec::new());
-        Some((gap, Nearest { node, card, missing, holders }))
+        Some((gap, Nearest { node: node.name().clone(), card, missing }))
     }
 
-    /// Says who would have to end for the pod to fit.
-    pub(crate) fn name_holders(&self, nearest: &mut Nearest, needs: &Needs) {
-        let Some(id) = self.ledger().find(&nearest.node) else { return };
-        let Some(node) = self.ledger().node(id) else { return };
-        let fits_without = |pods: &[PodId]| {
-            let then = self.ledger().node_without(id, pods);
-            then.is_some_and(|node| node.fit(needs, share_on(&node, needs.request)).is_ok())
+    /// Who would have to end for a pod that waits to fit on its nearest node, and what each has of
+    /// the cards that are missing. One less would not do. Empty if nobody's end is enough.
+    pub fn who_must_end(&mut self, key: &PodKey, nearest: &Nearest) -> Vec<(PodKey, Bytes)> {
+        let (Some(shape), Some(id)) = (self.shape_of(key), self.ledger().find(&nearest.node))
+        else {
+            return Vec::new();
         };
-        let shares = match (&nearest.missing, nearest.card) {
+        let Some(node) = self.ledger().node(id) else { return Vec::new() };
+        let held = match (&nearest.missing, nearest.card) {
             (Missing::Share(missing), Some(card)) => {
                 let here = node.cards().get(card as usize).map(shares_of).unwrap_or_default();
-                let few = fewest(here, *missing);
-                let pods: Vec<PodId> = few.iter().map(|share| share.pod).collect();
-                if fits_without(&pods) { few } else { Vec::new() }
+                fewest(here, *missing)
             }
-            (Missing::Cards(_), _) => smallest(held_by(node), fits_without),
-            _ => Vec::new(),
+            (Missing::Cards(_), _) => held_by(node),
+            _ => return Vec::new(),
         };
+        let mut trial = Trial::new(self);
+        let mut is_enough = |pods: &[Share]| {
+            let mark = trial.mark();
+            pods.iter().for_each(|share| trial.end(share.pod));
+            let fits = trial.fits_on(shape, id);
+            trial.undo_to(mark);
+            fits
+        };
+        let shares = match nearest.missing {
+            Missing::Share(_) if is_enough(&held) => held,
+            Missing::Share(_) => Vec::new(),
+            _ => smallest(held, is_enough),
+        };
+        drop(trial);
         let named = shares.iter().filter_map(|s| Some((self.pod_key(s.pod)?.clone(), s.bytes)));
-        nearest.holders = named.collect();
+        named.collect()
     }
 }
 
 /// The held card that would take a share with the least ending: a shared one, else a whole one.
 fn freest_held_card(node: &Node) -> Option<(usize, Bytes)> {
     let whole = (0..node.cards().len())
-        .filter(|i| node.is_open(*i) && matches!(node.cards()[*i].state(), CardState::Whole(_)));
+        .filter(|i| node.is_open(*i) && matches!(node.cards()[*i].mode(), Mode::Whole(_)));
     let held = node.shared_cards().chain(whole.map(|i| (i, Bytes(0))));
     held.max_by_key(|(index, free)| (*free, Reverse(*index)))
 }
 
 fn shares_of(card: &Card) -> Vec<Share> {
-    match card.state() {
-        CardState::Free => Vec::new(),
-        CardState::Whole(pod) => vec![Share { pod: *pod, bytes: card.capacity() }],
-        CardState::Shared(_) => card.shares().to_vec(),
+    match card.mode() {
+        Mode::Free => Vec::new(),
+        Mode::Whole(pod) => {
+            vec![Share { pod: *pod, bytes: card.capacity(), compute: Percent::ALL }]
+        }
+        Mode::Shared(_) => card.shares().to_vec(),
     }
 }
 
@@ -176,26 +193,25 @@ const PAIRED: usize = 24;
 
 /// The fewest of these, least first, whose end is enough: one, else two, else so many that none of
 /// them is needless.
-fn smallest(all: Vec<Share>, is_enough: impl Fn(&[PodId]) -> bool) -> Vec<Share> {
-    if let Some(one) = all.iter().find(|share| is_enough(&[share.pod])) {
+fn smallest(all: Vec<Share>, mut is_enough: impl FnMut(&[Share]) -> bool) -> Vec<Share> {
+    if let Some(one) = all.iter().find(|share| is_enough(&[**share])) {
         return vec![*one];
     }
     if all.len() <= PAIRED {
         let pairs = (1..all.len()).flat_map(|j| (0..j).map(move |i| (i, j)));
         let mut pairs = pairs.map(|(i, j)| [all[i], all[j]]);
-        if let Some(two) = pairs.find(|[a, b]| is_enough(&[a.pod, b.pod])) {
+        if let Some(two) = pairs.find(|pair| is_enough(pair)) {
             return two.into();
         }
     }
-    let pods = |shares: &[Share]| shares.iter().map(|share| share.pod).collect::<Vec<_>>();
-    if !is_enough(&pods(&all)) {
+    if !is_enough(&all) {
         return Vec::new();
     }
     let mut left = all;
     let mut at = 0;
     while at < left.len() {
         let share = left.remove(at);
-        if !is_enough(&pods(&left)) {
+        if !is_enough(&left) {
             left.insert(at, share);
             at += 1;
         }

@@ -161,11 +161,6 @@ impl<'a> Prepared<'a> {
         self.affinity.iter().any(|(_, near)| near.contains(&true))
     }
 
-    /// Whether the pod needs others where they are: to be near them, or to be even with them.
-    pub(crate) fn needs_others(&self) -> bool {
-        !self.affinity.is_empty() || !self.spread.is_empty()
-    }
-
     /// What the pod wishes of nodes that are for it.
     pub(crate) const fn wishes(&self) -> &Soft {
         &self.soft

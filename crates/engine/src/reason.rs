@@ -112,6 +112,7 @@ impl Reason {
             Self::Lacks { shortage, .. } => match shortage {
                 Shortage::NoGpu => "NoGpu",
                 Shortage::Unsettled => "CardsUnsettled",
+                Shortage::UnknownHolder => "CardsUnknown",
                 Shortage::Replicas => "NodeSharesReplicas",
                 Shortage::CardMemoryUnknown => "CardMemoryUnknown",
                 Shortage::CardSize { .. } => "CardTooSmall",
@@ -119,8 +120,12 @@ impl Reason {
                 Shortage::NotAllocatable { .. } => "CardsNotAllocatable",
                 Shortage::FreeCards { .. } => "InsufficientFreeCards",
                 Shortage::FreeShare { .. } | Shortage::FreeShares { .. } => "InsufficientFreeShare",
-                Shortage::NoExtended(_) => "NoExtendedResource",
-                Shortage::Extended { .. } => "InsufficientExtendedResource",
+                Shortage::Compute { .. } => "InsufficientCompute",
+                Shortage::Class { .. } => "CardOfAnotherClass",
+                Shortage::NoDevice(_) | Shortage::NoExtended(_) => "NoExtendedResource",
+                Shortage::Devices { .. } | Shortage::Extended { .. } => {
+                    "InsufficientExtendedResource"
+                }
                 Shortage::Cpu { .. } => "InsufficientCpu",
                 Shortage::Memory { .. } => "InsufficientMemory",
                 Shortage::Ephemeral { .. } => "InsufficientEphemeralStorage",
@@ -134,7 +139,10 @@ impl Reason {
         let rank = match self {
             Self::OtherNode(_) => 0,
             Self::Selector { .. } | Self::Affinity | Self::NoDomain { .. } => 1,
-            Self::Lacks { shortage: Shortage::NoGpu | Shortage::NoExtended(_), .. } => 2,
+            Self::Lacks {
+                shortage: Shortage::NoGpu | Shortage::NoDevice(_) | Shortage::NoExtended(_),
+                ..
+            } => 2,
             Self::Taint(_) => 3,
             Self::Cordoned => 4,
             Self::Lacks { shortage, .. } => match shortage {
@@ -143,7 +151,9 @@ impl Reason {
                 // Of cards that are too small, the largest.
                 Shortage::CardSize { card, .. } => return (7, card.0),
                 Shortage::CardCount { .. } => 8,
-                Shortage::NotAllocatable { .. } | Shortage::Unsettled => 9,
+                Shortage::NotAllocatable { .. } | Shortage::Unsettled | Shortage::UnknownHolder => {
+                    9
+                }
                 _ => 10,
             },
             // There is room; other pods are in the way.
@@ -217,6 +227,7 @@ impl Reason {
         match (a, b) {
             (Shortage::CardCount { cards: x, .. }, Shortage::CardCount { cards: y, .. })
             | (Shortage::FreeCards { free: x, .. }, Shortage::FreeCards { free: y, .. })
+            | (Shortage::Devices { free: x, .. }, Shortage::Devices { free: y, .. })
             | (Shortage::FreeShares { fitting: x, .. }, Shortage::FreeShares { fitting: y, .. }) => {
                 keep_larger(x, *y);
             }
@@ -224,6 +235,9 @@ impl Reason {
                 keep_freest(x, *y, *portion);
             }
             (Shortage::Extended { free: x, .. }, Shortage::Extended { free: y, .. }) => {
+                keep_larger(x, *y);
+            }
+            (Shortage::Compute { free: x, .. }, Shortage::Compute { free: y, .. }) => {
                 keep_larger(x, *y);
             }
             // What is asked differs where cards have to be reserved: the numbers stay together.
@@ -396,6 +410,14 @@ fn write_shortage(
         Shortage::FreeShares { fitting, asked } => {
             write!(f, "the share fits on {fitting} cards < {asked} asked")
         }
+        Shortage::Compute { free, asked } => {
+            write!(f, "largest free compute {free} < {asked} asked")
+        }
+        Shortage::Class { .. } => f.write_str("cards with room hold shares of another class"),
+        Shortage::NoDevice(device) => write!(f, "no {device}"),
+        Shortage::Devices { device, free, asked } => {
+            write!(f, "free {device} {free} < {asked} asked")
+        }
         Shortage::NoExtended(_) => write!(f, "no {}", resource.unwrap_or("resource")),
         Shortage::Extended { free, asked, .. } => {
             write!(f, "free {} {free} < {asked} asked", resource.unwrap_or("resource"))
@@ -418,6 +440,9 @@ fn write_shortage(
             write!(f, "free pod slots {free} < {} asked", reserved.saturating_add(1))?;
             write_reserved(f, true, reserved)
         }
+        Shortage::UnknownHolder => f.write_str(
+            "the record of a pod there does not say which cards it has, so no GPU is given",
+        ),
         Shortage::Unsettled => {
             f.write_str("shared cards are not held by their reservations, so no GPU is given")
         }

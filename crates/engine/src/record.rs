@@ -115,6 +115,8 @@ pub enum BoundCards {
     Recorded(Vec<CardShare>),
     /// It holds cards that nobody named: give it some by the same rules as a new pod.
     Choose,
+    /// It holds some, and nobody can say which: no GPU is given beside it.
+    Unknown,
     /// It holds none.
     Nothing,
 }

@@ -24,7 +24,7 @@ impl Scheduler {
         let prepared = self.prepare_plainly(pod);
         let fitting = self.ledger().alive().filter_map(|(id, node)| {
             let liking = spec.rules.judge(node.name(), self.facts(id)?).ok()?;
-            let share = share_on(node, needs.request);
+            let share = share_on(node, &needs.request);
             let score = score::score(liking, &needs, share, strategies, self.config(), node)?;
             prepared.check(id).ok()?;
             Some((liking, score, id, node))
@@ -39,9 +39,14 @@ impl Scheduler {
             ((liking.untainted(), wished, rest, Reverse(node.name())), *node)
         });
         let (_, node) = ranked.max_by_key(|(rank, _)| *rank)?;
-        let share = share_on(node, needs.request);
-        let cards =
-            cards::choose(node, needs.request, share, node.openable(&needs), strategies.card);
+        let share = share_on(node, &needs.request);
+        let cards = cards::choose(
+            node,
+            &needs.request,
+            share,
+            node.openable(&needs, share),
+            strategies.card,
+        );
         Some(Placement { node: node.name().clone(), cards })
     }
 
@@ -57,7 +62,7 @@ impl Scheduler {
                 return false;
             };
             pod.spec.rules.judge(node.name(), facts).is_ok()
-                && node.fit(&needs, share_on(node, needs.request)).is_ok()
+                && node.fit(&needs, share_on(node, &needs.request)).is_ok()
                 && prepared.check(id).is_ok()
         };
         self.nodes().filter(|(_, id)| is_feasible(*id)).map(|(name, _)| name.clone()).collect()

@@ -13,6 +13,7 @@ use crate::record::{Bound, BoundCards, NodeRecord, PodKey, PodRecord, PodSpec};
 use crate::rules::NodeFacts;
 use crate::shapes::{ShapeId, Shapes, Turn};
 use crate::tape::Tape;
+use crate::volumes::Stirred;
 use crate::world::World;
 use divvy_ledger::{
     Bytes, Capacity, Holding, Ledger, Needs, Node, NodeId, PodId, Position, Request,
@@ -83,7 +84,7 @@ impl Scheduler {
             Some(Bound { node: other, cards: BoundCards::Recorded(cards), .. })
                 if *other == *node =>
             {
-                let cards = self.as_recorded(id?, record.spec.request, cards);
+                let cards = self.as_recorded(id?, &record.spec.request, cards);
                 cards.iter().find(|card| card.index == index).map(|card| card.bytes)
             }
             _ => None,
@@ -138,14 +139,14 @@ impl Scheduler {
     }
 
     /// What a pod asks of GPUs, as far as it could be read.
-    pub fn request(&self, key: &PodKey) -> Option<Request> {
+    pub fn request(&self, key: &PodKey) -> Option<&Request> {
         match &self.pod(key)?.state {
-            State::Held => Some(self.holding(key)?.needs.request),
-            State::Waiting(shape) => Some(self.shapes.needs(*shape)?.request),
+            State::Held => Some(&self.holding(key)?.needs.request),
+            State::Waiting(shape) => Some(&self.shapes.needs(*shape)?.request),
             State::Gated(stuck) | State::Paused(stuck) | State::HeldBack(stuck) => {
-                Some(stuck.request)
+                Some(&stuck.request)
             }
-            State::Invalid(stuck) => Some(stuck.request).filter(|r| *r != Request::None),
+            State::Invalid(stuck) => Some(&stuck.request).filter(|request| !request.is_none()),
             State::Astray => None,
         }
     }
@@ -175,8 +176,34 @@ impl Scheduler {
         self.pods.get(self.pods.find(key)?)
     }
 
+    #[cfg(test)]
+    pub(crate) fn id(&self, key: &PodKey) -> Option<PodId> {
+        self.pods.find(key)
+    }
+
     pub(crate) const fn world(&self) -> &World {
         &self.world
+    }
+
+    pub(crate) const fn world_mut(&mut self) -> &mut World {
+        &mut self.world
+    }
+
+    /// Whether a pod of this shape fits on this node now.
+    pub(crate) fn fits_on(&mut self, shape: ShapeId, node: NodeId) -> bool {
+        if let Some(who) = self.shapes.related(shape) {
+            self.world.keep_topologies(who);
+        }
+        self.shapes.fits_on(shape, node, &self.world)
+    }
+
+    /// Lets nobody be woken by what was done and taken back since then.
+    pub(crate) fn unwake(&mut self, (journal, census): (Position, u64), stirred: Stirred) {
+        self.world.ledger.hush(journal);
+        if self.woken.1 == census {
+            self.woken.1 = self.world.census.now();
+        }
+        self.world.volumes.set_stirred(stirred);
     }
 
     pub(crate) const fn census(&self) -> &Census {
@@ -327,7 +354,7 @@ impl Scheduler {
     /// How a pod that is not bound stands before it is tried.
     fn state_of(&mut self, record: &PodRecord, who: Identity) -> State {
         let spec = &record.spec;
-        let stuck = |why: &str| Arc::new(Stuck { why: why.into(), request: spec.request });
+        let stuck = |why: &str| Arc::new(Stuck { why: why.into(), request: spec.request.clone() });
         if let Some(why) = &record.invalid {
             State::Invalid(stuck(why))
         } else if let Some(why) = &record.held_back {
@@ -365,6 +392,7 @@ impl Scheduler {
             && match &bound.cards {
                 BoundCards::Recorded(cards) => indexes.eq(cards.iter().map(|c| c.index)),
                 BoundCards::Choose => true,
+                BoundCards::Unknown => holding.unknown,
                 BoundCards::Nothing => holding.cards.is_empty(),
             }
     }
@@ -391,16 +419,16 @@ impl Scheduler {
             memory: spec.memory,
             ephemeral: spec.ephemeral,
             extended: extended.into(),
-            request: spec.request,
+            request: spec.request.clone(),
             holder: spec.holder,
         })
     }
 }
 
 /// The size of a share on this node's cards.
-pub(crate) fn share_on(node: &Node, request: Request) -> Bytes {
-    match request {
-        Request::Share { portion, .. } => portion.of(node.card_size()),
-        Request::None | Request::Whole(_) => Bytes(0),
+pub(crate) fn share_on(node: &Node, request: &Request) -> Bytes {
+    match request.portion() {
+        Some(portion) => portion.of(node.card_size()),
+        None => Bytes(0),
     }
 }

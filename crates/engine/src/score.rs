@@ -29,8 +29,8 @@ impl Strategies {
 pub(crate) struct ShareSizes(Vec<(Bytes, Bytes)>);
 
 impl ShareSizes {
-    pub(crate) fn on(&mut self, request: Request, card: Bytes) -> Bytes {
-        let Request::Share { portion, .. } = request else { return Bytes(0) };
+    pub(crate) fn on(&mut self, request: &Request, card: Bytes) -> Bytes {
+        let Some(portion) = request.portion() else { return Bytes(0) };
         if let Portion::Memory(bytes) = portion {
             return bytes;
         }
@@ -63,13 +63,13 @@ pub(crate) fn score(
     let used = Usage::with(needs, share, node);
     let spread = strategies.node == Strategy::Spread;
     let not_full = spread || !used.exceeds(config);
-    let (first, second) = match needs.request {
-        Request::None => (node.card_count() == 0, not_full),
-        Request::Whole(_) => (not_full, false),
-        Request::Share { .. } => {
+    let (first, second) = match needs.request.part() {
+        Some(part) => {
             let packing = !spread && strategies.card == Strategy::Binpack;
-            (not_full, packing && node.room().share >= share)
+            (not_full, packing && node.can_join(part, share))
         }
+        None if needs.request.is_none() => (node.card_count() == 0, not_full),
+        None => (not_full, false),
     };
     let fullness = used.weighted(config);
     let flags = u64::from(first) << 1 | u64::from(second);
@@ -88,13 +88,11 @@ struct Usage {
 impl Usage {
     fn with(needs: &Needs, share: Bytes, node: &Node) -> Self {
         let (room, has) = (node.room(), node.capacity());
-        let added = match needs.request {
-            Request::None => 0,
-            Request::Whole(n) => u64::from(n) * node.card_size().0.max(1),
-            Request::Share { cards, .. } => share.0.saturating_mul(u64::from(cards)),
-        };
+        let cards = u64::from(needs.request.cards());
+        let each = if needs.request.is_share() { share.0 } else { node.card_size().0.max(1) };
+        let added = each.saturating_mul(cards);
         Self {
-            counts_gpu: needs.request != Request::None,
+            counts_gpu: needs.request.asks_cards(),
             gpu: (room.gpu_used.saturating_add(added), room.gpu_total),
             cpu: (has.cpu.0 - room.cpu.0 + needs.cpu.0, has.cpu.0),
             memory: (has.memory.0 - room.memory.0 + needs.memory.0, has.memory.0),

@@ -415,7 +415,7 @@ fn appraise(
     if liking == 0 {
         return 0;
     }
-    let share = sizes.on(shape.needs.request, node.card_size());
+    let share = sizes.on(&shape.needs.request, node.card_size());
     let strategies = Strategies::new(&world.config, shape.strategy);
     score::score(Liking(liking), &shape.needs, share, strategies, &world.config, node)
         .map_or(0, |score| score << NameOrder::BITS | world.order.precedence(id))

@@ -238,6 +238,16 @@ impl Volumes {
         }
     }
 
+    /// What has changed since [`Volumes::take_stirred`] was last asked.
+    pub(crate) const fn stirred(&self) -> &Stirred {
+        &self.stirred
+    }
+
+    /// Says that nothing else has changed.
+    pub(crate) fn set_stirred(&mut self, stirred: Stirred) {
+        self.stirred = stirred;
+    }
+
     /// What has changed since the last time this was asked.
     pub(crate) fn take_stirred(&mut self) -> Stirred {
         std::mem::take(&mut self.stirred)

@@ -38,9 +38,25 @@ impl World {
         cards: &[CardShare],
     ) -> Result<(), HoldError> {
         self.ledger.hold(pod, node, needs, cards)?;
+        self.settle(pod, node);
+        Ok(())
+    }
+
+    /// The same for a pod of which nobody can say which cards it has.
+    pub(crate) fn hold_unknown(
+        &mut self,
+        pod: PodId,
+        node: NodeId,
+        needs: &Arc<Needs>,
+    ) -> Result<(), HoldError> {
+        self.ledger.hold_unknown(pod, node, needs)?;
+        self.settle(pod, node);
+        Ok(())
+    }
+
+    fn settle(&mut self, pod: PodId, node: NodeId) {
         self.census.settle(pod, node);
         self.volumes.settle(pod, node);
-        Ok(())
     }
 
     /// Takes a pod off its place. The one way out.
@@ -48,6 +64,13 @@ impl World {
         self.census.leave(pod);
         self.volumes.leave(pod);
         self.ledger.release(pod)
+    }
+
+    /// The same, for a trial that may take it back.
+    pub(crate) fn lift(&mut self, pod: PodId) -> Option<Holding> {
+        self.census.leave(pod);
+        self.volumes.leave(pod);
+        self.ledger.lift(pod)
     }
 
     /// Keeps the topologies that a pod's relations ask about.

@@ -39,7 +39,7 @@ fn a_late_word_of_an_unbound_pod_does_not_undo_its_placement() {
 
 #[test]
 fn an_echo_of_a_waiting_pod_is_not_reported_again() {
-    let mut s = cluster(Config::default(), [node("a", Gpus::None)]);
+    let mut s = cluster(Config::default(), [node("a", Gpus::none())]);
     assert_eq!(place(&mut s, "p", whole(1)), "p waits");
     send(&mut s, pod("p", whole(1))).unwrap();
     assert_eq!(pass(&mut s), [""; 0]);
@@ -72,9 +72,9 @@ fn whole_cards_that_are_handed_out_twice_are_not_free() {
 
 #[test]
 fn a_record_is_entered_when_the_node_shows_its_cards_again() {
-    let off = Gpus::Cards { count: 2, usable: 0, memory: Some(Bytes(80 * GIB)) };
+    let off = Gpus::cards(2, 0, Some(Bytes(80 * GIB)));
     for (before, spec, held) in [
-        (Gpus::None, fraction("0.9"), recorded(&[(0, 72 * GIB)])),
+        (Gpus::none(), fraction("0.9"), recorded(&[(0, 72 * GIB)])),
         (off, whole(2), BoundCards::Choose),
     ] {
         let mut s = cluster(Config::default(), [node("n", before)]);
@@ -117,13 +117,13 @@ fn a_card_is_open_again_once_who_claimed_it_is_gone() {
 
 #[test]
 fn what_is_held_counts_when_cards_become_replicas_and_back() {
-    let mut s = cluster(Config::default(), [node("n", Gpus::Replicas { count: 4 })]);
+    let mut s = cluster(Config::default(), [node("n", Gpus::replicas(4))]);
     place(&mut s, "w", whole(4));
     set(&mut s, node("n", cards(4, 80)));
     assert_eq!(place(&mut s, "x", whole(4)), "x waits");
     let mut s = cluster(Config::default(), [node("n", cards(4, 80))]);
     place(&mut s, "w", whole(4));
-    set(&mut s, node("n", Gpus::Replicas { count: 4 }));
+    set(&mut s, node("n", Gpus::replicas(4)));
     assert_eq!(place(&mut s, "x", whole(4)), "x waits");
 }
 
@@ -139,7 +139,7 @@ fn cards_that_are_gone_are_forgotten_once_nobody_holds_them() {
 
 #[test]
 fn an_unhealthy_card_is_not_given_away() {
-    let three_of_four = Gpus::Cards { count: 4, usable: 3, memory: Some(Bytes(80 * GIB)) };
+    let three_of_four = Gpus::cards(4, 3, Some(Bytes(80 * GIB)));
     let mut s = cluster(Config::default(), [node("n", three_of_four)]);
     assert_eq!(place(&mut s, "a", whole(2)), "a n 0,1");
     assert_eq!(place(&mut s, "b", fraction("0.5")), "b n 2");
@@ -152,7 +152,7 @@ fn an_unhealthy_card_is_not_given_away() {
 
 #[test]
 fn a_fraction_recorded_on_a_card_of_unknown_memory_outlives_the_label() {
-    let unknown = Gpus::Cards { count: 1, usable: 1, memory: None };
+    let unknown = Gpus::cards(1, 1, None);
     let mut s = cluster(Config::default(), [node("n", unknown)]);
     place(&mut s, "p", fraction("0.5"));
     let written = s.holding(&PodKey::new("ml", "p")).unwrap().cards.to_vec();
@@ -163,7 +163,7 @@ fn a_fraction_recorded_on_a_card_of_unknown_memory_outlives_the_label() {
 
 #[test]
 fn a_share_that_opens_a_card_wakes_those_that_can_join_it() {
-    let two = Gpus::Cards { count: 2, usable: 1, memory: Some(Bytes(80 * GIB)) };
+    let two = Gpus::cards(2, 1, Some(Bytes(80 * GIB)));
     let mut s = cluster(Config::default(), [node("n", two)]);
     place(&mut s, "w", whole(1));
     assert_eq!(place(&mut s, "q", fraction("0.3")), "q waits");
@@ -173,7 +173,7 @@ fn a_share_that_opens_a_card_wakes_those_that_can_join_it() {
 
 #[test]
 fn a_bound_pod_whose_needs_changed_is_entered_anew() {
-    let mut s = cluster(Config::default(), [node("n", Gpus::None)]);
+    let mut s = cluster(Config::default(), [node("n", Gpus::none())]);
     send(&mut s, bound("p", cpu(1_000), "n", BoundCards::Nothing)).unwrap();
     send(&mut s, bound("p", cpu(60_000), "n", BoundCards::Nothing)).unwrap();
     assert_eq!(place(&mut s, "q", cpu(10_000)), "q waits", "resized in place");
@@ -191,16 +191,20 @@ fn the_largest_free_share_is_the_largest_in_the_unit_that_was_asked() {
     assert_eq!(reasons(&s, "q"), ["2 x largest free share 0.666 < 0.7 asked"]);
 }
 
+fn must_end(s: &mut Scheduler, name: &str) -> Vec<(PodKey, Bytes)> {
+    let nearest = waiting(s, name).nearest.unwrap();
+    s.who_must_end(&PodKey::new("ml", name), &nearest)
+}
+
 #[test]
 fn the_nearest_fit_promises_only_what_holds() {
     let mut s = cluster(Config::default(), [node("n", cards(1, 80))]);
     place(&mut s, "a", fraction("0.9"));
     place(&mut s, "q", fraction("0.5"));
-    let near = waiting(&s, "q").nearest.unwrap();
-    assert_eq!(near.holders, [(PodKey::new("ml", "a"), Bytes(80 * GIB / 10 * 9))]);
+    assert_eq!(must_end(&mut s, "q"), [(PodKey::new("ml", "a"), Bytes(80 * GIB / 10 * 9))]);
     place(&mut s, "c", cpu(64_000));
     place(&mut s, "r", PodSpec { cpu: MilliCpu(1000), ..fraction("0.5") });
-    assert_eq!(waiting(&s, "r").nearest.unwrap().holders, [], "it would lack CPU still");
+    assert_eq!(must_end(&mut s, "r"), [], "it would lack CPU still");
 }
 
 #[test]
@@ -212,14 +216,14 @@ fn the_nearest_fit_names_no_pod_that_need_not_end_and_all_that_each_has() {
     place(&mut s, "four", whole(4));
     place(&mut s, "half", fraction("0.5"));
     place(&mut s, "p", whole(4));
-    assert_eq!(waiting(&s, "p").nearest.unwrap().holders, [(key("four"), gib(320))]);
+    assert_eq!(must_end(&mut s, "p"), [(key("four"), gib(320))]);
     place(&mut s, "q", whole(5));
     let both = [(key("half"), gib(40)), (key("four"), gib(320))];
-    assert_eq!(waiting(&s, "q").nearest.unwrap().holders, both, "the least of those that would do");
+    assert_eq!(must_end(&mut s, "q"), both, "the least of those that would do");
     place(&mut s, "r", whole(6));
-    assert_eq!(waiting(&s, "r").nearest.unwrap().holders.len(), 3);
+    assert_eq!(must_end(&mut s, "r").len(), 3);
     place(&mut s, "t", fractions("0.6", 2));
-    assert_eq!(waiting(&s, "t").nearest.unwrap().holders, [(key("four"), gib(320))]);
+    assert_eq!(must_end(&mut s, "t"), [(key("four"), gib(320))]);
 }
 
 /// Two nodes and their pods, as the API would tell them.
@@ -262,7 +266,7 @@ proptest! {
         let held = |s: &Scheduler| -> Vec<String> {
             s.holders().iter().map(|(key, h)| {
                 // Which of several free cards a loose pod has may differ; how many may not.
-                let loose = matches!(h.needs.request, Request::Whole(_));
+                let loose = h.needs.request.whole_cards() > 0;
                 let node = s.ledger().node(h.node).unwrap().name().clone();
                 let cards: Vec<_> = h.cards.iter().map(|c| (c.index, c.bytes)).collect();
                 if loose { format!("{key} {node} {}", cards.len()) } else { format!("{key} {node} {cards:?}") }

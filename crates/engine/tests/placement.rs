@@ -87,7 +87,7 @@ fn a_share_takes_the_fullest_card_it_fits_on() {
 #[test]
 fn cpu_pods_are_not_drawn_to_gpu_nodes() {
     // KAI draws them to nodes with shared cards (#2154, #2168).
-    let mut s = cluster(Config::default(), [node("gpu", cards(8, 80)), node("cpu", Gpus::None)]);
+    let mut s = cluster(Config::default(), [node("gpu", cards(8, 80)), node("cpu", Gpus::none())]);
     place(&mut s, "share", fraction("0.5"));
     assert_eq!(place(&mut s, "web", cpu(1000)), "web cpu");
     assert_eq!(place(&mut s, "big", cpu(64_000)), "big gpu", "but they go where there is room");
@@ -153,7 +153,7 @@ fn no_card_is_packed_beyond_its_memory_in_a_burst() {
 #[test]
 fn memory_is_not_floored_nor_rounded_to_two_decimals() {
     // KAI #416: 24 pods of 2000 MiB pass on a card of 46068 MiB; 23 fit.
-    let l40s = Gpus::Cards { count: 1, usable: 1, memory: Some(Bytes::from_mib(46_068)) };
+    let l40s = Gpus::cards(1, 1, Some(Bytes::from_mib(46_068)));
     let mut s = cluster(Config::default(), [node("a", l40s)]);
     for i in 0..24 {
         add(&mut s, &format!("p{i:02}"), memory(2000));
@@ -182,7 +182,7 @@ fn preferred_affinity_comes_before_packing() {
 #[test]
 fn nodes_with_replicas_take_whole_requests_but_no_shares() {
     // KAI takes each replica for a whole card, so fractions oversubscribe the memory.
-    let mut s = cluster(Config::default(), [node("sliced", Gpus::Replicas { count: 32 })]);
+    let mut s = cluster(Config::default(), [node("sliced", Gpus::replicas(32))]);
     assert_eq!(place(&mut s, "whole", whole(2)), "whole sliced");
     assert_eq!(place(&mut s, "share", fraction("0.5")), "share waits");
     assert_eq!(waiting(&s, "share").groups[0].reason.name(), "NodeSharesReplicas");
@@ -192,7 +192,7 @@ fn nodes_with_replicas_take_whole_requests_but_no_shares() {
 
 #[test]
 fn fractions_run_on_cards_of_unknown_memory_but_gpu_memory_does_not() {
-    let unknown = Gpus::Cards { count: 1, usable: 1, memory: None };
+    let unknown = Gpus::cards(1, 1, None);
     let mut s = cluster(Config::default(), [node("a", unknown)]);
     assert_eq!(place(&mut s, "p", memory(1)), "p waits");
     assert!(reasons(&s, "p")[0].contains("label nvidia.com/gpu.memory is missing"));

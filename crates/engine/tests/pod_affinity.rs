@@ -193,7 +193,7 @@ fn preferences_of_the_pod_and_of_others_decide_among_nodes_that_fit() {
 fn preferences_bow_to_taints_and_outweigh_packing() {
     let mut s = zones();
     runs(&mut s, "db", "b1", labelled("app=db"));
-    let mut tainted = node("b1", divvy_ledger::Gpus::None);
+    let mut tainted = node("b1", divvy_ledger::Gpus::none());
     tainted.facts.labels = vec![("host".into(), "b1".into()), ("zone".into(), "b".into())];
     let effect = Effect::PreferNoSchedule;
     tainted.facts.taints = vec![Taint { key: "t".into(), value: "".into(), effect }];

@@ -60,7 +60,7 @@ fn pods_of_one_controller_with_a_port_go_to_a_node_each_and_the_rest_waits() {
 
 #[test]
 fn the_pod_that_has_the_port_is_named() {
-    let mut s = cluster(Config::default(), [node("n", divvy_ledger::Gpus::None)]);
+    let mut s = cluster(Config::default(), [node("n", divvy_ledger::Gpus::none())]);
     runs(&mut s, "x", "n", with(&["8080"]));
     add(&mut s, "p", with(&["8080"]));
     pass(&mut s);
@@ -69,7 +69,7 @@ fn the_pod_that_has_the_port_is_named() {
 
 #[test]
 fn a_pod_with_other_ports_waits_no_longer_than_its_own_are_taken() {
-    let mut s = cluster(Config::default(), [node("n", divvy_ledger::Gpus::None)]);
+    let mut s = cluster(Config::default(), [node("n", divvy_ledger::Gpus::none())]);
     runs(&mut s, "x", "n", with(&["80"]));
     runs(&mut s, "y", "n", with(&["81"]));
     add(&mut s, "p", with(&["80"]));

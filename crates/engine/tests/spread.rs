@@ -90,7 +90,7 @@ fn policies_say_which_nodes_count() {
         ("tainted b does not count", true, true, false, "a1 a2"),
     ] {
         let mut s = zones();
-        let mut b = node("b1", divvy_ledger::Gpus::None);
+        let mut b = node("b1", divvy_ledger::Gpus::none());
         b.facts.labels = vec![("host".into(), "b1".into()), ("zone".into(), "b".into())];
         if !only_a {
             b.facts.taints = vec![taint.clone()];

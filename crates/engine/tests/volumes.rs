@@ -144,7 +144,7 @@ fn a_bound_volume_is_used_where_it_can_be_reached() {
 #[test]
 fn zone_labels_of_a_bound_volume_must_be_those_of_the_node() {
     let labels = |pairs: &[(&str, &str)]| pairs.iter().copied().collect::<Labels>();
-    let bare = || node("bare", Gpus::None);
+    let bare = || node("bare", Gpus::none());
     let old = || labelled("old", OLD_ZONE, "a");
     let other = || labelled("other", "topology.kubernetes.io/region", "r");
     let cases: [(&[(&str, &str)], &str); 9] = [
@@ -472,7 +472,7 @@ fn disks_that_pods_name_themselves_are_not_shared() {
         assert_eq!(feasible(&s, &spec), nodes, "{held} {asked}");
         if let Some(disk) = conflict {
             assert_eq!(why(&s, &spec), format!("{disk} is used by ml/first here"));
-            s.apply(Event::Node(Box::new(node("b", Gpus::None)))).unwrap();
+            s.apply(Event::Node(Box::new(node("b", Gpus::none())))).unwrap();
             assert_eq!(feasible(&s, &spec), "b");
         }
     }
@@ -480,7 +480,7 @@ fn disks_that_pods_name_themselves_are_not_shared() {
 
 #[test]
 fn share_pods_wait_where_cards_are_replicas_and_are_told_why() {
-    let mut s = cluster(Config::default(), [node("sliced", Gpus::Replicas { count: 4 })]);
+    let mut s = cluster(Config::default(), [node("sliced", Gpus::replicas(4))]);
     for (name, spec) in [("fraction", fraction("0.5")), ("memory", memory(1000))] {
         assert_eq!(place(&mut s, name, spec), format!("{name} waits"));
         assert_eq!(

@@ -9,7 +9,7 @@ use divvy_ledger::*;
 
 /// Node `a`, where driver `d` takes this many volumes.
 fn limited(limit: Option<u32>) -> Scheduler {
-    let mut s = cluster(Config::default(), [node("a", Gpus::None)]);
+    let mut s = cluster(Config::default(), [node("a", Gpus::none())]);
     tell(&mut s, csi_node("a", "d", limit));
     for name in ["one", "two", "three"] {
         tell(&mut s, csi_volume(name, "d"));
@@ -104,7 +104,7 @@ fn disks_of_in_tree_plugins_count_where_their_driver_is_known() {
         VolumeUse::Attached(Attached { driver: "d".into(), handle: handle.into(), in_tree: true })
     };
     let mut s = limited(Some(1));
-    s.apply(Event::Node(Box::new(node("b", Gpus::None)))).unwrap();
+    s.apply(Event::Node(Box::new(node("b", Gpus::none())))).unwrap();
     assert_eq!(feasible(&s, &using([disk("x")])), "a b");
     assert_eq!(feasible(&s, &using([disk("x"), disk("y")])), "b");
     let attached = Attached { driver: "d".into(), handle: "x".into(), in_tree: true };
@@ -123,7 +123,7 @@ fn disks_of_in_tree_plugins_count_where_their_driver_is_known() {
 fn a_driver_that_must_be_installed_keeps_pods_off_nodes_without_it() {
     let mut s = limited(None);
     for (name, driver) in [("b", Some("e")), ("c", None)] {
-        s.apply(Event::Node(Box::new(node(name, Gpus::None)))).unwrap();
+        s.apply(Event::Node(Box::new(node(name, Gpus::none())))).unwrap();
         if let Some(driver) = driver {
             tell(&mut s, csi_node(name, driver, Some(9)));
         }

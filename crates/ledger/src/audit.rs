@@ -2,8 +2,8 @@
 //! after each step.
 
 use crate::{
-    Bytes, Card, CardState, Gpus, Holder, Holding, Intake, Ledger, MilliCpu, Needs, Node, NodeId,
-    PodId, Request, Room,
+    Bytes, Card, Class, Device, Holder, Holding, Intake, Ledger, MilliCpu, Mode, Needs, Node,
+    NodeId, Percent, PodId, Room,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ type Holders = BTreeMap<(NodeId, u32), Vec<(PodId, Bytes, Use)>>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     Whole,
-    Share,
+    Share(Percent),
     Keep,
 }
 
@@ -22,10 +22,11 @@ impl Ledger {
     pub fn audit(&self) -> Result<(), String> {
         let mut holders = Holders::new();
         for (pod, holding) in self.all_holdings() {
-            let by = match (holding.needs.holder, holding.needs.request) {
-                (Holder::Keeper, _) => Use::Keep,
-                (_, Request::Whole(_)) => Use::Whole,
-                _ => Use::Share,
+            let request = &holding.needs.request;
+            let by = match request.part() {
+                _ if holding.needs.holder == Holder::Keeper => Use::Keep,
+                _ if request.whole_cards() > 0 => Use::Whole,
+                part => Use::Share(part.map(|p| p.compute).unwrap_or_default()),
             };
             for card in &holding.cards {
                 let card_holders = holders.entry((holding.node, card.index)).or_default();
@@ -68,11 +69,16 @@ fn audit_cards(node: &Node, id: NodeId, holders: &mut Holders) -> Result<(), Str
         expect(sum <= u128::from(card.capacity().0), || {
             format!("the shares of card {index} have {sum} bytes of {}", card.capacity().0)
         })?;
-        let is_as_held = match card.state() {
-            CardState::Free => found.is_empty() && card.capacity() == node.card_size(),
-            CardState::Whole(pod) => matches!(found[..], [(one, _, Use::Whole)] if one == *pod),
-            CardState::Shared(_) => {
-                let shared = shares.map(|share| (share.pod, share.bytes, Use::Share));
+        let compute: u32 = shares.clone().map(|share| u32::from(share.compute.0)).sum();
+        expect(compute <= 100, || {
+            format!("the shares of card {index} have {compute} % of its compute")
+        })?;
+        let is_as_held = match card.mode() {
+            Mode::Free => found.is_empty() && card.capacity() == node.listed_size(index as usize),
+            Mode::Whole(pod) => matches!(found[..], [(one, _, Use::Whole)] if one == *pod),
+            Mode::Shared(_) => {
+                let shared =
+                    shares.map(|share| (share.pod, share.bytes, Use::Share(share.compute)));
                 let kept = card.keepers().iter().map(|pod| (*pod, Bytes(0), Use::Keep));
                 let mut shared: Vec<_> = shared.chain(kept).collect();
                 shared.sort_unstable_by_key(|(pod, ..)| *pod);
@@ -81,7 +87,7 @@ fn audit_cards(node: &Node, id: NodeId, holders: &mut Holders) -> Result<(), Str
         };
         expect(is_as_held, || format!("card {index} is {card:?}, held by {found:?}"))?;
     }
-    let is_held = |card: &Card| *card.state() != CardState::Free;
+    let is_held = |card: &Card| *card.mode() != Mode::Free;
     let has_more = node.cards().len() > node.card_count() as usize;
     expect(node.cards().len() >= node.card_count() as usize, || "it lacks cards".to_owned())?;
     expect(!has_more || node.cards().last().is_some_and(is_held), || {
@@ -99,6 +105,8 @@ fn audit_room(node: &Node, here: &[&Holding]) -> Result<(), String> {
     let pods = here.iter().filter(|holding| holding.needs.holder != Holder::Ghost).count();
     let pods = u32::try_from(pods).unwrap_or(u32::MAX);
     expect(node.taken().2 == pods, || format!("{pods} pods are counted as {}", node.taken().2))?;
+    let unknown = here.iter().any(|holding| holding.unknown);
+    expect(node.has_unknown_holder() == unknown, || "unknown holders are miscounted".to_owned())?;
     let (unkept, opening) = (unkept(here), node.opening().unwrap_or_default());
     let unkept = if node.opening().is_some() { unkept } else { 0 };
     let to_come = |each: u64| each * u64::from(unkept);
@@ -114,6 +122,14 @@ fn audit_room(node: &Node, here: &[&Holding]) -> Result<(), String> {
     expect(!node.alive || *node.room() == expected, || {
         format!("its room is {:?}, and should be {expected:?}", node.room())
     })?;
+    for (device, total) in has.gpus.pools.iter().filter(|(device, _)| *device != Device::Gpu) {
+        let asked = here.iter().flat_map(|holding| holding.needs.request.devices());
+        let used: u64 = asked.filter(|(other, _)| other == device).map(|(_, n)| u64::from(n)).sum();
+        let free = total.saturating_sub(u32::try_from(used).unwrap_or(u32::MAX));
+        expect(node.devices(*device) == Some((free, *total)), || {
+            format!("{device} is {:?}, and should be {free} of {total}", node.devices(*device))
+        })?;
+    }
     for (resource, total) in &has.extended {
         let asked = |needs: &Needs| {
             needs.extended.iter().filter(|(id, _)| id == resource).map(|(_, n)| *n).sum()
@@ -130,7 +146,7 @@ fn audit_room(node: &Node, here: &[&Holding]) -> Result<(), String> {
 fn unkept(here: &[&Holding]) -> u32 {
     let cards = |keeps: bool| {
         let is_it = move |h: &&&Holding| (h.needs.holder == Holder::Keeper) == keeps;
-        let is_whole = |h: &Holding| matches!(h.needs.request, Request::Whole(_));
+        let is_whole = |h: &Holding| h.needs.request.whole_cards() > 0;
         let holdings = here.iter().filter(is_it).filter(|h| keeps || !is_whole(h));
         holdings.flat_map(|h| &h.cards).map(|card| card.index).collect::<BTreeSet<u32>>()
     };
@@ -139,33 +155,38 @@ fn unkept(here: &[&Holding]) -> u32 {
 
 fn card_room(node: &Node, here: &[&Holding]) -> Room {
     let cards = node.cards();
-    let is_free = |card: &Card| *card.state() == CardState::Free;
+    let is_free = |card: &Card| *card.mode() == Mode::Free;
     // A card that does not work is no longer among those that the node hands out.
     let held = cards.iter().filter(|card| !is_free(card) && !card.is_sick()).count();
     let replicas: u64 = here.iter().map(|holding| u64::from(holding.replicas)).sum();
     let held = u32::try_from(held as u64 + replicas).unwrap_or(u32::MAX);
-    let present = cards.iter().take(node.card_count() as usize);
-    let is_open =
-        |card: &&Card| card.capacity() == node.card_size() && card.intake() == Intake::OPEN;
-    let open = present.filter(is_open);
-    match node.capacity().gpus {
-        Gpus::None => Room::default(),
-        Gpus::Replicas { count } => {
-            let whole = count.saturating_sub(held);
-            let (gpu_used, gpu_total) = (u64::from(count - whole), u64::from(count));
-            Room { whole, gpu_used, gpu_total, ..Room::default() }
-        }
-        Gpus::Cards { usable, .. } => {
-            let free = open.clone().filter(|card| is_free(card)).count();
-            let free = u32::try_from(free).unwrap_or(u32::MAX);
-            let shared = open.filter(|card| matches!(card.state(), CardState::Shared(_)));
-            Room {
-                whole: free.min(usable.saturating_sub(held)),
-                share: shared.map(|c| c.capacity().minus(c.used())).max().unwrap_or_default(),
-                gpu_used: cards.iter().map(|card| card.used().0).sum(),
-                gpu_total: cards.iter().map(|card| card.capacity().0).sum(),
-                ..Room::default()
-            }
-        }
+    let gpus = &node.capacity().gpus;
+    if let Some(count) = gpus.count(Device::Gpu) {
+        let whole = count.saturating_sub(held);
+        let (gpu_used, gpu_total) = (u64::from(count - whole), u64::from(count));
+        return Room { whole, gpu_used, gpu_total, ..Room::default() };
+    }
+    if gpus.cards.is_empty() {
+        return Room::default();
+    }
+    let is_open = |index: usize, card: &Card| {
+        card.capacity() == node.listed_size(index) && card.intake() == Intake::OPEN
+    };
+    let present = cards.iter().enumerate().take(gpus.cards.len());
+    let open: Vec<&Card> =
+        present.filter(|(index, card)| is_open(*index, card)).map(|(_, card)| card).collect();
+    let free = open.iter().filter(|card| is_free(card)).count();
+    let free = u32::try_from(free).unwrap_or(u32::MAX);
+    let shared = open.iter().filter(|card| matches!(card.mode(), Mode::Shared(_)));
+    let classes: Vec<Class> = cards.iter().filter_map(Card::class).collect();
+    let differ = |sizes: &[Option<Bytes>]| sizes.windows(2).any(|pair| pair[0] != pair[1]);
+    Room {
+        whole: free.min(gpus.usable.saturating_sub(held)),
+        share: shared.map(|c| c.capacity().minus(c.used())).max().unwrap_or_default(),
+        class: classes.first().copied(),
+        is_mixed: differ(&gpus.cards) || classes.windows(2).any(|pair| pair[0] != pair[1]),
+        gpu_used: cards.iter().map(|card| card.used().0).sum(),
+        gpu_total: cards.iter().map(|card| card.capacity().0).sum(),
+        ..Room::default()
     }
 }

@@ -1,20 +1,22 @@
 //! One physical GPU and who holds it.
 
-use crate::{Bytes, PodId};
+use crate::{Bytes, Class, Holder, Needs, Part, Percent, PodId};
 use smallvec::SmallVec;
 
-/// A part of a card's memory held by one pod.
+/// A part of a card held by one pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// Who holds it.
     pub pod: PodId,
-    /// How much.
+    /// How much of its memory.
     pub bytes: Bytes,
+    /// How much of its compute.
+    pub compute: Percent,
 }
 
 /// What a card is used for: exactly one of these at any time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum CardState {
+pub enum Mode {
     /// Nobody holds any of it.
     #[default]
     Free,
@@ -27,10 +29,32 @@ pub enum CardState {
 /// A shared card; somebody shares it or keeps it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shared {
+    /// What all its shares have in common; the usual one if there are none.
+    pub class: Class,
     /// The parts of it that are held, in the order they came.
     pub shares: SmallVec<[Share; 2]>,
     /// The reservations that keep it from everybody else: one, once it is seen to be kept.
     pub keepers: SmallVec<[PodId; 1]>,
+}
+
+/// How a holder uses its cards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    Whole,
+    Share { compute: Percent, class: Class },
+    Keep,
+}
+
+impl Use {
+    /// By what a holder is, and asks.
+    pub(crate) fn of(needs: &Needs) -> Self {
+        match needs.request.part() {
+            _ if needs.holder == Holder::Keeper => Self::Keep,
+            Some(Part { compute, class, .. }) => Self::Share { compute, class },
+            None if needs.request.whole_cards() > 0 => Self::Whole,
+            None => Self::Share { compute: Percent::default(), class: Class::default() },
+        }
+    }
 }
 
 /// Why a card takes nobody new: it is open if there is no reason. The end of one lifts no other.
@@ -71,7 +95,7 @@ impl Intake {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Card {
     pub(crate) capacity: Bytes,
-    pub(crate) state: CardState,
+    pub(crate) mode: Mode,
     pub(crate) intake: Intake,
 }
 
@@ -81,7 +105,7 @@ impl Card {
     pub(crate) const UNKNOWN_MEMORY: Bytes = Bytes(1_000_000_000_000_000);
 
     pub(crate) const fn free(capacity: Bytes) -> Self {
-        Self { capacity, state: CardState::Free, intake: Intake::OPEN }
+        Self { capacity, mode: Mode::Free, intake: Intake::OPEN }
     }
 
     /// All its memory.
@@ -111,7 +135,7 @@ impl Card {
 
     /// Whether it is shared, and no reservation keeps it: one is to come.
     pub(crate) fn lacks_keeper(&self) -> bool {
-        matches!(&self.state, CardState::Shared(shared) if shared.keepers.is_empty())
+        matches!(&self.mode, Mode::Shared(shared) if shared.keepers.is_empty())
     }
 
     /// Whether it may take a new holder, if the node's cards are so large now.
@@ -119,64 +143,90 @@ impl Card {
         self.capacity == size && self.intake == Intake::OPEN
     }
 
-    /// Who holds it.
-    pub const fn state(&self) -> &CardState {
-        &self.state
+    /// What it is used for, and who holds it.
+    pub const fn mode(&self) -> &Mode {
+        &self.mode
     }
 
     /// The memory that is held.
     pub fn used(&self) -> Bytes {
-        match &self.state {
-            CardState::Free => Bytes(0),
-            CardState::Whole(_) => self.capacity,
-            CardState::Shared(shared) => Bytes(shared.shares.iter().map(|s| s.bytes.0).sum()),
+        match &self.mode {
+            Mode::Free => Bytes(0),
+            Mode::Whole(_) => self.capacity,
+            Mode::Shared(shared) => Bytes(shared.shares.iter().map(|s| s.bytes.0).sum()),
         }
+    }
+
+    /// The compute that shares ask for themselves.
+    pub fn compute(&self) -> Percent {
+        let sum = self.shares().iter().map(|share| u32::from(share.compute.0)).sum::<u32>();
+        Percent(u8::try_from(sum).unwrap_or(u8::MAX))
+    }
+
+    /// What its shares have in common; `None` if there are none.
+    pub fn class(&self) -> Option<Class> {
+        match &self.mode {
+            Mode::Shared(shared) if !shared.shares.is_empty() => Some(shared.class),
+            Mode::Shared(_) | Mode::Free | Mode::Whole(_) => None,
+        }
+    }
+
+    /// Whether a share of this class, with so much compute, goes with those that are on it.
+    pub(crate) fn goes_with(&self, part: &Part) -> bool {
+        self.class().is_none_or(|class| class == part.class)
+            && part.compute <= Percent::ALL.minus(self.compute())
     }
 
     /// The shares on it; none if it is free or whole.
     pub fn shares(&self) -> &[Share] {
-        match &self.state {
-            CardState::Shared(shared) => &shared.shares,
-            CardState::Free | CardState::Whole(_) => &[],
+        match &self.mode {
+            Mode::Shared(shared) => &shared.shares,
+            Mode::Free | Mode::Whole(_) => &[],
         }
     }
 
     /// The reservations that keep it for shares.
     pub fn keepers(&self) -> &[PodId] {
-        match &self.state {
-            CardState::Shared(shared) => &shared.keepers,
-            CardState::Free | CardState::Whole(_) => &[],
+        match &self.mode {
+            Mode::Shared(shared) => &shared.keepers,
+            Mode::Free | Mode::Whole(_) => &[],
         }
     }
 
     /// Gives it to a holder, who was checked to get it.
-    pub(crate) fn give(&mut self, pod: PodId, bytes: Bytes, keeps: bool, whole: bool) {
-        if whole {
-            self.state = CardState::Whole(pod);
+    pub(crate) fn give(&mut self, pod: PodId, bytes: Bytes, by: Use) {
+        if by == Use::Whole {
+            self.mode = Mode::Whole(pod);
             return;
         }
-        if !matches!(self.state, CardState::Shared(_)) {
-            self.state = CardState::Shared(Box::default());
+        if !matches!(self.mode, Mode::Shared(_)) {
+            self.mode = Mode::Shared(Box::default());
         }
-        if let CardState::Shared(shared) = &mut self.state {
-            match keeps {
-                true => shared.keepers.push(pod),
-                false => shared.shares.push(Share { pod, bytes }),
+        if let Mode::Shared(shared) = &mut self.mode {
+            match by {
+                Use::Share { compute, class } => {
+                    shared.class = class;
+                    shared.shares.push(Share { pod, bytes, compute });
+                }
+                Use::Keep | Use::Whole => shared.keepers.push(pod),
             }
         }
     }
 
     /// Gives back whatever `pod` holds here.
     pub(crate) fn release(&mut self, pod: PodId) {
-        match &mut self.state {
-            CardState::Free => {}
-            CardState::Whole(holder) if *holder != pod => {}
-            CardState::Whole(_) => self.state = CardState::Free,
-            CardState::Shared(shared) => {
+        match &mut self.mode {
+            Mode::Free => {}
+            Mode::Whole(holder) if *holder != pod => {}
+            Mode::Whole(_) => self.mode = Mode::Free,
+            Mode::Shared(shared) => {
                 shared.shares.retain(|s| s.pod != pod);
                 shared.keepers.retain(|keeper| *keeper != pod);
+                if shared.shares.is_empty() {
+                    shared.class = Class::default();
+                }
                 if shared.shares.is_empty() && shared.keepers.is_empty() {
-                    self.state = CardState::Free;
+                    self.mode = Mode::Free;
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! The one place that decides whether a pod fits a node.
 
-use crate::node::{Gpus, Node, Room};
-use crate::{Bytes, MilliCpu, Needs, Portion, Request, ResourceId};
+use crate::node::{Node, Room};
+use crate::{Bytes, Class, Device, MilliCpu, Needs, Part, Percent, Portion, ResourceId};
 
 /// What a node lacks for a pod, with the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,6 +10,8 @@ pub enum Shortage {
     NoGpu,
     /// It is not certain who has which card of the node.
     Unsettled,
+    /// A pod has cards of the node of which nobody can say which.
+    UnknownHolder,
     /// A share was asked of a node whose GPUs are replicas.
     Replicas,
     /// `gpu-memory` was asked of a node that does not say how large its cards are.
@@ -56,6 +58,29 @@ pub enum Shortage {
         /// On how many the share fits.
         fitting: u32,
         /// On how many it is asked.
+        asked: u32,
+    },
+    /// Too little compute on the cards that have the memory.
+    Compute {
+        /// The most that is free on one of them.
+        free: Percent,
+        /// What was asked of one card.
+        asked: Percent,
+    },
+    /// The cards that have the memory hold shares of another class.
+    Class {
+        /// Of which.
+        holds: Class,
+    },
+    /// The node does not offer a device.
+    NoDevice(Device),
+    /// Too few of a device.
+    Devices {
+        /// Which.
+        device: Device,
+        /// What is free.
+        free: u32,
+        /// What was asked.
         asked: u32,
     },
     /// The node does not have an extended resource.
@@ -108,15 +133,8 @@ impl Node {
     /// computes it once per card size, not once per node.
     pub fn fit(&self, needs: &Needs, share: Bytes) -> Result<(), Shortage> {
         let room = self.room();
-        match needs.request {
-            Request::None => {}
-            _ if self.is_unsettled() => return Err(Shortage::Unsettled),
-            Request::Whole(asked) => {
-                if room.whole < asked {
-                    return Err(self.too_few_whole(asked));
-                }
-            }
-            Request::Share { portion, cards } => self.shares_fit(needs, portion, cards, share)?,
+        if !needs.request.is_none() {
+            self.gpus_fit(needs, share)?;
         }
         for (resource, asked) in &needs.extended {
             let (free, total) = self.extended(*resource);
@@ -145,21 +163,44 @@ impl Node {
         Ok(())
     }
 
+    fn gpus_fit(&self, needs: &Needs, share: Bytes) -> Result<(), Shortage> {
+        let request = &needs.request;
+        if self.is_unsettled() && request.asks_cards() {
+            return Err(Shortage::Unsettled);
+        }
+        if self.has_unknown_holder() && request.asks_cards() {
+            return Err(Shortage::UnknownHolder);
+        }
+        let whole = request.whole_cards();
+        if self.room().whole < whole {
+            return Err(self.too_few_whole(whole));
+        }
+        if let Some(part) = request.part() {
+            self.shares_fit(needs, part, request.cards(), share)?;
+        }
+        for (device, asked) in request.devices() {
+            match self.devices(device) {
+                None | Some((_, 0)) => return Err(Shortage::NoDevice(device)),
+                Some((free, _)) if free < asked => {
+                    return Err(Shortage::Devices { device, free, asked });
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+
     fn too_few_whole(&self, asked: u32) -> Shortage {
-        let free = self.room().whole;
-        match self.capacity().gpus {
-            Gpus::None => Shortage::NoGpu,
-            Gpus::Replicas { count } if count < asked => {
-                Shortage::CardCount { cards: count, asked }
-            }
-            Gpus::Cards { count: 0, .. } | Gpus::Replicas { count: 0 } => Shortage::NoGpu,
-            Gpus::Cards { count, .. } if count < asked => {
-                Shortage::CardCount { cards: count, asked }
-            }
-            Gpus::Cards { count, usable, .. } if usable < asked => {
-                Shortage::NotAllocatable { cards: count, usable }
-            }
-            Gpus::Replicas { .. } | Gpus::Cards { .. } => Shortage::FreeCards { free, asked },
+        let (free, gpus) = (self.room().whole, &self.capacity().gpus);
+        let (cards, usable) = match gpus.count(Device::Gpu) {
+            Some(replicas) => (replicas, replicas),
+            None => (self.card_count(), gpus.usable),
+        };
+        match cards {
+            0 if gpus.count(Device::Gpu).is_none() => Shortage::NoGpu,
+            _ if cards < asked => Shortage::CardCount { cards, asked },
+            _ if usable < asked => Shortage::NotAllocatable { cards, usable },
+            _ => Shortage::FreeCards { free, asked },
         }
     }
 
@@ -188,16 +229,17 @@ impl Node {
     fn shares_fit(
         &self,
         needs: &Needs,
-        portion: Portion,
+        part: Part,
         asked: u32,
         share: Bytes,
     ) -> Result<(), Shortage> {
-        let (count, usable) = match self.capacity().gpus {
-            Gpus::None | Gpus::Cards { count: 0, .. } => return Err(Shortage::NoGpu),
-            Gpus::Replicas { .. } => return Err(Shortage::Replicas),
-            Gpus::Cards { count, usable, .. } => (count, usable),
-        };
-        if !self.knows_card_memory() && matches!(portion, Portion::Memory(_)) {
+        let (count, gpus) = (self.card_count(), &self.capacity().gpus);
+        let usable = gpus.usable;
+        if count == 0 {
+            let is_pool = gpus.count(Device::Gpu).is_some();
+            return Err(if is_pool { Shortage::Replicas } else { Shortage::NoGpu });
+        }
+        if matches!(part.portion, Portion::Memory(_)) && gpus.cards.iter().all(Option::is_none) {
             return Err(Shortage::CardMemoryUnknown);
         }
         let card = self.card_size();
@@ -210,34 +252,49 @@ impl Node {
         if asked > usable {
             return Err(Shortage::NotAllocatable { cards: count, usable });
         }
-        let room = self.room();
-        if asked == 1 {
-            // Most join a card: the rest is not computed then.
-            if room.share >= share || self.openable(needs) > 0 {
-                return Ok(());
-            }
-            if room.whole > 0 {
-                return Err(self.not_openable(needs, 1));
-            }
-            // A card that is free and not handed out would be a riddle in the answer.
-            let withheld =
-                usable < count && (self.free_cards().next().is_some() || self.has_sick_room(share));
-            return Err(if withheld {
-                Shortage::NotAllocatable { cards: count, usable }
-            } else {
-                Shortage::FreeShare { largest: room.share, asked: share, card }
-            });
-        }
-        let joinable = self.shared_cards().filter(|(_, free)| *free >= share).count();
-        let joinable = u32::try_from(joinable).unwrap_or(u32::MAX);
-        if joinable.saturating_add(self.openable(needs)) >= asked {
+        // Most join a card: the rest is not computed then.
+        if asked == 1 && self.can_join(part, share) {
             return Ok(());
         }
-        let fitting = joinable.saturating_add(room.whole);
+        let openable = self.openable(needs, share);
+        if openable >= asked {
+            return Ok(());
+        }
+        let joinable = self.joinable(part, share).count();
+        let joinable = u32::try_from(joinable).unwrap_or(u32::MAX);
+        if joinable.saturating_add(openable) >= asked {
+            return Ok(());
+        }
+        let large = self.free_for(part.portion, share).count();
+        let free = self.room().whole.min(u32::try_from(large).unwrap_or(u32::MAX));
+        let fitting = joinable.saturating_add(free);
         Err(if fitting >= asked {
             self.not_openable(needs, asked - joinable)
+        } else if asked == 1 {
+            self.no_share(part, share)
         } else {
             Shortage::FreeShares { fitting, asked }
         })
+    }
+
+    /// Why no card takes a share of one card.
+    fn no_share(&self, part: Part, share: Bytes) -> Shortage {
+        let (cards, usable) = (self.card_count(), self.capacity().gpus.usable);
+        // A card that is free and not handed out would be a riddle in the answer.
+        let withheld =
+            usable < cards && (self.free_cards().next().is_some() || self.has_sick_room(share));
+        if withheld {
+            return Shortage::NotAllocatable { cards, usable };
+        }
+        let with_room = || self.shared_cards().filter(|(_, free)| *free >= share);
+        let cards = || with_room().map(|(index, _)| &self.cards()[index]);
+        if let Some(class) = cards().find_map(|card| card.class().filter(|c| *c != part.class)) {
+            return Shortage::Class { holds: class };
+        }
+        let free = cards().map(|card| Percent::ALL.minus(card.compute())).max();
+        if let Some(free) = free.filter(|free| *free < part.compute) {
+            return Shortage::Compute { free, asked: part.compute };
+        }
+        Shortage::FreeShare { largest: self.room().share, asked: share, card: self.card_size() }
     }
 }

@@ -35,6 +35,14 @@ impl Journal {
         self.changes.push_back(Change { node, freed });
     }
 
+    /// Says of all changes since `from` that nothing was freed.
+    pub(crate) fn hush(&mut self, from: Position) {
+        let skip = usize::try_from(from.0.saturating_sub(self.forgotten)).unwrap_or(usize::MAX);
+        for change in self.changes.iter_mut().skip(skip) {
+            change.freed = false;
+        }
+    }
+
     /// The place after the newest change.
     pub fn end(&self) -> Position {
         Position(self.forgotten + self.changes.len() as u64)

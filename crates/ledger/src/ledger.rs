@@ -1,8 +1,8 @@
 //! Nodes, pods and holdings.
 
-use crate::card::{Card, CardState, Intake};
-use crate::node::{Capacity, Gpus, Node, Opening};
-use crate::{Bytes, Holder, Journal, Needs, NodeId, PodId, Request, ResourceId, Statement};
+use crate::card::{Card, Intake, Mode, Use};
+use crate::node::{Capacity, Node, Opening};
+use crate::{Bytes, Device, Journal, Needs, NodeId, Part, PodId, Position, ResourceId};
 use foldhash::HashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -30,6 +30,8 @@ pub struct Holding {
     pub cards: CardShares,
     /// Replicas, which are counted and not named.
     pub replicas: u32,
+    /// Whether it has cards of which nobody can say which: no GPU is given beside it.
+    pub unknown: bool,
 }
 
 /// Why the ledger refused to enter a holding. Nothing was changed.
@@ -60,6 +62,9 @@ pub enum HoldError {
         /// What was asked.
         asked: Bytes,
     },
+    /// The card has shares of another class, or too little compute left.
+    #[error("card {0} has shares of another class, or too little compute left")]
+    CardDiffers(u32),
 }
 
 /// Who holds what on every card and node.
@@ -106,6 +111,11 @@ impl Ledger {
     /// Looks a node up by name.
     pub fn find(&self, name: &str) -> Option<NodeId> {
         self.names.get(name).copied()
+    }
+
+    /// Says of all changes since then that nothing was freed by them: they were taken back.
+    pub fn hush(&mut self, since: Position) {
+        self.journal.hush(since);
     }
 
     /// Which nodes changed since when.
@@ -221,7 +231,7 @@ impl Ledger {
     }
 
     /// Forgets what a node kept only because somebody held it.
-    pub(crate) fn tidy(&mut self, id: NodeId) {
+    pub fn tidy(&mut self, id: NodeId) {
         let node = &mut self.nodes[id.index()];
         if node.drop_retired_cards() {
             node.recount();
@@ -320,27 +330,47 @@ impl Ledger {
         if slot.is_some() {
             return Err(HoldError::AlreadyHeld);
         }
-        let keeps = needs.holder == Holder::Keeper;
-        let whole = !keeps && matches!(needs.request, Request::Whole(_));
+        let by = Use::of(needs);
         for (i, grant) in cards.iter().enumerate() {
             if cards[..i].iter().any(|c| c.index == grant.index) {
                 return Err(HoldError::CardTwice(grant.index));
             }
-            check(&target.cards, *grant, whole, keeps)?;
+            check(&target.cards, *grant, needs.request.part(), by)?;
         }
         for CardShare { index, bytes } in cards {
-            target.cards[*index as usize].give(pod, *bytes, keeps, whole);
+            target.cards[*index as usize].give(pod, *bytes, by);
         }
-        let replicas = match (needs.request, target.capacity().gpus) {
-            (Request::Whole(n), Gpus::Replicas { .. }) if cards.is_empty() => n,
-            _ => 0,
-        };
+        let has_replicas = target.capacity().gpus.count(Device::Gpu).is_some();
+        let replicas =
+            if has_replicas && cards.is_empty() { needs.request.whole_cards() } else { 0 };
         target.take(needs, replicas);
         target.recount();
-        *slot = Some(Holding { node, needs: needs.clone(), cards: cards.into(), replicas });
+        *slot = Some(Holding {
+            node,
+            needs: needs.clone(),
+            cards: cards.into(),
+            replicas,
+            unknown: false,
+        });
         // A share that opens a card makes room for others where no free card is handed out, and
         // so does a reservation that asks less than was left for it.
         self.journal.record(node, target.room().exceeds(&before));
+        Ok(())
+    }
+
+    /// Enters a pod that has cards of which nobody can say which: until it is gone, its node gives
+    /// no cards.
+    pub fn hold_unknown(
+        &mut self,
+        pod: PodId,
+        node: NodeId,
+        needs: &Arc<Needs>,
+    ) -> Result<(), HoldError> {
+        self.hold(pod, node, needs, &[])?;
+        if let Some(holding) = &mut self.holdings[pod.index()] {
+            holding.unknown = true;
+            self.nodes[node.index()].unknown += 1;
+        }
         Ok(())
     }
 
@@ -351,38 +381,11 @@ impl Ledger {
         Some(holding)
     }
 
-    /// A copy of a node as it would be if these pods had ended. With its last share the reservation
-    /// of a card ends too.
-    pub fn node_without(&self, id: NodeId, pods: &[PodId]) -> Option<Node> {
-        let mut node = self.node(id)?.clone();
-        let holding = |pod: PodId| Some((pod, self.holding(pod).filter(|h| h.node == id)?));
-        let ends =
-            |pod: &&PodId| self.holding(**pod).is_some_and(|h| h.needs.holder != Holder::Keeper);
-        for (pod, held) in pods.iter().filter(ends).filter_map(|pod| holding(*pod)) {
-            give_back(&mut node, pod, held);
-            for share in &held.cards {
-                let card = &node.cards[share.index as usize];
-                let is_last = card.shares().is_empty();
-                let keepers: Vec<PodId> =
-                    card.keepers().iter().filter(|_| is_last).copied().collect();
-                for (keeper, held) in keepers.into_iter().filter_map(holding) {
-                    give_back(&mut node, keeper, held);
-                }
-            }
-        }
-        Some(node)
-    }
-
     pub(crate) fn take_back(&mut self, pod: PodId) -> Option<Holding> {
         let holding = self.holdings.get_mut(pod.index())?.take()?;
         give_back(&mut self.nodes[holding.node.index()], pod, &holding);
         self.journal.record(holding.node, true);
         Some(holding)
-    }
-
-    /// Starts a statement.
-    pub const fn statement(&mut self) -> Statement<'_> {
-        Statement::new(self)
     }
 
     /// Puts a pod's holding and the cards it touches back to what they were.
@@ -391,52 +394,49 @@ impl Ledger {
         pod: PodId,
         node: NodeId,
         before: Option<Holding>,
-        cards: Vec<(usize, Card)>,
+        cards: Vec<Card>,
     ) {
         let slot = &mut self.holdings[pod.index()];
         let target = &mut self.nodes[node.index()];
         if let Some(now) = slot.take() {
+            target.unknown -= u32::from(now.unknown);
             target.give_back(&now.needs, now.replicas);
         }
         if let Some(then) = &before {
+            target.unknown += u32::from(then.unknown);
             target.take(&then.needs, then.replicas);
         }
         *slot = before;
-        for (index, card) in cards {
-            target.cards[index] = card;
-        }
+        target.cards = cards;
         target.recount();
         self.journal.record(node, true);
     }
 }
 
 fn give_back(node: &mut Node, pod: PodId, holding: &Holding) {
-    let size = node.card_size();
     for grant in &holding.cards {
-        let card = &mut node.cards[grant.index as usize];
-        card.release(pod);
-        if card.state == CardState::Free {
-            card.capacity = size;
-        }
+        node.cards[grant.index as usize].release(pod);
+        node.resize_if_free(grant.index as usize);
     }
+    node.unknown -= u32::from(holding.unknown);
     node.give_back(&holding.needs, holding.replicas);
     node.recount();
 }
 
-fn check(cards: &[Card], grant: CardShare, whole: bool, keeps: bool) -> Result<(), HoldError> {
+fn check(cards: &[Card], grant: CardShare, part: Option<Part>, by: Use) -> Result<(), HoldError> {
     let index = grant.index;
     let card = cards.get(index as usize).ok_or(HoldError::NoSuchCard(index))?;
-    match card.state {
-        CardState::Free if whole => Ok(()),
-        CardState::Whole(_) => Err(HoldError::CardTaken(index)),
-        CardState::Shared(_) if whole => Err(HoldError::CardTaken(index)),
-        CardState::Free | CardState::Shared(_) if keeps => Ok(()),
-        CardState::Free | CardState::Shared(_) => {
+    match (&card.mode, by) {
+        (Mode::Whole(_), _) | (Mode::Shared(_), Use::Whole) => Err(HoldError::CardTaken(index)),
+        (Mode::Free, Use::Whole) | (Mode::Free | Mode::Shared(_), Use::Keep) => Ok(()),
+        (Mode::Free | Mode::Shared(_), Use::Share { .. }) => {
             let free = card.capacity.minus(card.used());
-            if grant.bytes <= free {
-                Ok(())
-            } else {
-                Err(HoldError::CardFull { index, free, asked: grant.bytes })
+            if grant.bytes > free {
+                return Err(HoldError::CardFull { index, free, asked: grant.bytes });
+            }
+            match part.is_none_or(|part| card.goes_with(&part)) {
+                true => Ok(()),
+                false => Err(HoldError::CardDiffers(index)),
             }
         }
     }

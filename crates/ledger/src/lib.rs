@@ -3,7 +3,7 @@
 //! ```text
 //!   set_node, remove_node ─┐
 //!   hold, release ─────────┼─► nodes ─► cards ─► shares
-//!   statement ─► undo ─────┘     │
+//!   before ─► undo ────────┘     │
 //!                                ├─► room: what is left, per node   ─► fit: yes, or a Shortage
 //!                                └─► journal: which nodes changed   ─► caches follow
 //! ```
@@ -13,28 +13,32 @@
 //!
 //! 1. the shares of a card never exceed its bytes;
 //! 2. a card is free, whole or shared, never two of these;
-//! 3. undoing a statement restores the ledger to the byte.
+//! 3. undoing steps restores the ledger to the byte.
 //!
 //! [`Ledger::audit`] works out the first two, and every sum, from the holdings alone.
 
 mod audit;
 mod card;
+mod device;
 mod fit;
 mod journal;
 #[allow(clippy::module_inception)]
 mod ledger;
 mod needs;
 mod node;
-mod statement;
+mod request;
+mod undo;
 mod units;
 
-pub use card::{Card, CardState, Intake, Share, Shared};
+pub use card::{Card, Intake, Mode, Share, Shared};
+pub use device::{Device, Engines, Profile};
 pub use fit::Shortage;
 pub use journal::{Change, Journal, Position};
 pub use ledger::{CardShare, CardShares, HoldError, Holding, Ledger};
-pub use needs::{Holder, Needs, Portion, Request, ResourceId};
+pub use needs::{Holder, Needs, ResourceId};
 pub use node::{Capacity, Gpus, Node, Opening, Room};
-pub use statement::{Checkpoint, Statement};
+pub use request::{Class, Each, Line, Part, Percent, Portion, Request};
+pub use undo::Before;
 pub use units::{Bytes, Fraction, FractionError, MilliCpu};
 
 /// A node's place in the ledger.

@@ -1,30 +1,48 @@
 //! A node: what it has, what is held of it, and the room that is left.
 
-use crate::card::{Card, CardState};
-use crate::{Bytes, Holder, MilliCpu, Needs, ResourceId};
+use crate::card::{Card, Mode};
+use crate::device::Device;
+use crate::{Bytes, Class, Holder, MilliCpu, Needs, Part, Portion, ResourceId};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// The GPUs of a node as it reports them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Gpus {
-    /// None.
-    #[default]
-    None,
-    /// Cards that can be given whole or in shares.
-    Cards {
-        /// How many there are.
-        count: u32,
-        /// How many of them the node hands out at the moment.
-        usable: u32,
-        /// The memory of one card, if the node says it.
-        memory: Option<Bytes>,
-    },
-    /// Time slices or MIG slices behind the name of a whole GPU: which card is behind one is not
-    /// ours to choose, so they are only counted, and take no shares.
-    Replicas {
-        /// How many are advertised.
-        count: u32,
-    },
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gpus {
+    /// Cards that can be given whole or in shares: the memory of each, if the node says it.
+    pub cards: Vec<Option<Bytes>>,
+    /// How many of the cards the node hands out at the moment.
+    pub usable: u32,
+    /// Devices that are only counted: which card is behind one is not ours to choose, so they take
+    /// no shares.
+    pub pools: Vec<(Device, u32)>,
+}
+
+impl Gpus {
+    /// No GPU.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Cards of one size.
+    pub fn cards(count: u32, usable: u32, memory: Option<Bytes>) -> Self {
+        Self { cards: vec![memory; count as usize], usable, pools: Vec::new() }
+    }
+
+    /// So many replicas, or slices, under the name of whole GPUs.
+    pub fn replicas(count: u32) -> Self {
+        Self { pools: vec![(Device::Gpu, count)], ..Self::default() }
+    }
+
+    /// How many of a device there are; `None` if it is not offered.
+    pub fn count(&self, device: Device) -> Option<u32> {
+        self.pools.iter().find(|(other, _)| *other == device).map(|(_, count)| *count)
+    }
+
+    /// Whether the memory of its cards is known, or only fractions of it.
+    pub fn knows_memory(&self) -> bool {
+        self.cards.iter().all(Option::is_some)
+    }
 }
 
 /// What a node has for pods.
@@ -69,6 +87,11 @@ pub struct Room {
     pub whole: u32,
     /// The most free memory on one card that is already shared.
     pub share: Bytes,
+    /// The class of all shares, if they have only one.
+    pub class: Option<Class>,
+    /// Whether shares of several classes are there, or cards of several sizes: then what is said
+    /// here of cards is not all there is to look at.
+    pub is_mixed: bool,
     /// Memory held on all cards.
     pub gpu_used: u64,
     /// Memory of all cards.
@@ -102,7 +125,8 @@ struct Used {
     ephemeral: u128,
     pods: u32,
     ghosts: u32,
-    replicas: u64,
+    /// Devices that are only counted, by kind: each once, none of them 0.
+    devices: SmallVec<[(Device, u64); 1]>,
 }
 
 impl Used {
@@ -111,6 +135,25 @@ impl Used {
             Holder::Ghost => &mut self.ghosts,
             Holder::Pod | Holder::Keeper => &mut self.pods,
         }
+    }
+
+    fn of(&self, device: Device) -> u64 {
+        self.devices.iter().find(|(other, _)| *other == device).map_or(0, |(_, used)| *used)
+    }
+
+    fn add(&mut self, device: Device, count: u32) {
+        match self.devices.binary_search_by_key(&device, |(other, _)| *other) {
+            Ok(at) => self.devices[at].1 += u64::from(count),
+            Err(at) if count > 0 => self.devices.insert(at, (device, count.into())),
+            Err(_) => {}
+        }
+    }
+
+    fn take_off(&mut self, device: Device, count: u32) {
+        if let Ok(at) = self.devices.binary_search_by_key(&device, |(other, _)| *other) {
+            self.devices[at].1 -= u64::from(count);
+        }
+        self.devices.retain(|(_, used)| *used > 0);
     }
 }
 
@@ -126,8 +169,12 @@ pub struct Node {
     pub(crate) cards: Vec<Card>,
     /// Whether it is not certain who has which card.
     pub(crate) unsettled: bool,
+    /// How many pods have cards of which nobody can say which.
+    pub(crate) unknown: u32,
     /// What keeping a shared card takes; `None` if nobody keeps them.
     pub(crate) opening: Option<Opening>,
+    card_size: Bytes,
+    sizes_differ: bool,
     room: Room,
 }
 
@@ -141,7 +188,10 @@ impl Node {
             extended: Vec::new(),
             cards: Vec::new(),
             unsettled: false,
+            unknown: 0,
             opening: None,
+            card_size: Bytes(0),
+            sizes_differ: false,
             room: Room::default(),
         }
     }
@@ -171,10 +221,19 @@ impl Node {
         self.unsettled
     }
 
-    /// How many free cards such a share can open: where shared cards are kept, each needs a
-    /// reservation beside it.
-    pub fn openable(&self, needs: &Needs) -> u32 {
-        let Room { whole, pods, cpu, memory, .. } = self.room;
+    /// Whether some pod has cards of it of which nobody can say which.
+    pub const fn has_unknown_holder(&self) -> bool {
+        self.unknown > 0
+    }
+
+    /// How many free cards such a share, which is `usual` on a card of the usual size, can open:
+    /// where shared cards are kept, each needs a reservation beside it.
+    pub fn openable(&self, needs: &Needs, usual: Bytes) -> u32 {
+        let Room { mut whole, pods, cpu, memory, is_mixed, .. } = self.room;
+        if let Some(portion) = needs.request.portion().filter(|_| is_mixed) {
+            let large = self.free_for(portion, usual).count();
+            whole = whole.min(u32::try_from(large).unwrap_or(u32::MAX));
+        }
         let Some(opening) = self.opening else { return whole };
         let times = |free: u64, asked: u64, each: u64| match free.saturating_sub(asked) {
             left if each > 0 => u32::try_from(left / each).unwrap_or(u32::MAX),
@@ -207,17 +266,90 @@ impl Node {
         (MilliCpu(clip(self.used.cpu)), Bytes(clip(self.used.memory)), self.used.pods)
     }
 
-    /// The capacity of a card that is free now or comes free; 0 if there are none.
-    pub fn card_size(&self) -> Bytes {
-        match self.capacity.gpus {
-            Gpus::Cards { memory, .. } => memory.unwrap_or(Card::UNKNOWN_MEMORY),
-            Gpus::None | Gpus::Replicas { .. } => Bytes(0),
-        }
+    /// The capacity of the largest card that is free now or comes free; 0 if there are none.
+    pub const fn card_size(&self) -> Bytes {
+        self.card_size
+    }
+
+    /// The capacity of a card that is free now or comes free; 0 if the node has it no more.
+    pub(crate) fn listed_size(&self, index: usize) -> Bytes {
+        let listed = self.capacity.gpus.cards.get(index);
+        listed.map_or(Bytes(0), |memory| memory.unwrap_or(Card::UNKNOWN_MEMORY))
     }
 
     /// Whether the memory of its cards is known, or only fractions of it.
-    pub const fn knows_card_memory(&self) -> bool {
-        !matches!(self.capacity.gpus, Gpus::Cards { memory: None, .. })
+    pub fn knows_card_memory(&self) -> bool {
+        self.capacity.gpus.knows_memory()
+    }
+
+    /// What is free of a device that is only counted, and how many there are; `None` if it is not
+    /// offered.
+    pub fn devices(&self, device: Device) -> Option<(u32, u32)> {
+        let total = self.capacity.gpus.count(device)?;
+        // What pods took before the node changed between cards and replicas counts on both sides.
+        let cards = if device == Device::Gpu { self.held_cards() } else { 0 };
+        let used = cards.saturating_add(self.used.of(device));
+        Some((total.saturating_sub(u32::try_from(used).unwrap_or(u32::MAX)), total))
+    }
+
+    /// Cards that are held, of those that work.
+    fn held_cards(&self) -> u64 {
+        let is_held = |card: &&Card| card.mode != Mode::Free && !card.is_sick();
+        self.cards.iter().filter(is_held).count() as u64
+    }
+
+    /// The size of a share on a card; `usual` is that on a card of the usual size.
+    fn share_on(&self, card: &Card, portion: Portion, usual: Bytes) -> Bytes {
+        if card.capacity == self.card_size { usual } else { portion.of(card.capacity) }
+    }
+
+    /// Whether a card of this size can have such a share, which is `usual` on the usual size.
+    fn has_size_for(&self, card: &Card, portion: Portion, usual: Bytes) -> bool {
+        let knows = card.knows_memory() || matches!(portion, Portion::Fraction(_));
+        knows && self.share_on(card, portion, usual) <= card.capacity
+    }
+
+    /// The cards that such a share can join: the index, what is used of each, and the share's size.
+    pub fn joinable(
+        &self,
+        part: Part,
+        usual: Bytes,
+    ) -> impl Iterator<Item = (usize, Bytes, Bytes)> + '_ {
+        let shared = self.open_cards().filter(|(_, card)| matches!(card.mode, Mode::Shared(_)));
+        shared.filter_map(move |(index, card)| {
+            let (used, share) = (card.used(), self.share_on(card, part.portion, usual));
+            let fits = share <= card.capacity.minus(used)
+                && self.has_size_for(card, part.portion, usual)
+                && card.goes_with(&part);
+            fits.then_some((index, used, share))
+        })
+    }
+
+    /// Whether such a share can join a card.
+    pub fn can_join(&self, part: Part, usual: Bytes) -> bool {
+        match self.is_plain(part) {
+            true => self.room.share >= usual,
+            false => self.joinable(part, usual).next().is_some(),
+        }
+    }
+
+    /// Whether all cards are alike for such a share, so that [`Room`] says all there is to say.
+    fn is_plain(&self, part: Part) -> bool {
+        !self.room.is_mixed
+            && part.compute.0 == 0
+            && self.room.class.is_none_or(|class| class == part.class)
+    }
+
+    /// The free cards that are large enough for such a share, and its size on each. The node may
+    /// hand out fewer.
+    pub fn free_for(
+        &self,
+        portion: Portion,
+        usual: Bytes,
+    ) -> impl Iterator<Item = (usize, Bytes)> + '_ {
+        let free = self.open_cards().filter(|(_, card)| card.mode == Mode::Free);
+        let fitting = free.filter(move |(_, card)| self.has_size_for(card, portion, usual));
+        fitting.map(move |(index, card)| (index, self.share_on(card, portion, usual)))
     }
 
     /// What is free of an extended resource, and how much of it there is.
@@ -236,9 +368,8 @@ impl Node {
     /// The cards that may take a new holder: present now, of the size the node has now, and not
     /// claimed by a pod that does not fit there.
     fn open_cards(&self) -> impl Iterator<Item = (usize, &Card)> {
-        let size = self.card_size();
         let present = self.cards.iter().enumerate().take(self.card_count() as usize);
-        present.filter(move |(_, card)| card.takes_more(size))
+        present.filter(|(index, card)| card.takes_more(self.listed_size(*index)))
     }
 
     /// Whether a card may take a new holder.
@@ -248,13 +379,13 @@ impl Node {
 
     /// The indexes of free cards. The node may hand out fewer: see [`Room::whole`].
     pub fn free_cards(&self) -> impl Iterator<Item = usize> {
-        let free = self.open_cards().filter(|(_, card)| card.state == CardState::Free);
+        let free = self.open_cards().filter(|(_, card)| card.mode == Mode::Free);
         free.map(|(index, _)| index)
     }
 
     /// The cards that are shared and may take more, with what is free on each.
     pub fn shared_cards(&self) -> impl Iterator<Item = (usize, Bytes)> {
-        let shared = self.open_cards().filter(|(_, c)| matches!(c.state, CardState::Shared(_)));
+        let shared = self.open_cards().filter(|(_, c)| matches!(c.mode, Mode::Shared(_)));
         shared.map(|(index, card)| (index, card.capacity.minus(card.used())))
     }
 
@@ -265,11 +396,8 @@ impl Node {
     }
 
     /// How many cards the node has now.
-    pub const fn card_count(&self) -> u32 {
-        match self.capacity.gpus {
-            Gpus::Cards { count, .. } => count,
-            Gpus::None | Gpus::Replicas { .. } => 0,
-        }
+    pub fn card_count(&self) -> u32 {
+        u32::try_from(self.capacity.gpus.cards.len()).unwrap_or(u32::MAX)
     }
 
     pub(crate) fn set_capacity(&mut self, capacity: Capacity) {
@@ -283,20 +411,32 @@ impl Node {
         }
         self.extended.retain(|c| c.total > 0 || c.used > 0);
         self.drop_retired_cards();
-        let (count, size) = (self.card_count() as usize, self.card_size());
-        for card in self.cards.iter_mut().filter(|c| c.state == CardState::Free) {
+        let count = self.card_count() as usize;
+        while self.cards.len() < count {
+            self.cards.push(Card::free(Bytes(0)));
+        }
+        for index in 0..self.cards.len() {
+            self.resize_if_free(index);
+        }
+        let sizes = || (0..count).map(|index| self.listed_size(index));
+        let (least, most) = (sizes().min(), sizes().max());
+        self.sizes_differ = least != most;
+        self.card_size = most.unwrap_or_default();
+        self.recount();
+    }
+
+    /// A card that is free has the size that the node says.
+    pub(crate) fn resize_if_free(&mut self, index: usize) {
+        let size = self.listed_size(index);
+        if let Some(card) = self.cards.get_mut(index).filter(|card| card.mode == Mode::Free) {
             card.capacity = size;
         }
-        while self.cards.len() < count {
-            self.cards.push(Card::free(size));
-        }
-        self.recount();
     }
 
     /// Forgets cards that the node no longer has and nobody holds. Whether there were any.
     pub(crate) fn drop_retired_cards(&mut self) -> bool {
         let (count, before) = (self.card_count() as usize, self.cards.len());
-        let is_free = |c: &Card| c.state == CardState::Free;
+        let is_free = |c: &Card| c.mode == Mode::Free;
         while self.cards.len() > count && self.cards.last().is_some_and(is_free) {
             self.cards.pop();
         }
@@ -308,7 +448,10 @@ impl Node {
         self.used.memory += u128::from(needs.memory.0);
         self.used.ephemeral += u128::from(needs.ephemeral.0);
         *self.used.count(needs) += 1;
-        self.used.replicas += u64::from(replicas);
+        self.used.add(Device::Gpu, replicas);
+        for (device, count) in needs.request.devices() {
+            self.used.add(device, count);
+        }
         for (resource, n) in &needs.extended {
             self.counter(*resource).used += u128::from(*n);
         }
@@ -319,7 +462,10 @@ impl Node {
         self.used.memory -= u128::from(needs.memory.0);
         self.used.ephemeral -= u128::from(needs.ephemeral.0);
         *self.used.count(needs) -= 1;
-        self.used.replicas -= u64::from(replicas);
+        self.used.take_off(Device::Gpu, replicas);
+        for (device, count) in needs.request.devices() {
+            self.used.take_off(device, count);
+        }
         for (resource, n) in &needs.extended {
             self.counter(*resource).used -= u128::from(*n);
         }
@@ -357,27 +503,24 @@ impl Node {
             pods: self.capacity.pods.saturating_sub(pods.saturating_add(unkept)),
             ..Room::default()
         };
-        // The node hands out those that work.
-        let is_held = |card: &&Card| card.state != CardState::Free && !card.is_sick();
-        // What pods took before the node changed between cards and replicas counts on both sides.
-        let held = self.cards.iter().filter(is_held).count() as u64 + self.used.replicas;
-        let left = |total: u32| total - u32::try_from(held).unwrap_or(u32::MAX).min(total);
-        match self.capacity.gpus {
-            Gpus::None => {}
-            Gpus::Replicas { count } => {
-                room.whole = left(count);
-                room.gpu_used = u64::from(count - room.whole);
-                room.gpu_total = u64::from(count);
+        if let Some((free, total)) = self.devices(Device::Gpu) {
+            room.whole = free;
+            room.gpu_used = u64::from(total - free);
+            room.gpu_total = u64::from(total);
+        } else if self.card_count() > 0 {
+            for card in &self.cards {
+                room.gpu_used += card.used().0;
+                room.gpu_total += card.capacity.0;
+                let class = card.class();
+                room.is_mixed |= class.is_some_and(|class| room.class.is_some_and(|c| c != class));
+                room.class = room.class.or(class);
             }
-            Gpus::Cards { usable, .. } => {
-                for card in &self.cards {
-                    room.gpu_used += card.used().0;
-                    room.gpu_total += card.capacity.0;
-                }
-                let free = u32::try_from(self.free_cards().count()).unwrap_or(u32::MAX);
-                room.whole = free.min(left(usable));
-                room.share = self.shared_cards().map(|(_, free)| free).max().unwrap_or_default();
-            }
+            room.is_mixed |= self.sizes_differ;
+            let held = self.held_cards().saturating_add(self.used.of(Device::Gpu));
+            let usable = u64::from(self.capacity.gpus.usable).saturating_sub(held);
+            let free = u32::try_from(self.free_cards().count()).unwrap_or(u32::MAX);
+            room.whole = free.min(u32::try_from(usable).unwrap_or(u32::MAX));
+            room.share = self.shared_cards().map(|(_, free)| free).max().unwrap_or_default();
         }
         self.room = room;
     }

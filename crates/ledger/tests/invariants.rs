@@ -21,6 +21,11 @@ enum Step {
         request: u8,
         cards: Vec<(u8, u8)>,
     },
+    /// A pod of which nobody can say which cards it has.
+    Unknown {
+        pod: u8,
+        node: u8,
+    },
     Release {
         pod: u8,
     },
@@ -40,7 +45,7 @@ enum Step {
 
 fn simple() -> impl Strategy<Value = Step> {
     prop_oneof![
-        3 => (0u8..40, 0u8..4, 0u8..7, prop::collection::vec((0u8..10, 0u8..12), 0..4))
+        3 => (0u8..40, 0u8..4, 0u8..11, prop::collection::vec((0u8..10, 0u8..12), 0..4))
             .prop_map(|(pod, node, request, cards)| Step::Hold { pod, node, request, cards }),
         2 => (0u8..40).prop_map(|pod| Step::Release { pod }),
     ]
@@ -53,6 +58,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0u8..4, 0u8..12, 0u16..100)
             .prop_map(|(name, gpus, cpu)| Step::Node { name, gpus, cpu }),
         1 => (0u8..4).prop_map(|name| Step::NodeGone { name }),
+        1 => (0u8..40, 0u8..4).prop_map(|(pod, node)| Step::Unknown { pod, node }),
         1 => (0u8..4).prop_map(Step::Opening),
         1 => (0u8..4, any::<bool>(), 0u8..10, any::<bool>())
             .prop_map(|(node, unsettled, card, sick)| Step::Intake { node, unsettled, card, sick }),
@@ -61,16 +67,26 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+fn slice(name: &str) -> Each {
+    Each::Device(Device::Slice(Profile::parse(name).unwrap()))
+}
+
 fn needs(ledger: &mut Ledger, request: u8) -> Arc<Needs> {
     let third = Fraction::parse("0.3333333333333333").unwrap();
-    let share = |portion, cards| Request::Share { portion, cards };
+    let share = |portion, cards| Request::share(cards, Part::of(portion));
     let holder = if request == 6 { Holder::Keeper } else { Holder::Pod };
     let request = match request {
-        0 | 6 => Request::None,
-        1 => Request::Whole(1),
-        2 => Request::Whole(3),
+        0 | 6 => Request::none(),
+        1 => Request::whole(1),
+        2 => Request::whole(3),
         3 => share(Portion::Fraction(third), 1),
         4 => share(Portion::Memory(Bytes(7)), 2),
+        7 => {
+            Request::share(1, Part { compute: Percent(60), ..Part::of(Portion::Memory(Bytes(10))) })
+        }
+        8 => Request::share(1, Part { class: Class(1), ..Part::of(Portion::Memory(Bytes(10))) }),
+        9 => Request::whole(1).and(2, slice("1g.10gb")).and(1, slice("2g.20gb")),
+        10 => Request::none().and(1, Each::Device(Device::Replica)),
         _ => share(Portion::Memory(Bytes(40)), 1),
     };
     let nic = ledger.resource("rdma/nic");
@@ -101,32 +117,49 @@ fn capacity(ledger: &mut Ledger, gpus: u8, cpu: u16) -> Capacity {
         pods: 20,
         extended: vec![(ledger.resource("rdma/nic"), u64::from(cpu))],
         gpus: match gpus {
-            0 => Gpus::None,
-            1 => Gpus::Replicas { count: 4 },
-            2..6 => Gpus::Cards { count, usable: count - 1, memory: Some(Bytes(100)) },
-            _ => Gpus::Cards { count: count - 4, usable: count, memory: None },
+            0 => Gpus::none(),
+            1 => Gpus::replicas(4),
+            // Cards of several sizes, and devices beside them.
+            8 => Gpus {
+                cards: vec![Some(Bytes(100)), Some(Bytes(40)), None],
+                usable: 3,
+                pools: vec![
+                    (Device::Replica, 2),
+                    (Device::Slice(Profile::parse("1g.10gb").unwrap()), 3),
+                ],
+            },
+            2..6 => Gpus::cards(count, count - 1, Some(Bytes(100))),
+            _ => Gpus::cards(count - 4, count, None),
         },
     }
 }
 
-fn within(statement: &mut Statement<'_>, step: &Step, needs: &[Arc<Needs>]) {
+/// Does a step that can be taken back; what there was before is kept in `done`.
+fn within(ledger: &mut Ledger, step: &Step, needs: &[Arc<Needs>], done: &mut Vec<Before>) {
     match step {
         Step::Hold { pod, node, request, cards } => {
-            let id = statement.ledger().find(&format!("n{node}"));
+            let (id, pod) = (ledger.find(&format!("n{node}")), PodId(u32::from(*pod)));
             if let Some(id) = id {
+                let before = ledger.before(pod, id);
                 let needs = &needs[usize::from(*request)];
-                let _ = statement.hold(PodId(u32::from(*pod)), id, needs, &grants(cards));
+                if ledger.hold(pod, id, needs, &grants(cards)).is_ok() {
+                    done.push(before);
+                }
             }
         }
         Step::Release { pod } => {
-            statement.release(PodId(u32::from(*pod)));
+            let pod = PodId(u32::from(*pod));
+            if let Some(node) = ledger.holding(pod).map(|holding| holding.node) {
+                done.push(ledger.before(pod, node));
+                ledger.lift(pod);
+            }
         }
         _ => {}
     }
 }
 
 fn apply(ledger: &mut Ledger, step: &Step) {
-    let all: Vec<Arc<Needs>> = (0..7).map(|r| needs(ledger, r)).collect();
+    let all: Vec<Arc<Needs>> = (0..11).map(|r| needs(ledger, r)).collect();
     match step {
         Step::Node { name, gpus, cpu } => {
             let capacity = capacity(ledger, *gpus, *cpu);
@@ -158,22 +191,23 @@ fn apply(ledger: &mut Ledger, step: &Step) {
             ledger.release(PodId(u32::from(*pod)));
         }
         Step::Undone(steps) => {
-            let mut statement = ledger.statement();
-            for step in steps {
-                within(&mut statement, step, &all);
-            }
+            let mut done = Vec::new();
+            steps.iter().for_each(|step| within(ledger, step, &all, &mut done));
+            done.into_iter().rev().for_each(|step| ledger.undo(step));
         }
         Step::Kept(kept, taken_back) => {
-            let mut statement = ledger.statement();
-            for step in kept {
-                within(&mut statement, step, &all);
+            let (mut first, mut last) = (Vec::new(), Vec::new());
+            kept.iter().for_each(|step| within(ledger, step, &all, &mut first));
+            taken_back.iter().for_each(|step| within(ledger, step, &all, &mut last));
+            last.into_iter().rev().for_each(|step| ledger.undo(step));
+            let nodes: Vec<NodeId> =
+                ledger.nodes().iter().filter_map(|n| ledger.find(n.name())).collect();
+            nodes.into_iter().for_each(|node| ledger.tidy(node));
+        }
+        Step::Unknown { pod, node } => {
+            if let Some(id) = ledger.find(&format!("n{node}")) {
+                let _ = ledger.hold_unknown(PodId(u32::from(*pod)), id, &all[3]);
             }
-            let checkpoint = statement.checkpoint();
-            for step in taken_back {
-                within(&mut statement, step, &all);
-            }
-            statement.undo_to(checkpoint);
-            statement.commit();
         }
     }
 }
@@ -191,7 +225,7 @@ proptest! {
     }
 
     #[test]
-    fn undoing_a_statement_restores_the_ledger_to_the_byte(
+    fn undoing_steps_restores_the_ledger_to_the_byte(
         steps in prop::collection::vec(step(), 1..80),
         tried in prop::collection::vec(simple(), 1..30),
     ) {
@@ -212,11 +246,11 @@ proptest! {
 #[test]
 fn a_held_card_keeps_its_capacity_until_it_is_free() {
     let mut ledger = Ledger::default();
-    let gpus = |memory| Gpus::Cards { count: 1, usable: 1, memory: Some(Bytes(memory)) };
+    let gpus = |memory| Gpus::cards(1, 1, Some(Bytes(memory)));
     let capacity = |memory| Capacity { pods: 9, gpus: gpus(memory), ..Capacity::default() };
     let (node, _) = ledger.set_node("n", capacity(100));
     let needs = Arc::new(Needs {
-        request: Request::Share { portion: Portion::Memory(Bytes(80)), cards: 1 },
+        request: Request::share(1, Part::of(Portion::Memory(Bytes(80)))),
         ..Needs::default()
     });
     let grant = [CardShare { index: 0, bytes: Bytes(80) }];
@@ -252,14 +286,14 @@ fn nothing_can_be_held_on_a_node_that_is_gone() {
 fn keeping(cpu: u64, pods: u32) -> (Ledger, NodeId) {
     let mut ledger = Ledger::default();
     ledger.set_opening(Some(Opening { cpu: MilliCpu(1), memory: Bytes(0) }));
-    let gpus = Gpus::Cards { count: 2, usable: 2, memory: Some(Bytes(100)) };
+    let gpus = Gpus::cards(2, 2, Some(Bytes(100)));
     let capacity = Capacity { cpu: MilliCpu(cpu), pods, gpus, ..Capacity::default() };
     let (node, _) = ledger.set_node("n", capacity);
     (ledger, node)
 }
 
 fn half(cpu: u64) -> Arc<Needs> {
-    let request = Request::Share { portion: Portion::Memory(Bytes(50)), cards: 1 };
+    let request = Request::share(1, Part::of(Portion::Memory(Bytes(50))));
     Arc::new(Needs { cpu: MilliCpu(cpu), request, ..Needs::default() })
 }
 
@@ -320,16 +354,97 @@ fn the_end_of_one_reason_why_a_card_takes_nobody_lifts_no_other() {
     assert_eq!(intake(&ledger), Intake::OPEN);
 }
 
+/// A node with a large card, a small one, and one of which nobody knows how large it is.
+fn several_sizes() -> (Ledger, NodeId) {
+    let mut ledger = Ledger::default();
+    let cards = vec![Some(Bytes(100)), Some(Bytes(40)), None];
+    let gpus = Gpus { cards, usable: 3, pools: Vec::new() };
+    let (cpu, pods) = (MilliCpu(100), 20);
+    let (node, _) = ledger.set_node("n", Capacity { cpu, pods, gpus, ..Capacity::default() });
+    (ledger, node)
+}
+
 #[test]
-fn with_its_last_share_the_keeper_of_a_card_would_end_too() {
+fn cards_of_one_node_may_differ_in_size() {
+    let (mut ledger, node) = several_sizes();
+    let asking = |portion, cards| {
+        Arc::new(Needs { request: Request::share(cards, Part::of(portion)), ..Needs::default() })
+    };
+    let fit = |ledger: &Ledger, needs: &Needs| {
+        let node = ledger.node(node).unwrap();
+        let usual = needs.request.portion().unwrap().of(node.card_size());
+        node.fit(needs, usual)
+    };
+    let (sixty, thirty) = (Portion::Memory(Bytes(60)), Portion::Memory(Bytes(30)));
+    assert_eq!(fit(&ledger, &asking(sixty, 1)), Ok(()));
+    let one = Shortage::FreeShares { fitting: 1, asked: 2 };
+    assert_eq!(fit(&ledger, &asking(sixty, 2)), Err(one), "only the large one");
+    assert_eq!(fit(&ledger, &asking(thirty, 2)), Ok(()));
+    let two = Shortage::FreeShares { fitting: 2, asked: 3 };
+    assert_eq!(fit(&ledger, &asking(thirty, 3)), Err(two), "of one nobody knows");
+    let half = Portion::Fraction(Fraction::parse("0.5").unwrap());
+    assert_eq!(fit(&ledger, &asking(half, 3)), Ok(()), "half of each, however large");
+    ledger.hold(PodId(0), node, &asking(sixty, 1), &on(0, 60)).unwrap();
+    assert!(fit(&ledger, &asking(sixty, 1)).is_err());
+    assert_eq!(ledger.audit(), Ok(()));
+}
+
+#[test]
+fn compute_is_given_up_to_all_of_a_card_where_it_is_asked() {
     let (mut ledger, node) = keeping(10, 9);
-    ledger.hold(PodId(0), node, &half(4), &on(0, 50)).unwrap();
-    ledger.hold(PodId(1), node, &half(1), &on(0, 50)).unwrap();
-    ledger.hold(PodId(2), node, &keeper(3), &on(0, 0)).unwrap();
-    let without = |pods: &[PodId]| *ledger.node_without(node, pods).unwrap().room();
-    assert_eq!((without(&[PodId(0)]).whole, without(&[PodId(0)]).cpu.0), (1, 6));
+    let part = |compute| Part { compute: Percent(compute), ..Part::of(Portion::Memory(Bytes(10))) };
+    let asking =
+        |compute| Arc::new(Needs { request: Request::share(1, part(compute)), ..Needs::default() });
+    ledger.hold(PodId(0), node, &asking(60), &on(0, 10)).unwrap();
     assert_eq!(
-        (without(&[PodId(0), PodId(1)]).whole, without(&[PodId(1), PodId(0)]).cpu.0),
-        (2, 10)
+        ledger.hold(PodId(1), node, &asking(41), &on(0, 10)),
+        Err(HoldError::CardDiffers(0))
     );
+    ledger.hold(PodId(1), node, &asking(40), &on(0, 10)).unwrap();
+    ledger.hold(PodId(2), node, &asking(0), &on(0, 10)).unwrap();
+    ledger.hold(PodId(3), node, &half(1), &on(1, 50)).unwrap();
+    let n = |ledger: &Ledger| ledger.node(node).unwrap().clone();
+    assert!(n(&ledger).can_join(part(100), Bytes(10)), "on the other card");
+    ledger.hold(PodId(4), node, &asking(100), &on(1, 10)).unwrap();
+    let lacks = Shortage::Compute { free: Percent(0), asked: Percent(1) };
+    assert_eq!(n(&ledger).fit(&asking(1), Bytes(10)), Err(lacks));
+    assert_eq!(n(&ledger).fit(&asking(0), Bytes(10)), Ok(()));
+}
+
+#[test]
+fn shares_of_two_classes_never_meet_on_a_card() {
+    let (mut ledger, node) = keeping(10, 9);
+    let asking = |class| {
+        Arc::new(Needs {
+            request: Request::share(
+                1,
+                Part { class: Class(class), ..Part::of(Portion::Memory(Bytes(10))) },
+            ),
+            ..Needs::default()
+        })
+    };
+    ledger.hold(PodId(0), node, &asking(0), &on(0, 10)).unwrap();
+    assert_eq!(ledger.hold(PodId(1), node, &asking(1), &on(0, 10)), Err(HoldError::CardDiffers(0)));
+    assert_eq!(ledger.node(node).unwrap().fit(&asking(1), Bytes(10)), Ok(()), "it opens another");
+    ledger.hold(PodId(1), node, &asking(1), &on(1, 10)).unwrap();
+    assert_eq!(
+        ledger.node(node).unwrap().fit(&asking(2), Bytes(10)),
+        Err(Shortage::Class { holds: Class(0) })
+    );
+    ledger.release(PodId(0));
+    ledger.hold(PodId(2), node, &asking(2), &on(0, 10)).unwrap();
+}
+
+#[test]
+fn beside_a_pod_whose_cards_nobody_knows_no_card_is_given() {
+    let (mut ledger, node) = keeping(10, 9);
+    ledger.hold(PodId(0), node, &half(1), &on(0, 50)).unwrap();
+    ledger.hold_unknown(PodId(1), node, &half(1)).unwrap();
+    let n = |ledger: &Ledger| ledger.node(node).unwrap().clone();
+    assert_eq!(n(&ledger).fit(&half(1), Bytes(50)), Err(Shortage::UnknownHolder));
+    let whole = Needs { request: Request::whole(1), ..Needs::default() };
+    assert_eq!(n(&ledger).fit(&whole, Bytes(0)), Err(Shortage::UnknownHolder));
+    assert_eq!(n(&ledger).fit(&Needs::default(), Bytes(0)), Ok(()), "all else is");
+    ledger.release(PodId(1));
+    assert_eq!(n(&ledger).fit(&half(1), Bytes(50)), Ok(()));
 }

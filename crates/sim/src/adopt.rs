@@ -6,8 +6,8 @@
 //! card twice nor moves a pod off the card it shares.
 
 use divvy_engine::{BoundCards, PodRecord, PodSpec, Scheduler};
-use divvy_ledger::{Bytes, CardShare, Gpus, Holder, Intake, Opening, Portion, Request};
-use divvy_words::cards::{self, CardName, NamedShare};
+use divvy_ledger::{Bytes, CardShare, Device, Holder, Intake, Opening, Part, Portion, Request};
+use divvy_words::cards::{self, CardName, Held, NamedShare};
 use divvy_words::manifest::{Metadata, PodStatus};
 use divvy_words::{Content, Entry, Object, Priorities, ghosts, keys, reservation};
 use std::collections::BTreeMap;
@@ -38,29 +38,21 @@ pub(crate) fn claim(
     names: &CardNames,
 ) -> Claim {
     let found = cluster.ledger().find(node).and_then(|id| cluster.ledger().node(id));
-    let has_replicas = found.is_some_and(|n| matches!(n.capacity().gpus, Gpus::Replicas { .. }));
+    let has_replicas = found.is_some_and(|n| n.capacity().gpus.count(Device::Gpu).is_some());
     if let Some(group) = kept_groups(metadata).first().filter(|_| !has_replicas) {
-        record.spec.request = Request::None;
+        record.spec.request = Request::none();
         record.spec.holder = Holder::Keeper;
         return Claim::Named(vec![names.of(node, group)]);
     }
     let groups: Vec<String> =
         reservation::groups(metadata).into_iter().map(|group| names.of(node, group)).collect();
-    let wanted = match record.spec.request {
-        Request::None => return Claim::Cards(BoundCards::Nothing),
-        Request::Whole(_) => return Claim::Cards(BoundCards::Choose),
-        Request::Share { cards, .. } => cards as usize,
-    };
-    match metadata.annotations.get(keys::CARDS).map(cards::parse) {
-        Some(Ok(cards)) if cards.len() != wanted => Claim::Unreadable(format!(
-            "{} names {} cards, but the pod asks for {wanted}",
-            keys::CARDS,
-            cards.len()
-        )),
-        Some(Ok(cards)) => named(cards, groups),
-        Some(Err(why)) => Claim::Unreadable(why),
-        None if groups.is_empty() => Claim::Cards(BoundCards::Choose),
-        None => Claim::Named(groups),
+    match cards::held(metadata, &mut record.spec) {
+        Held::Nothing => Claim::Cards(BoundCards::Nothing),
+        Held::Whole => Claim::Cards(BoundCards::Choose),
+        Held::Shares(cards) => named(cards, groups),
+        Held::Unrecorded if groups.is_empty() => Claim::Cards(BoundCards::Choose),
+        Held::Unrecorded => Claim::Named(groups),
+        Held::Unreadable(why) => Claim::Unreadable(why),
     }
 }
 
@@ -82,7 +74,7 @@ fn named(cards: Vec<NamedShare>, groups: Vec<String>) -> Claim {
 pub(crate) fn ghosts(metadata: &Metadata) -> impl Iterator<Item = PodRecord> {
     let text = metadata.annotations.get(keys::GHOSTS).unwrap_or_default();
     ghosts::parse(text).into_iter().map(|ghost| {
-        let request = Request::Share { portion: Portion::Memory(ghost.bytes), cards: 1 };
+        let request = Request::share(1, Part::of(Portion::Memory(ghost.bytes)));
         let spec = PodSpec { request, holder: Holder::Ghost, ..PodSpec::default() };
         PodRecord { key: ghost.key(), uid: ghost.uid, spec, ..PodRecord::default() }
     })
@@ -168,18 +160,16 @@ impl NamedCards {
     pub(crate) fn of(
         &mut self,
         cluster: &Scheduler,
-        request: Request,
+        request: &Request,
         node: &str,
         names: &[String],
     ) -> BoundCards {
         let found = cluster.ledger().find(node).and_then(|id| cluster.ledger().node(id));
         let Some(found) = found else { return BoundCards::Choose };
-        let bytes = match request {
-            Request::Share { portion: Portion::Memory(_), .. } if !found.knows_card_memory() => {
-                return BoundCards::Choose;
-            }
-            Request::Share { portion, .. } => portion.of(found.card_size()),
-            Request::None | Request::Whole(_) => Bytes(0),
+        let bytes = match request.portion() {
+            Some(Portion::Memory(_)) if !found.knows_card_memory() => return BoundCards::Choose,
+            Some(portion) => portion.of(found.card_size()),
+            None => Bytes(0),
         };
         let mut shares = Vec::new();
         for name in names {

@@ -284,8 +284,8 @@ impl Loading<'_> {
                 Claim::Cards(cards) => self.hold(record, node, cards),
                 Claim::Unreadable(why) => {
                     let key = &record.key;
-                    self.warn(format!("pod {key}: {why}; it is given cards by the usual rules"));
-                    loose.push((record, node));
+                    self.warn(format!("pod {key}: {why}; no GPU is given on {node}"));
+                    self.hold(record, node, BoundCards::Unknown);
                 }
             }
         }
@@ -293,7 +293,7 @@ impl Loading<'_> {
         let mut cards_of = NamedCards::default();
         for (record, node, names) in named {
             let cluster = &self.rehearsal.scheduler;
-            let cards = cards_of.of(cluster, record.spec.request, &node, &names);
+            let cards = cards_of.of(cluster, &record.spec.request, &node, &names);
             self.hold(record, node, cards);
         }
         self.close_cards(&closed);

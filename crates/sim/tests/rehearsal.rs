@@ -395,10 +395,12 @@ fn what_a_running_pod_holds_is_not_lost_in_silence() {
     };
     let all = cluster(&[
         node("n1", 4),
-        bound("empty", "n1", &share(""), ""),
+        node("n2", 4),
+        bound("empty", "n2", &share(""), ""),
         bound("small", "n1", &share("0:1"), ""),
         bound("twice", "n1", &share("1:0"), ""),
         bound("twice", "n1", &share("1:0"), ""),
+        bound("more", "n1", &share("2:1,3:1"), ""),
         bound("odd", "n1", "labels: 5", ""),
     ]);
     let rehearsal = rehearse(Some(&all), "", None);
@@ -406,13 +408,15 @@ fn what_a_running_pod_holds_is_not_lost_in_silence() {
         let holding = rehearsal.scheduler.holding(&PodKey::new("ml", name)).unwrap();
         holding.cards.iter().map(|c| c.bytes.mib()).sum::<u64>()
     };
-    assert_eq!((bytes("empty"), bytes("small"), bytes("twice")), (20_480, 20_480, 20_480));
+    assert_eq!((bytes("small"), bytes("twice")), (20_480, 20_480));
+    assert_eq!(bytes("more"), 40_960, "the record says how many, not what can be edited");
+    let ledger = rehearsal.scheduler.ledger();
+    let closed = |name| ledger.node(ledger.find(name).unwrap()).unwrap().has_unknown_holder();
+    assert_eq!((closed("n1"), closed("n2")), (false, true), "whatever it has is not given twice");
     let warnings = rehearsal.warnings.join("\n");
-    for said in [
-        "names 0 cards, but the pod asks for 1",
-        "is twice in the cluster",
-        "ml/odd cannot be read",
-    ] {
+    for said in
+        ["names no card; no GPU is given on n2", "is twice in the cluster", "ml/odd cannot be read"]
+    {
         assert!(warnings.contains(said), "{said}: {warnings}");
     }
 }

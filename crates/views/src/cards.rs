@@ -3,7 +3,7 @@
 use crate::amount::Amount;
 use crate::stranded::ShareSizes;
 use divvy_engine::{PodKey, Scheduler};
-use divvy_ledger::{Bytes, Card, CardState, Gpus, Holding, Node, NodeId, Request};
+use divvy_ledger::{Bytes, Card, Device, Holding, Mode, Node, NodeId};
 use serde::{Serialize, Serializer};
 
 /// A node and its cards. A node without GPUs, or with replicas, has none.
@@ -117,9 +117,8 @@ impl<'a> NodeCards<'a> {
         let node = scheduler.ledger().node(id)?;
         let cards = node.cards().iter().enumerate();
         // A free card beyond the count is there only because one behind it is still held.
-        let cards = cards.filter(|(i, card)| {
-            *i < node.card_count() as usize || *card.state() != CardState::Free
-        });
+        let cards =
+            cards.filter(|(i, card)| *i < node.card_count() as usize || *card.mode() != Mode::Free);
         let cards = cards.map(|(i, card)| card_use(scheduler, node, i, card, sizes)).collect();
         let model = scheduler.model(id).map(|model| &**model);
         Some(NodeCards { name: node.name(), model, cards })
@@ -145,9 +144,9 @@ fn card_use<'a>(
 ) -> CardUse<'a> {
     let known = card.knows_memory();
     let amount = |size| Amount::new(size, card.capacity(), known);
-    let (state, shares): (_, Vec<_>) = match card.state() {
-        CardState::Free => (CardUseState::Free, Vec::new()),
-        CardState::Whole(pod) => (
+    let (state, shares): (_, Vec<_>) = match card.mode() {
+        Mode::Free => (CardUseState::Free, Vec::new()),
+        Mode::Whole(pod) => (
             CardUseState::Whole,
             scheduler
                 .pod_key(*pod)
@@ -155,7 +154,7 @@ fn card_use<'a>(
                 .into_iter()
                 .collect(),
         ),
-        CardState::Shared(_) => (
+        Mode::Shared(_) => (
             CardUseState::Shared,
             card.shares()
                 .iter()
@@ -190,7 +189,7 @@ fn card_use<'a>(
 /// The cards that a pod holds, lowest first. A whole card is all of it, whatever was recorded.
 pub(crate) fn grants(scheduler: &Scheduler, holding: &Holding) -> Vec<CardGrant> {
     let Some(node) = scheduler.ledger().node(holding.node) else { return Vec::new() };
-    let whole = matches!(holding.needs.request, Request::Whole(_));
+    let whole = holding.needs.request.whole_cards() > 0;
     let grants = holding.cards.iter().map(|grant| {
         let card = node.cards().get(grant.index as usize)?;
         let size = if whole { card.capacity() } else { grant.bytes };
@@ -204,10 +203,8 @@ pub(crate) fn grants(scheduler: &Scheduler, holding: &Holding) -> Vec<CardGrant>
 
 /// Replicas taken and advertised, if that is what a node's GPUs are.
 pub(crate) fn replicas(node: &Node) -> Option<(u64, u64)> {
-    match node.capacity().gpus {
-        Gpus::Replicas { .. } => Some((node.room().gpu_used, node.room().gpu_total)),
-        Gpus::None | Gpus::Cards { .. } => None,
-    }
+    let (free, total) = node.devices(Device::Gpu)?;
+    Some((u64::from(total - free), u64::from(total)))
 }
 
 /// As [`replicas`], by the node's name.

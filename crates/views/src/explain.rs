@@ -49,7 +49,7 @@ pub struct Explanation<'a> {
     pub already_bound: bool,
     /// What it asks of GPUs, if that is known.
     #[serde(skip)]
-    pub request: Option<Request>,
+    pub request: Option<&'a Request>,
     /// The node that it is on, or the nearest one, with all its cards.
     #[serde(skip)]
     pub picture: Option<NodeCards<'a>>,
@@ -141,7 +141,9 @@ pub fn explain<'a>(
             if let Some(nearest) = &diagnosis.nearest {
                 explanation.pictured = nearest.card.into_iter().collect();
                 explanation.picture = picture(scheduler, &nearest.node);
-                explanation.nearest = Some(nearest_fit(scheduler, nearest));
+                // A trial takes back what it does, but whoever only looks has lent nothing to change.
+                let must_end = scheduler.clone().who_must_end(key, nearest);
+                explanation.nearest = Some(nearest_fit(scheduler, nearest, &must_end));
             }
         }
         Standing::Astray => {
@@ -214,7 +216,11 @@ fn picture<'a>(scheduler: &'a Scheduler, node: &str) -> Option<NodeCards<'a>> {
     NodeCards::of(scheduler, id, &mut ShareSizes::held(scheduler))
 }
 
-fn nearest_fit(scheduler: &Scheduler, nearest: &Nearest) -> NearestFit {
+fn nearest_fit(
+    scheduler: &Scheduler,
+    nearest: &Nearest,
+    must_end: &[(PodKey, Bytes)],
+) -> NearestFit {
     let ledger = scheduler.ledger();
     let node = ledger.find(&nearest.node).and_then(|id| ledger.node(id));
     let card = node.map_or(Bytes(0), Node::card_size);
@@ -234,7 +240,7 @@ fn nearest_fit(scheduler: &Scheduler, nearest: &Nearest) -> NearestFit {
         | Missing::Extended(..)
         | Missing::PodSlots(_)) => (other.to_string(), None),
     };
-    let holders = nearest.holders.iter();
+    let holders = must_end.iter();
     NearestFit {
         node: nearest.node.to_string(),
         card: nearest.card,

@@ -49,7 +49,7 @@ pub struct PodOutcome<'a> {
     pub key: &'a PodKey,
     /// What it asks of GPUs; `None` if that could not be read, or its node is not in the cluster.
     #[serde(skip)]
-    pub request: Option<Request>,
+    pub request: Option<&'a Request>,
 }
 
 /// How many nodes refuse a pod for the same reason.
@@ -128,7 +128,7 @@ fn outcome<'a>(
         name: key.name(),
         node: None,
         cards: Vec::new(),
-        gpus: request.map_or(0, |r| r.whole_gpus()),
+        gpus: request.map_or(0, |r| r.whole_cards()),
         reason: None,
         reasons: Arc::default(),
         key,

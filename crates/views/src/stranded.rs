@@ -15,15 +15,13 @@ impl ShareSizes {
     /// The sizes of all shares that somebody holds.
     pub(crate) fn held(scheduler: &Scheduler) -> Self {
         let mut sizes = Self::default();
-        scheduler.holders().iter().for_each(|(_, holding)| sizes.add(holding.needs.request));
+        scheduler.holders().iter().for_each(|(_, holding)| sizes.add(&holding.needs.request));
         sizes
     }
 
     /// Enters what one more pod asks. Before the first [`ShareSizes::fit_into`].
-    pub(crate) fn add(&mut self, request: Request) {
-        if let Request::Share { portion, .. } = request {
-            self.portions.insert(portion);
-        }
+    pub(crate) fn add(&mut self, request: &Request) {
+        self.portions.extend(request.portion());
     }
 
     /// Whether a share of some known size fits into what is free on a card of this capacity.
@@ -41,18 +39,18 @@ impl ShareSizes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use divvy_ledger::Fraction;
+    use divvy_ledger::{Fraction, Part};
 
     fn share(portion: Portion) -> Request {
-        Request::Share { portion, cards: 1 }
+        Request::share(1, Part::of(portion))
     }
 
     #[test]
     fn the_smallest_share_on_that_card_decides() {
         let mut sizes = ShareSizes::default();
-        sizes.add(share(Portion::Memory(Bytes(30))));
-        sizes.add(share(Portion::Fraction(Fraction::parse("0.25").unwrap())));
-        sizes.add(Request::Whole(1));
+        sizes.add(&share(Portion::Memory(Bytes(30))));
+        sizes.add(&share(Portion::Fraction(Fraction::parse("0.25").unwrap())));
+        sizes.add(&Request::whole(1));
         assert!(sizes.fit_into(Bytes(20), Bytes(80), true), "a quarter of 80 is 20");
         assert!(!sizes.fit_into(Bytes(19), Bytes(80), true));
         assert!(!sizes.fit_into(Bytes(29), Bytes(200), true), "a quarter of 200 is more than 30");

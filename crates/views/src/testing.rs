@@ -4,7 +4,7 @@ use divvy_engine::{
     Bound, BoundCards, Config, Effect, Event, NodeFacts, NodeRecord, PodKey, PodRecord, PodSpec,
     Scheduler, Taint,
 };
-use divvy_ledger::{Bytes, CardShare, Fraction, Gpus, MilliCpu, Portion, Request};
+use divvy_ledger::{Bytes, CardShare, Fraction, Gpus, MilliCpu, Part, Portion, Request};
 
 /// A cluster and the pods that were added to it, in order.
 #[derive(Default)]
@@ -17,7 +17,7 @@ pub(crate) struct Cluster {
 pub(crate) fn node(name: &str, model: &str, count: u32, gib: u64) -> NodeRecord {
     NodeRecord {
         model: Some(model.to_owned()),
-        gpus: Gpus::Cards { count, usable: count, memory: Some(Bytes::from_mib(gib * 1024)) },
+        gpus: Gpus::cards(count, count, Some(Bytes::from_mib(gib * 1024))),
         ..cpu_node(name)
     }
 }
@@ -39,15 +39,15 @@ pub(crate) fn tainted(record: NodeRecord, key: &str, value: &str) -> NodeRecord 
 }
 
 pub(crate) fn whole(n: u32) -> Request {
-    Request::Whole(n)
+    Request::whole(n)
 }
 
 pub(crate) fn fraction(text: &str, cards: u32) -> Request {
-    Request::Share { portion: Portion::Fraction(Fraction::parse(text).unwrap()), cards }
+    Request::share(cards, Part::of(Portion::Fraction(Fraction::parse(text).unwrap())))
 }
 
 pub(crate) fn mib(mib: u64, cards: u32) -> Request {
-    Request::Share { portion: Portion::Memory(Bytes::from_mib(mib)), cards }
+    Request::share(cards, Part::of(Portion::Memory(Bytes::from_mib(mib))))
 }
 
 pub(crate) fn pod(key: &str, request: Request) -> PodRecord {
@@ -120,7 +120,7 @@ impl Cluster {
             .ask("ml/notebook-a", fraction("0.25", 1))
             .ask("ml/notebook-b", fraction("0.25", 1))
             .ask("ml/triton-0", mib(40_000, 1))
-            .ask("ml/web", Request::None)
+            .ask("ml/web", Request::none())
             .ask("ml/llm-xl", mib(98_304, 1))
     }
 }

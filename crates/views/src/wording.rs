@@ -62,10 +62,10 @@ pub(crate) fn ranges(indices: impl IntoIterator<Item = u32>) -> String {
 
 /// What a pod asks, as it wrote it, and what that is on the cards it got. `?` if it could not be
 /// read.
-pub(crate) fn asked(request: Option<Request>, cards: &[CardGrant]) -> String {
+pub(crate) fn asked(request: Option<&Request>, cards: &[CardGrant]) -> String {
     match request {
         None => "?".to_owned(),
-        Some(Request::None) => "-".to_owned(),
+        Some(request) if request.is_none() => "-".to_owned(),
         Some(request) => match in_other_words(request, cards) {
             Some(same) => format!("{request} ({same})"),
             None => request.to_string(),
@@ -74,8 +74,8 @@ pub(crate) fn asked(request: Option<Request>, cards: &[CardGrant]) -> String {
 }
 
 /// A share in the units that the pod did not write: `20.0 GiB`, or `1.9 GiB, 0.13` of the card.
-pub(crate) fn in_other_words(request: Request, cards: &[CardGrant]) -> Option<String> {
-    let Request::Share { portion, .. } = request else { return None };
+pub(crate) fn in_other_words(request: &Request, cards: &[CardGrant]) -> Option<String> {
+    let portion = request.portion()?;
     let bytes = cards.first()?.bytes;
     bytes.bytes()?;
     let mut words = match portion {

@@ -3,8 +3,11 @@
 //! A card is named by its UUID; by its index on the node only where nothing hands cards out, such
 //! as on nodes that exist in the API alone.
 
+use crate::keys;
+use crate::manifest::Metadata;
 use crate::problem::short;
-use divvy_ledger::Bytes;
+use divvy_engine::PodSpec;
+use divvy_ledger::{Bytes, Each};
 use std::fmt;
 
 /// What a card is called.
@@ -25,6 +28,41 @@ pub struct NamedShare {
     pub bytes: Bytes,
 }
 
+/// What a bound pod's own manifest says of its cards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// It has none.
+    Nothing,
+    /// It has whole ones; the device plugin chose which.
+    Whole,
+    /// It has shares of these.
+    Shares(Vec<NamedShare>),
+    /// It has shares, and nothing is recorded of them.
+    Unrecorded,
+    /// It has shares, and its record cannot be read: why.
+    Unreadable(String),
+}
+
+/// The cards of a bound pod, by what it asks and by its record. Whoever may change the pod can
+/// change how many cards it asks, but not the record: that many it has.
+pub fn held(metadata: &Metadata, spec: &mut PodSpec) -> Held {
+    let Some(part) = spec.request.part() else {
+        return if spec.request.asks_cards() { Held::Whole } else { Held::Nothing };
+    };
+    match metadata.annotations.get(keys::CARDS).map(parse) {
+        None => Held::Unrecorded,
+        Some(Ok(cards)) if cards.is_empty() => {
+            Held::Unreadable(format!("metadata.annotations[\"{}\"] names no card", keys::CARDS))
+        }
+        Some(Ok(cards)) => {
+            let count = u32::try_from(cards.len()).unwrap_or(u32::MAX);
+            spec.request = std::mem::take(&mut spec.request).and(count, Each::Share(part));
+            Held::Shares(cards)
+        }
+        Some(Err(why)) => Held::Unreadable(why),
+    }
+}
+
 /// UUIDs are `GPU-` and 36 characters; this leaves room for others to come.
 const MAX_UUID: usize = 128;
 
@@ -41,7 +79,7 @@ pub fn parse(text: &str) -> Result<Vec<NamedShare>, String> {
         return Ok(Vec::new());
     }
     text.split(',').map(share).collect::<Option<_>>().ok_or_else(|| {
-        let (key, text) = (crate::keys::CARDS, short(text));
+        let (key, text) = (keys::CARDS, short(text));
         format!("metadata.annotations[\"{key}\"]: {text:?}; allowed is card:bytes[,card:bytes...], a card being a UUID or an index")
     })
 }

@@ -6,7 +6,7 @@ use crate::problem::{Problems, check_metadata, short};
 use crate::quantity::Quantity;
 use crate::{affinity, resources};
 use divvy_engine::{NodeFacts, NodeRecord, Taint};
-use divvy_ledger::{Bytes, Gpus, MilliCpu};
+use divvy_ledger::{Bytes, Device, Gpus, MilliCpu};
 
 /// What kubelets allow if they are not told otherwise.
 const DEFAULT_PODS: u32 = 110;
@@ -140,27 +140,30 @@ fn gpus(
             name.starts_with(keys::MIG_PREFIX) && amount.as_ref().is_ok_and(|q| *q > Quantity::ZERO)
         });
     let more_than_cards = matches!((handed_out, labelled), (Some(out), Some(cards)) if out > cards);
+    let clip = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    let offered = allocatable.iter().filter_map(|(name, amount)| {
+        Some((Device::of_resource(name)?, clip(amount.as_ref().ok()?.value_ceil())))
+    });
+    let mut pools: Vec<(Device, u32)> = offered.filter(|(_, count)| *count > 0).collect();
+    pools.sort_unstable();
     if replicas > 1 || is_mig || more_than_cards {
-        let count = handed_out.unwrap_or(0);
-        return Gpus::Replicas { count: u32::try_from(count).unwrap_or(u32::MAX) };
+        pools.insert(0, (Device::Gpu, clip(handed_out.unwrap_or(0))));
+        return Gpus { pools, ..Gpus::none() };
     }
     let count = labelled.or(handed_out).unwrap_or(0);
     if count == 0 {
-        return Gpus::None;
+        return Gpus { pools, ..Gpus::none() };
     }
     if count > MAX_CARDS {
         warnings.push(format!(
             "node {node}: {count} GPUs are more than a machine has: taken as none; allowed are up to {MAX_CARDS}"
         ));
-        return Gpus::None;
+        return Gpus::none();
     }
-    let cards = |n: u64| u32::try_from(n).unwrap_or(0);
-    Gpus::Cards {
-        count: cards(count),
-        // Labels come before the device plugin has registered, and stay when it is gone.
-        usable: cards(handed_out.unwrap_or(0).min(count)),
-        memory: card_memory(node, labels, warnings),
-    }
+    // Labels come before the device plugin has registered, and stay when it is gone.
+    let usable = clip(handed_out.unwrap_or(0).min(count));
+    let cards = Gpus::cards(clip(count), usable, card_memory(node, labels, warnings));
+    Gpus { pools, ..cards }
 }
 
 fn card_memory(node: &str, labels: &Texts, warnings: &mut Vec<String>) -> Option<Bytes> {

@@ -44,8 +44,9 @@ pub fn pod(
         relations.get_or_insert_default().volumes = volumes;
     }
     let asked = request::request(metadata, spec, whole, &mut problems);
+    let asked = bound.and_then(|status| request::given(status, whole)).unwrap_or(asked);
     let mut record = PodSpec {
-        request: bound.and_then(|status| request::given(status, whole)).unwrap_or(asked),
+        request: request::with_devices(asked, &totals),
         rules: affinity::rules(spec, &mut problems).into(),
         labels: Arc::new(metadata.labels.iter().collect()),
         relations: relations.map(Arc::new),

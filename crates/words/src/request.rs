@@ -5,7 +5,8 @@ use crate::keys;
 use crate::manifest::{Container, Metadata, PodManifest, PodStatus};
 use crate::problem::{Problems, long, short};
 use crate::quantity::Quantity;
-use divvy_ledger::{Bytes, Fraction, FractionError, Portion, Request};
+use crate::resources::Totals;
+use divvy_ledger::{Bytes, Device, Each, Fraction, FractionError, Part, Portion, Request};
 use std::collections::BTreeSet;
 
 /// More cards than any machine has are a mistake.
@@ -62,11 +63,9 @@ pub(crate) fn request(
         check_room(metadata, cards.unwrap_or(1), problems);
     }
     match (fraction.or(memory), cards) {
-        (Some(portion), Some(cards)) => Request::Share { portion, cards },
-        _ if is_whole && has_integers_only(spec) => {
-            Request::Whole(u32::try_from(whole.value_ceil()).unwrap_or(u32::MAX))
-        }
-        _ => Request::None,
+        (Some(portion), Some(cards)) => Request::share(cards, Part::of(portion)),
+        _ if is_whole && has_integers_only(spec) => Request::whole(clip(whole.value_ceil())),
+        _ => Request::none(),
     }
 }
 
@@ -76,7 +75,19 @@ pub(crate) fn given(status: &PodStatus, whole: Quantity) -> Option<Request> {
     let told: BTreeSet<&str> = status.devices().collect();
     let limits = if whole > Quantity::ZERO { whole.value_ceil() } else { 0 };
     let count = limits.max(told.len() as u64);
-    (count > 0).then(|| Request::Whole(u32::try_from(count).unwrap_or(u32::MAX)))
+    (count > 0).then(|| Request::whole(clip(count)))
+}
+
+fn clip(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// The same, and the devices that are only counted.
+pub(crate) fn with_devices(request: Request, totals: &Totals<'_>) -> Request {
+    let devices = totals.iter().filter_map(|(name, n)| Some((Device::of_resource(name)?, n)));
+    devices.fold(request, |request, (device, n)| {
+        request.and(clip(n.value_ceil()), Each::Device(device))
+    })
 }
 
 pub(crate) fn is_share(metadata: &Metadata) -> bool {

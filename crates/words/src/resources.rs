@@ -9,7 +9,7 @@ use crate::keys;
 use crate::manifest::{Container, PodManifest, PodStatus, ResourceList, Resources};
 use crate::quantity::Quantity;
 use divvy_engine::PodSpec;
-use divvy_ledger::{Bytes, MilliCpu};
+use divvy_ledger::{Bytes, Device, MilliCpu};
 use std::collections::BTreeMap;
 
 /// Quantities by resource name.
@@ -20,6 +20,11 @@ impl<'a> Totals<'a> {
     /// The quantity of a resource, if it is asked at all.
     pub(crate) fn get(&self, name: &str) -> Option<Quantity> {
         self.0.get(name).copied()
+    }
+
+    /// All quantities, by name.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'a str, Quantity)> {
+        self.0.iter().map(|(name, quantity)| (*name, *quantity))
     }
 
     /// Whether its containers ask for more kinds of resources than any node has; the others are not
@@ -50,7 +55,7 @@ impl<'a> Totals<'a> {
         spec.cpu = MilliCpu(value(keys::CPU).milli_ceil());
         spec.memory = Bytes(value(keys::MEMORY).value_ceil());
         spec.ephemeral = Bytes(value(keys::EPHEMERAL_STORAGE).value_ceil());
-        spec.extended = counted(self.0.iter().map(|(name, quantity)| (*name, *quantity)));
+        spec.extended = counted(self.iter());
     }
 }
 
@@ -58,7 +63,10 @@ impl<'a> Totals<'a> {
 pub(crate) fn counted<'a>(all: impl Iterator<Item = (&'a str, Quantity)>) -> Vec<(String, u64)> {
     let mut counted: Vec<_> = all
         .filter(|(name, quantity)| {
-            is_counted(name) && *name != keys::GPU && *quantity > Quantity::ZERO
+            is_counted(name)
+                && *name != keys::GPU
+                && Device::of_resource(name).is_none()
+                && *quantity > Quantity::ZERO
         })
         .map(|(name, quantity)| (name.to_owned(), quantity.value_ceil()))
         .collect();

@@ -1,6 +1,6 @@
 use super::*;
 use divvy_engine::{Config, Event, NodeRecord, PodKey, PodRecord, PodSpec, Scheduler};
-use divvy_ledger::{Bytes, Fraction, Gpus, MilliCpu, Portion, Request};
+use divvy_ledger::{Bytes, Fraction, Gpus, MilliCpu, Part, Portion, Request};
 use divvy_words::{Metadata, PodManifest, Priorities, pod};
 
 /// The text without the buckets of histograms.
@@ -93,7 +93,7 @@ fn node(name: &str, count: u32, memory: Option<Bytes>) -> NodeRecord {
         cpu: MilliCpu(64_000),
         memory: Bytes(256 * GIB),
         pods: 110,
-        gpus: Gpus::Cards { count, usable: count, memory },
+        gpus: Gpus::cards(count, count, memory),
         ..NodeRecord::default()
     }
 }
@@ -112,14 +112,14 @@ fn place(scheduler: &mut Scheduler, name: &str, request: Request) {
 }
 
 fn share(fraction: &str) -> Request {
-    Request::Share { portion: Portion::Fraction(Fraction::parse(fraction).unwrap()), cards: 1 }
+    Request::share(1, Part::of(Portion::Fraction(Fraction::parse(fraction).unwrap())))
 }
 
 #[test]
 fn totals_count_each_card_in_one_state_and_each_byte_once() {
     let mut scheduler = Scheduler::new(Config::default());
     set(&mut scheduler, node("a", 4, Some(Bytes(80 * GIB))));
-    place(&mut scheduler, "one", Request::Whole(1));
+    place(&mut scheduler, "one", Request::whole(1));
     place(&mut scheduler, "two", share("0.8"));
     set(&mut scheduler, node("b", 2, None));
     let totals = LedgerTotals::of(&scheduler);

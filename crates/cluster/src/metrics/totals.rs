@@ -1,7 +1,7 @@
 //! The ledger in a dozen numbers.
 
 use divvy_engine::Scheduler;
-use divvy_ledger::{Bytes, Card, CardState, Ledger, Node, Portion, Request};
+use divvy_ledger::{Bytes, Card, Ledger, Mode, Node, Portion};
 use foldhash::{HashMap, HashSet};
 
 /// Sums over all nodes of the cluster.
@@ -51,11 +51,11 @@ impl LedgerTotals {
     fn add(&mut self, node: &Node, index: usize, card: &Card, sizes: &mut ShareSizes) {
         let open = node.is_open(index);
         self.disputed += usize::from(card.is_disputed());
-        match card.state() {
-            CardState::Whole(_) => self.whole += 1,
+        match card.mode() {
+            Mode::Whole(_) => self.whole += 1,
             _ if !open => self.closed += 1,
-            CardState::Free => self.free += 1,
-            CardState::Shared(_) => self.shared += 1,
+            Mode::Free => self.free += 1,
+            Mode::Shared(_) => self.shared += 1,
         }
         if !card.knows_memory() {
             return;
@@ -80,12 +80,7 @@ impl ShareSizes {
     fn of(ledger: &Ledger) -> Self {
         let cards = ledger.alive().flat_map(|(_, node)| node.cards());
         let holdings = cards.flat_map(Card::shares).filter_map(|share| ledger.holding(share.pod));
-        let portions = holdings.filter_map(|holding| match holding.needs.request {
-            // A reservation pod holds nothing of its card.
-            Request::Share { portion: Portion::Memory(Bytes(0)), .. } => None,
-            Request::Share { portion, .. } => Some(portion),
-            _ => None,
-        });
+        let portions = holdings.filter_map(|holding| holding.needs.request.portion());
         Self { portions: portions.collect(), smallest: HashMap::default() }
     }
 

@@ -17,7 +17,7 @@ use crate::api::Failure;
 use crate::objects::{BindRequestItem, PodItem};
 use crate::watch::Change;
 use divvy_engine::PodKey;
-use divvy_ledger::{Bytes, CardShare, Gpus, Node, Request};
+use divvy_ledger::{Bytes, CardShare, Node, Request};
 use divvy_words::cards::{CardName, NamedShare};
 use divvy_words::{keys, reservation};
 use foldhash::{HashMap, HashSet};
@@ -169,7 +169,8 @@ impl State {
         }
         for pod in shares.iter().filter(|_| adopts) {
             let key = pod.key();
-            let Some(Request::Share { cards, .. }) = self.scheduler.request(&key) else { continue };
+            let request = self.scheduler.request(&key).filter(|request| request.is_share());
+            let Some(cards) = request.map(Request::cards) else { continue };
             if self.is_on_cards(pod) && self.cards_by_group(pod, cards).len() < cards as usize {
                 self.card_is_unknown(&key);
             }
@@ -179,7 +180,7 @@ impl State {
     /// Whether the node of a pod has cards, and not replicas or none at the moment.
     fn is_on_cards(&self, pod: &PodItem) -> bool {
         let node = self.ledger_node(pod.node().unwrap_or_default());
-        node.is_some_and(|node| matches!(node.capacity().gpus, Gpus::Cards { .. }))
+        node.is_some_and(|node| node.card_count() > 0)
     }
 
     /// Takes note of a bound pod, if it is one of KAI's.
@@ -191,7 +192,8 @@ impl State {
             self.adoption.strangers.insert(key.clone(), Box::new(pod.clone()));
             return;
         }
-        let Some(Request::Share { cards, portion }) = self.scheduler.request(key) else { return };
+        let Some(request) = self.scheduler.request(key) else { return };
+        let (cards, Some(portion)) = (request.cards(), request.portion()) else { return };
         let is_recorded = pod.metadata.annotations.get(keys::CARDS).is_some();
         if is_recorded || self.groups_of(pod).is_empty() {
             return;

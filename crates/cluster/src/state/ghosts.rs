@@ -11,7 +11,7 @@ use super::{Action, State};
 use crate::api::Failure;
 use crate::objects::PodItem;
 use divvy_engine::{Bound, BoundCards, Event, PodKey, PodRecord, PodSpec};
-use divvy_ledger::{CardShare, Holder, Holding, Portion, Request};
+use divvy_ledger::{CardShare, Holder, Holding, Part, Portion, Request};
 use divvy_words::ghosts::{self, Ghost};
 use divvy_words::{MAX_GRACE_PERIOD, keys};
 use foldhash::HashMap;
@@ -67,18 +67,16 @@ impl State {
     pub(super) fn quarantine(&mut self, key: &PodKey, now: Instant) {
         // On a node with replicas only their number is known.
         let held =
-            |h: &&Holding| !h.cards.is_empty() || matches!(h.needs.request, Request::Whole(_));
+            |h: &&Holding| !h.cards.is_empty() || h.needs.request.whole_cards() > 0 || h.unknown;
         let Some(holding) = self.scheduler.holding(key).filter(held) else { return };
         let Some(node) = self.scheduler.ledger().node(holding.node) else { return };
         let node = node.name().clone();
         let grace = self.ghosts.graces.get(key).map_or(USUAL_GRACE, |grace| *grace);
-        let (request, cards) = (holding.needs.request, holding.cards.to_vec());
+        let (request, cards) = (holding.needs.request.clone(), holding.cards.to_vec());
+        let unknown = holding.unknown;
         // Whoever may force the end of a share has waited for its node. Whole-GPU pods can be made to
         // vanish by anybody, and the kubelet gives their cards on at once, whatever is kept here.
-        let longest = match request {
-            Request::Whole(_) => MAX_GRACE_PERIOD,
-            Request::None | Request::Share { .. } => LONGEST_GRACE,
-        };
+        let longest = if request.whole_cards() > 0 { MAX_GRACE_PERIOD } else { LONGEST_GRACE };
         let wait = Duration::from_secs(grace.min(longest).into()) + self.rules.quarantine;
         let ghost = Ghost {
             namespace: key.namespace().into(),
@@ -92,15 +90,16 @@ impl State {
             "vanished without ending: its cards stay closed for a while");
         self.apply(Event::PodGone(key.clone()));
         let left = Left { ghost, node: (&*node).into(), cards };
-        self.enter_ghost(left, request, now + wait);
+        let bound = match request.is_share() {
+            _ if unknown => BoundCards::Unknown,
+            true => BoundCards::Recorded(left.cards.clone()),
+            false => BoundCards::Choose,
+        };
+        self.enter_ghost(left, request, bound, now + wait);
     }
 
-    fn enter_ghost(&mut self, left: Left, request: Request, until: Instant) {
+    fn enter_ghost(&mut self, left: Left, request: Request, cards: BoundCards, until: Instant) {
         let key = left.ghost.key();
-        let cards = match request {
-            Request::Share { .. } => BoundCards::Recorded(left.cards.clone()),
-            Request::None | Request::Whole(_) => BoundCards::Choose,
-        };
         let record = PodRecord {
             key: key.clone(),
             uid: left.ghost.uid.clone(),
@@ -126,9 +125,10 @@ impl State {
             let card = CardShare { index, bytes: ghost.bytes };
             let cards: Vec<CardShare> = known.iter().copied().chain([card]).collect();
             let count = u32::try_from(cards.len()).unwrap_or(u32::MAX);
-            let request = Request::Share { portion: Portion::Memory(ghost.bytes), cards: count };
+            let request = Request::share(count, Part::of(Portion::Memory(ghost.bytes)));
             let node = pod.node().unwrap_or_default().into();
-            self.enter_ghost(Left { ghost, node, cards }, request, until);
+            let bound = BoundCards::Recorded(cards.clone());
+            self.enter_ghost(Left { ghost, node, cards }, request, bound, until);
         }
     }
 
@@ -191,10 +191,10 @@ impl State {
     }
 
     /// Why nothing is given to a pod, if ghosts of its namespace are the reason.
-    pub(super) fn haunted(&self, key: &PodKey, request: Request) -> Option<Arc<str>> {
+    pub(super) fn haunted(&self, key: &PodKey, request: &Request) -> Option<Arc<str>> {
         let namespace = key.namespace();
         let mut count = 0;
-        if request != Request::None && !self.ghosts.all.is_empty() {
+        if !request.is_none() && !self.ghosts.all.is_empty() {
             let of_it = |left: &&Left| *left.ghost.namespace == *namespace;
             // What was on a node that is gone takes nothing from anybody.
             let is_there = |left: &&Left| self.node_uids.contains_key(&left.node);

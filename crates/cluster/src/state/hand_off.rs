@@ -3,7 +3,7 @@
 use super::slots::{Hold, Slot};
 use super::{Binding, State};
 use divvy_engine::PodKey;
-use divvy_ledger::{CardShare, Portion, Request};
+use divvy_ledger::{CardShare, Portion};
 use divvy_words::cards::{CardName, NamedShare};
 
 /// What a share gets with its binding.
@@ -35,8 +35,7 @@ impl State {
     /// The part of each card that a pod holds, as a decimal.
     fn portion(&self, key: &PodKey) -> Option<String> {
         let holding = self.scheduler.holding(key)?;
-        let Request::Share { portion, .. } = holding.needs.request else { return None };
-        Some(match portion {
+        Some(match holding.needs.request.portion()? {
             Portion::Fraction(fraction) => fraction.to_string(),
             Portion::Memory(bytes) => {
                 let card = self.scheduler.ledger().node(holding.node)?.card_size();

@@ -3,13 +3,9 @@
 use super::State;
 use crate::objects::PodItem;
 use divvy_engine::{Bound, BoundCards, PodRecord};
-use divvy_ledger::Request;
-use divvy_words::{Priorities, cards, keys, reservation};
+use divvy_words::cards::{self, Held};
+use divvy_words::{Priorities, reservation};
 use std::sync::Arc;
-
-/// What a bound pod is taken to hold that cannot be read: more than any node has, so that no free
-/// card of its node is given to another.
-const EVERY_CARD: Request = Request::Whole(1024);
 
 /// A pod of another scheduler, which makes room for it on a node: that room is not ours to give.
 pub(super) fn nominated(pod: &PodItem) -> Option<PodRecord> {
@@ -18,9 +14,9 @@ pub(super) fn nominated(pod: &PodItem) -> Option<PodRecord> {
         return None;
     }
     let mut record = waiting(pod);
-    let cards = match record.spec.request {
-        Request::Whole(_) => BoundCards::Choose,
-        Request::None | Request::Share { .. } => BoundCards::Nothing,
+    let cards = match record.spec.request.whole_cards() {
+        0 => BoundCards::Nothing,
+        _ => BoundCards::Choose,
     };
     record.invalid = None;
     record.bound = Some(Bound { nominated: true, ..Bound::new(node, cards) });
@@ -46,24 +42,24 @@ impl State {
     /// plugin chose.
     pub(super) fn bound_record(&mut self, pod: &PodItem) -> PodRecord {
         let mut record = waiting(pod);
-        if pod.unreadable.is_some() {
-            record.spec.request = EVERY_CARD;
-        }
         let node = Arc::make_mut(&mut record.spec.rules).node_name.take().unwrap_or_default();
-        let recorded = pod.metadata.annotations.get(keys::CARDS).map(cards::parse);
-        let cards = match (record.spec.request, recorded) {
-            (Request::None, _) => BoundCards::Nothing,
-            (Request::Whole(_), _) => BoundCards::Choose,
-            (Request::Share { cards, .. }, Some(Ok(held))) if held.len() == cards as usize => {
+        let held = match &pod.unreadable {
+            Some(why) => Held::Unreadable(why.clone()),
+            None => cards::held(&pod.metadata, &mut record.spec),
+        };
+        let cards = match held {
+            Held::Nothing => BoundCards::Nothing,
+            Held::Whole => BoundCards::Choose,
+            Held::Shares(shares) => {
                 let groups = reservation::groups(&pod.metadata);
-                BoundCards::Recorded(self.named_cards(&node, &groups, &held))
+                BoundCards::Recorded(self.named_cards(&node, &groups, &shares))
             }
-            (Request::Share { .. }, Some(_)) => {
-                tracing::warn!(pod = %record.key, "{} does not say what the pod asks: it is counted without a card", keys::CARDS);
-                BoundCards::Nothing
+            Held::Unrecorded => {
+                BoundCards::Recorded(self.cards_by_group(pod, record.spec.request.cards()))
             }
-            (Request::Share { cards, .. }, None) => {
-                BoundCards::Recorded(self.cards_by_group(pod, cards))
+            Held::Unreadable(why) => {
+                tracing::warn!(pod = %record.key, %node, "{why}: no GPU is given on its node");
+                BoundCards::Unknown
             }
         };
         // What is wrong with its request does not matter any more, and where it might run neither.

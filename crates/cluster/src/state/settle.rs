@@ -6,7 +6,7 @@ use super::State;
 use super::reserved::Reservation;
 use super::slots::Hold;
 use divvy_engine::{Event, PodKey};
-use divvy_ledger::{Card, Holding, Node, Request};
+use divvy_ledger::{Card, Holding, Node};
 use std::time::Instant;
 
 impl State {
@@ -139,7 +139,9 @@ impl State {
     /// Whether a pod has or will have a share of a card.
     pub(super) fn is_used(&self, node: &str, index: u32) -> bool {
         let mut unentered = self.scheduler.claimants(node, index);
-        unentered.any(|(key, _)| !self.reservations.contains_key(key))
+        // One of those whose cards nobody knows may be on it.
+        self.ledger_node(node).is_some_and(Node::has_unknown_holder)
+            || unentered.any(|(key, _)| !self.reservations.contains_key(key))
             || !self.sharers(node, index).is_empty()
     }
 
@@ -155,7 +157,7 @@ impl State {
         if self.slots.is_empty() {
             return;
         }
-        let has_gpus = |h: &&Holding| h.needs.request != Request::None || !h.cards.is_empty();
+        let has_gpus = |h: &&Holding| !h.needs.request.is_none() || !h.cards.is_empty();
         let holding = self.scheduler.holding(key).filter(has_gpus);
         let node = holding.and_then(|h| self.scheduler.ledger().node(h.node));
         if let Some(name) = node.map(|node| node.name().clone()) {

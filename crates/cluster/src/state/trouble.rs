@@ -4,7 +4,7 @@
 use super::State;
 use super::slots::{Hold, Slot};
 use divvy_engine::PodKey;
-use divvy_ledger::{CardState, Gpus, Node};
+use divvy_ledger::{Mode, Node};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -93,14 +93,11 @@ impl State {
     /// Of each whole card its pod.
     fn ground(&self, node: &str) -> Ground {
         let node = self.ledger_node(node);
-        let usable = match node.map(|node| node.capacity().gpus) {
-            Some(Gpus::Cards { usable, .. }) => usable,
-            _ => 0,
-        };
+        let usable = node.map_or(0, |node| node.capacity().gpus.usable);
         let cards = node.into_iter().flat_map(Node::cards);
-        let whole = cards.filter_map(|card| match card.state() {
-            CardState::Whole(pod) => self.scheduler.pod_key(*pod).cloned(),
-            CardState::Free | CardState::Shared(_) => None,
+        let whole = cards.filter_map(|card| match card.mode() {
+            Mode::Whole(pod) => self.scheduler.pod_key(*pod).cloned(),
+            Mode::Free | Mode::Shared(_) => None,
         });
         Ground { usable, whole: whole.collect() }
     }

@@ -12,7 +12,7 @@ use super::State;
 use super::slots::Hold;
 use super::timers::Timer;
 use divvy_engine::PodKey;
-use divvy_ledger::Gpus;
+use divvy_ledger::Device;
 use divvy_words::{keys, reservation};
 use std::time::{Duration, Instant};
 
@@ -40,9 +40,9 @@ impl State {
     /// Takes the free cards of a node, which the lost ones are among if nobody has them.
     pub(super) fn win_back(&mut self, node: &str, lost: &[u32], now: Instant) {
         let is_there = self.node_uids.contains_key(node);
-        let gpus = self.ledger_node(node).map(|node| node.capacity().gpus);
+        let gpus = self.ledger_node(node).map(|node| &node.capacity().gpus);
         // Of replicas nobody knows which card is behind which.
-        let has_cards = !matches!(gpus, Some(Gpus::Replicas { .. }));
+        let has_cards = gpus.is_none_or(|gpus| gpus.count(Device::Gpu).is_none());
         if !self.hands_off() || !is_there || !has_cards || self.is_searching(node) {
             return;
         }
@@ -76,8 +76,7 @@ impl State {
 
     /// Whether an unsettled node is to be kept from other schedulers.
     pub(super) fn keeps_taint(&mut self, node: &str, now: Instant) -> bool {
-        let gpus = self.ledger_node(node).map(|node| node.capacity().gpus);
-        let hands_out = matches!(gpus, Some(Gpus::Cards { usable: 1.., .. }));
+        let hands_out = self.ledger_node(node).is_some_and(|node| node.capacity().gpus.usable > 0);
         let Some(search) = self.searches.get_mut(node) else {
             return self.hands_off();
         };

@@ -14,7 +14,7 @@ use crate::pods::State;
 use crate::record::{Bound, BoundCards, PodRecord, PodSpec};
 use crate::score::Strategies;
 use divvy_ledger::{
-    Bytes, CardShare, CardShares, CardState, Gpus, Holding, Node, NodeId, PodId, Portion, Request,
+    Bytes, CardShare, CardShares, Device, Holding, Mode, Node, NodeId, PodId, Portion, Request,
 };
 use std::sync::Arc;
 
@@ -48,18 +48,23 @@ impl Scheduler {
         let by = Strategies::new(&self.world.config, record.spec.strategy).card;
         let cards = match &bound.cards {
             BoundCards::Recorded(cards) => {
-                Some(self.as_recorded(target, record.spec.request, cards))
+                Some(self.as_recorded(target, &record.spec.request, cards))
             }
-            BoundCards::Nothing => Some(CardShares::new()),
-            BoundCards::Choose => self.choose_for_bound(target, record.spec.request, by),
+            BoundCards::Nothing | BoundCards::Unknown => Some(CardShares::new()),
+            BoundCards::Choose => self.choose_for_bound(target, &record.spec.request, by),
         };
         let held = match &cards {
-            Some(cards) => self
-                .world
-                .hold(id, target, &needs, cards)
-                .map_err(|why| Problem::Cards { pod: pod.clone(), node: node.clone(), why }),
+            Some(cards) => match bound.cards {
+                BoundCards::Unknown => self.world.hold_unknown(id, target, &needs),
+                _ => self.world.hold(id, target, &needs, cards),
+            }
+            .map_err(|why| Problem::Cards {
+                pod: pod.clone(),
+                node: node.clone(),
+                why,
+            }),
             None => {
-                let request = record.spec.request;
+                let request = record.spec.request.clone();
                 Err(Problem::NoRoom { pod: pod.clone(), node: node.clone(), request })
             }
         };
@@ -69,8 +74,9 @@ impl Scheduler {
         }
         if let Err(problem) = held {
             // Whole cards that are handed out twice are not free, whoever of the two has them.
-            let some = match (record.spec.request, &bound.cards) {
-                (request @ Request::Whole(_), BoundCards::Choose) => {
+            let request = &record.spec.request;
+            let some = match bound.cards {
+                BoundCards::Choose if request.whole_cards() > 0 => {
                     let node = self.world.ledger.node(target);
                     node.map(|n| cards::choose(n, request, Bytes(0), 0, by)).unwrap_or_default()
                 }
@@ -103,7 +109,7 @@ impl Scheduler {
             self.world.release(id);
             let moved = match &bound.cards {
                 BoundCards::Recorded(cards) => self.move_aside(node, cards),
-                BoundCards::Choose | BoundCards::Nothing => Vec::new(),
+                BoundCards::Choose | BoundCards::Nothing | BoundCards::Unknown => Vec::new(),
             };
             self.try_hold(id, record, &bound);
             for (pod, held) in moved {
@@ -117,10 +123,10 @@ impl Scheduler {
         let cards = self.world.ledger.node(node).map_or(&[][..], Node::cards);
         let mut holders: Vec<PodId> = Vec::new();
         for card in claimed.iter().filter_map(|c| cards.get(c.index as usize)) {
-            match card.state() {
-                CardState::Free => {}
-                CardState::Whole(pod) => holders.push(*pod),
-                CardState::Shared(_) => holders.extend(card.shares().iter().map(|s| s.pod)),
+            match card.mode() {
+                Mode::Free => {}
+                Mode::Whole(pod) => holders.push(*pod),
+                Mode::Shared(_) => holders.extend(card.shares().iter().map(|s| s.pod)),
             }
         }
         holders.retain(|pod| self.pods.get(*pod).is_some_and(|p| p.loose));
@@ -152,7 +158,7 @@ impl Scheduler {
                 extended: names
                     .map(|(r, n)| (self.world.ledger.resource_name(*r).to_owned(), *n))
                     .collect(),
-                request: needs.request,
+                request: needs.request.clone(),
                 holder: needs.holder,
                 ..PodSpec::default()
             },
@@ -170,18 +176,14 @@ impl Scheduler {
     pub(super) fn as_recorded(
         &self,
         node: NodeId,
-        request: Request,
+        request: &Request,
         cards: &[CardShare],
     ) -> CardShares {
         let held = self.world.ledger.node(node).map_or(&[][..], Node::cards);
         let now = |grant: &CardShare| {
-            let bytes = match (request, held.get(grant.index as usize)) {
-                (Request::Share { portion: Portion::Memory(_), .. }, Some(card))
-                    if !card.knows_memory() =>
-                {
-                    card.capacity()
-                }
-                (Request::Share { portion, .. }, Some(card)) => portion.of(card.capacity()),
+            let bytes = match (request.portion(), held.get(grant.index as usize)) {
+                (Some(Portion::Memory(_)), Some(card)) if !card.knows_memory() => card.capacity(),
+                (Some(portion), Some(card)) => portion.of(card.capacity()),
                 _ => grant.bytes,
             };
             CardShare { bytes, ..*grant }
@@ -190,18 +192,16 @@ impl Scheduler {
     }
 
     /// Cards for a pod that is bound already. CPU and the rest are not asked: it runs.
-    fn choose_for_bound(&self, node: NodeId, request: Request, by: Strategy) -> Option<CardShares> {
+    fn choose_for_bound(
+        &self,
+        node: NodeId,
+        request: &Request,
+        by: Strategy,
+    ) -> Option<CardShares> {
         let node = self.world.ledger.node(node)?;
-        let needs_bytes = matches!(request, Request::Share { portion: Portion::Memory(_), .. });
-        if needs_bytes && !node.knows_card_memory() {
-            return None;
-        }
-        let wanted = match request {
-            Request::None => 0,
-            Request::Whole(_) if matches!(node.capacity().gpus, Gpus::Replicas { .. }) => 0,
-            Request::Whole(n) => n,
-            Request::Share { cards, .. } => cards,
-        };
+        let takes_replicas =
+            !request.is_share() && node.capacity().gpus.count(Device::Gpu).is_some();
+        let wanted = if takes_replicas { 0 } else { request.cards() };
         let cards = cards::choose(node, request, share_on(node, request), node.room().whole, by);
         (cards.len() == wanted as usize).then_some(cards)
     }

@@ -7,7 +7,7 @@ use crate::event::{Opened, Placement, Plan, PlanEffect};
 use crate::pods::{Pod, State};
 use crate::shapes::{ShapeId, Turn};
 use crate::volumes::{Stirred, VolumeStep};
-use divvy_ledger::{CardState, NodeId, PodId, Request};
+use divvy_ledger::{Mode, NodeId, PodId};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Scheduler {
@@ -149,8 +149,7 @@ impl Scheduler {
                 shape.waiting.pop_first();
             }
             // The device plugin picks the cards of a whole-GPU pod; ours are only counted.
-            let request = self.shapes.needs(id).map(|needs| needs.request);
-            let loose = matches!(request, Some(Request::Whole(_)));
+            let loose = self.shapes.needs(id).is_some_and(|n| n.request.whole_cards() > 0);
             if let Some(pod) = self.pods.get_mut(pod) {
                 pod.state = State::Held;
                 pod.loose = loose;
@@ -172,10 +171,10 @@ impl Scheduler {
         let node = self.world.ledger.node(best)?;
         let needs = self.shapes.needs(id)?.clone();
         let by = self.shapes.strategies(id, &self.world.config).card;
-        let (share, openable) = (share_on(node, needs.request), node.openable(&needs));
-        let cards = cards::choose(node, needs.request, share, openable, by);
-        let is_share = matches!(needs.request, Request::Share { .. });
-        let is_free = |index: &u32| *node.cards()[*index as usize].state() == CardState::Free;
+        let share = share_on(node, &needs.request);
+        let cards = cards::choose(node, &needs.request, share, node.openable(&needs, share), by);
+        let is_share = needs.request.is_share();
+        let is_free = |index: &u32| *node.cards()[*index as usize].mode() == Mode::Free;
         let opens =
             cards.iter().map(|card| card.index).filter(|i| is_share && is_free(i)).collect();
         let placement = Placement { node: node.name().clone(), cards };
@@ -191,7 +190,7 @@ impl Scheduler {
     fn nominated(&mut self, id: ShapeId, pod: PodId) -> Option<NodeId> {
         let name = self.pods.get(pod)?.nominated.as_ref()?;
         let node = self.world.ledger.find(name)?;
-        self.shapes.fits_on(id, node, &self.world).then_some(node)
+        self.fits_on(id, node).then_some(node)
     }
 
     fn park(&mut self, id: ShapeId, plan: &mut Plan) {

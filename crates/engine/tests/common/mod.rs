@@ -21,11 +21,11 @@ pub fn node(name: &str, gpus: Gpus) -> NodeRecord {
 }
 
 pub fn cards(count: u32, gib: u64) -> Gpus {
-    Gpus::Cards { count, usable: count, memory: Some(Bytes(gib * GIB)) }
+    Gpus::cards(count, count, Some(Bytes(gib * GIB)))
 }
 
 pub fn whole(n: u32) -> PodSpec {
-    PodSpec { request: Request::Whole(n), ..PodSpec::default() }
+    PodSpec { request: Request::whole(n), ..PodSpec::default() }
 }
 
 pub fn fraction(text: &str) -> PodSpec {
@@ -34,12 +34,12 @@ pub fn fraction(text: &str) -> PodSpec {
 
 pub fn fractions(text: &str, cards: u32) -> PodSpec {
     let portion = Portion::Fraction(Fraction::parse(text).unwrap());
-    PodSpec { request: Request::Share { portion, cards }, ..PodSpec::default() }
+    PodSpec { request: Request::share(cards, Part::of(portion)), ..PodSpec::default() }
 }
 
 pub fn memory(mib: u64) -> PodSpec {
     let portion = Portion::Memory(Bytes::from_mib(mib));
-    PodSpec { request: Request::Share { portion, cards: 1 }, ..PodSpec::default() }
+    PodSpec { request: Request::share(1, Part::of(portion)), ..PodSpec::default() }
 }
 
 pub fn cpu(milli: u64) -> PodSpec {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// The four nodes.
 pub fn zones() -> Scheduler {
     let at = |name: &str, zone: Option<&str>| {
-        let mut record = node(name, Gpus::None);
+        let mut record = node(name, Gpus::none());
         let zone = zone.map(|zone| ("zone".into(), zone.into()));
         record.facts.labels = [("host".into(), name.into())].into_iter().chain(zone).collect();
         record

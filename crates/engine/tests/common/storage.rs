@@ -139,7 +139,7 @@ pub fn claiming<const N: usize>(names: [&str; N]) -> PodSpec {
 
 /// A node with this label.
 pub fn labelled(name: &str, key: &str, value: &str) -> NodeRecord {
-    let mut record = node(name, Gpus::None);
+    let mut record = node(name, Gpus::none());
     record.facts.labels = vec![(key.into(), value.into())];
     record
 }

@@ -303,7 +303,7 @@ impl Model {
 }
 
 fn node(n: u8, zone: Option<u8>, rack: Option<u8>, kind: u8) -> NodeRecord {
-    let mut record = common::node(&format!("n{n}"), Gpus::None);
+    let mut record = common::node(&format!("n{n}"), Gpus::none());
     record.cpu = MilliCpu(ROOM);
     let zone = zone.map(|z| ("zone".into(), format!("z{z}").into()));
     let rack = rack.map(|r| ("rack".into(), format!("r{r}").into()));

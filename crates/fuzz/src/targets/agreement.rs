@@ -149,10 +149,12 @@ impl Agreement {
             Some(Standing::Waiting(why)) => {
                 let groups = why.groups.iter().map(|g| format!("{}: {:?}", g.reason, g.nodes));
                 let groups: Vec<String> = groups.collect();
+                let ends = why.nearest.as_ref().map(|n| scheduler.clone().who_must_end(key, n));
+                let ends = ends.unwrap_or_default();
                 let nearest = match why.nearest {
                     // Of two cards that are as near, the first by number is named.
                     Some(near) if !self.exact => {
-                        let bytes = near.holders.iter().map(|(_, bytes)| *bytes);
+                        let bytes = ends.iter().map(|(_, bytes)| *bytes);
                         format!(
                             "{} lacks {}: {:?}",
                             near.node,
@@ -160,7 +162,7 @@ impl Agreement {
                             bytes.collect::<Vec<_>>()
                         )
                     }
-                    nearest => format!("{nearest:?}"),
+                    nearest => format!("{nearest:?}: {ends:?}"),
                 };
                 format!("{groups:?}, nearest {nearest}")
             }

@@ -4,7 +4,7 @@ use crate::edit::edit;
 use crate::input::Input;
 use crate::objects;
 use divvy_engine::{Config, Event, Scheduler};
-use divvy_ledger::Gpus;
+use divvy_ledger::{Bytes, Gpus};
 use divvy_words::Object;
 use serde::Deserialize;
 
@@ -19,13 +19,10 @@ pub fn nodes(bytes: &[u8]) {
         Err(why) => return assert!(why.len() < 2_048, "{why}"),
     };
     assert!(warnings.iter().all(|warning| warning.len() < 2_048), "{warnings:?}");
-    match record.gpus {
-        Gpus::Cards { count, usable, memory } => {
-            assert!(usable <= count && (1..=1024).contains(&count), "{record:?}");
-            assert!(memory.is_none_or(|memory| (1..=1 << 50).contains(&memory.0)), "{record:?}");
-        }
-        Gpus::None | Gpus::Replicas { .. } => {}
-    }
+    let Gpus { cards, usable, .. } = &record.gpus;
+    assert!(cards.len() <= 1024 && *usable as usize <= cards.len(), "{record:?}");
+    let is_card = |memory: &Bytes| (1..=1 << 50).contains(&memory.0);
+    assert!(cards.iter().flatten().all(is_card), "{record:?}");
     let mut scheduler = Scheduler::new(Config::default());
     for _ in 0..2 {
         assert_eq!(scheduler.apply(Event::Node(Box::new(record.clone()))), Ok(()));

@@ -5,7 +5,6 @@ use crate::edit::edit;
 use crate::input::Input;
 use crate::objects;
 use divvy_engine::{Config, Event, Scheduler};
-use divvy_ledger::Request;
 use divvy_words::manifest::{Metadata, PodManifest, PodStatus};
 use divvy_words::{Priorities, hand_off_ready};
 use serde::Deserialize;
@@ -31,9 +30,8 @@ pub fn pods(bytes: &[u8]) {
     if let Some(why) = &record.invalid {
         assert!(why.len() < 8_192 && !why.contains('\u{1b}'), "{why:?}");
     }
-    if let Request::Share { cards, .. } = record.spec.request {
-        assert!((1..=64).contains(&cards), "{text}");
-    }
+    let request = &record.spec.request;
+    assert!(!request.is_share() || (1..=64).contains(&request.cards()), "{text}");
     let _ = hand_off_ready(&metadata, &spec);
     // It can be entered, twice, and leaves nothing.
     let mut scheduler = Scheduler::new(Config::default());

@@ -2,7 +2,7 @@
 //! says so again when it is printed.
 
 use divvy_engine::PodRecord;
-use divvy_ledger::{Bytes, Portion, Request};
+use divvy_ledger::{Bytes, Portion};
 use divvy_words::manifest::{Metadata, PodManifest};
 use divvy_words::{Priorities, keys};
 use serde::Deserialize;
@@ -38,7 +38,8 @@ fn record(annotations: &Map<String, Value>, limit: Option<&str>) -> PodRecord {
 fn check(record: &PodRecord, annotations: &Map<String, Value>) {
     let is_asked = |key: &str| annotations.contains_key(key);
     let is_share = is_asked(keys::GPU_FRACTION) || is_asked(keys::GPU_MEMORY);
-    let Request::Share { portion, cards } = record.spec.request else {
+    let (Some(portion), cards) = (record.spec.request.portion(), record.spec.request.cards())
+    else {
         assert!(!is_share, "{annotations:?} is accepted and asks for no share");
         return;
     };
@@ -59,5 +60,5 @@ fn check(record: &PodRecord, annotations: &Map<String, Value>) {
     }
     printed.insert(keys::FRACTION_DEVICES.to_owned(), json!(cards.to_string()));
     let again = self::record(&printed, None);
-    assert_eq!((again.invalid, again.spec.request), (None, record.spec.request), "{printed:?}");
+    assert_eq!((again.invalid, &again.spec.request), (None, &record.spec.request), "{printed:?}");
 }

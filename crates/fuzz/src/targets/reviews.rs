@@ -9,7 +9,6 @@ use crate::patch::patched;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use divvy_admission::{Settings, answer};
-use divvy_ledger::Request;
 use divvy_words::manifest::{Metadata, PodManifest};
 use divvy_words::{Priorities, grace_period_allowed, hand_off_ready, keys};
 use serde::Deserialize;
@@ -141,8 +140,8 @@ impl Review {
         if is_share {
             assert_eq!(grace_period_allowed(spec, self.settings.max_grace_period), Ok(()));
             let record = divvy_words::pod(metadata, spec, None, None, &Priorities::default());
-            let request = record.spec.request;
-            assert!(matches!(request, Request::Share { .. }), "{request:?} of {metadata:?}");
+            let request = &record.spec.request;
+            assert!(request.is_share(), "{request:?} of {metadata:?}");
         }
     }
 }

@@ -1,14 +1,14 @@
 //! What to do about a pod that waits, from the reason that came closest.
 
 use divvy_engine::{Diagnosis, Group, PodKey, Reason, Scheduler, Taint, VolumeReason};
-use divvy_ledger::{Bytes, Fraction, Gpus, MilliCpu, Needs, Portion, Request, Shortage};
+use divvy_ledger::{Bytes, Each, Fraction, MilliCpu, Needs, Part, Portion, Request, Shortage};
 use std::sync::Arc;
 
 /// One concrete step, or `None` where the reason itself says what to change.
 pub(super) fn next_step(
     scheduler: &Scheduler,
     key: &PodKey,
-    request: Option<Request>,
+    request: Option<&Request>,
     diagnosis: &Diagnosis,
 ) -> Option<String> {
     let Group { reason, nodes } = diagnosis.groups.first()?;
@@ -103,7 +103,7 @@ fn for_volumes(reason: &VolumeReason) -> String {
 /// What only a change of the pod or the cluster can mend.
 fn for_shortage(
     scheduler: &Scheduler,
-    request: Option<Request>,
+    request: Option<&Request>,
     diagnosis: &Diagnosis,
     shortage: Shortage,
     node: &str,
@@ -122,16 +122,17 @@ fn for_shortage(
             format!("kubectl label node {node} nvidia.com/gpu.memory=<MiB of one card>")
         }
         Shortage::CardSize { .. } => more_cards(scheduler, request, diagnosis)?,
-        Shortage::CardCount { cards, .. } => match request {
-            Some(Request::Share { .. }) => {
-                format!("set gpu-fraction-num-devices: \"{cards}\" or less")
-            }
-            _ => format!("ask at most nvidia.com/gpu: {cards} in one pod"),
+        Shortage::CardCount { cards, .. } => match request.is_some_and(Request::is_share) {
+            true => format!("set gpu-fraction-num-devices: \"{cards}\" or less"),
+            false => format!("ask at most nvidia.com/gpu: {cards} in one pod"),
         },
         Shortage::NotAllocatable { .. } => format!(
             "check the device plugin on {node}: kubectl get pods -A --field-selector \
              spec.nodeName={node}"
         ),
+        Shortage::NoDevice(device) => {
+            format!("add a node that offers {device}, or check its device plugin")
+        }
         Shortage::NoExtended(resource) => {
             let name = scheduler.ledger().resource_name(resource);
             format!("add a node that offers {name}, or check its device plugin")
@@ -162,11 +163,11 @@ fn ask_less(
         }
         (Shortage::FreeCards { free, .. }, _) if free > 0 => (
             format!("ask at most nvidia.com/gpu: {free}"),
-            instead(&|needs| needs.request = Request::Whole(free)),
+            instead(&|needs| ask_cards(needs, free)),
         ),
-        (Shortage::FreeShares { fitting, .. }, Some(portion)) if fitting > 0 => (
+        (Shortage::FreeShares { fitting, .. }, Some(_)) if fitting > 0 => (
             format!("set gpu-fraction-num-devices: \"{fitting}\" or less"),
-            instead(&|needs| needs.request = Request::Share { portion, cards: fitting }),
+            instead(&|needs| ask_cards(needs, fitting)),
         ),
         (Shortage::Cpu { free, reserved, .. }, _) if free > reserved => {
             let most = MilliCpu(free.0 - reserved.0);
@@ -187,10 +188,17 @@ fn ask_less(
 }
 
 /// Another size of the same share.
-fn resize(needs: &mut Needs, to: Portion) {
-    if let Request::Share { portion, .. } = &mut needs.request {
-        *portion = to;
+fn resize(needs: &mut Needs, portion: Portion) {
+    if let Some(part) = needs.request.part() {
+        let each = Each::Share(Part { portion, ..part });
+        needs.request = needs.request.clone().and(needs.request.cards(), each);
     }
+}
+
+/// The same of another number of cards.
+fn ask_cards(needs: &mut Needs, count: u32) {
+    let each = needs.request.part().map_or(Each::Whole, Each::Share);
+    needs.request = needs.request.clone().and(count, each);
 }
 
 fn tolerate(Taint { key, value, effect }: &Taint) -> String {
@@ -207,12 +215,11 @@ fn tolerate(Taint { key, value, effect }: &Taint) -> String {
 /// The share is larger than a card: the largest that fits one, or the same memory over more.
 fn more_cards(
     scheduler: &Scheduler,
-    request: Option<Request>,
+    request: Option<&Request>,
     diagnosis: &Diagnosis,
 ) -> Option<String> {
-    let Some(Request::Share { portion: Portion::Memory(asked), cards }) = request else {
-        return None;
-    };
+    let Portion::Memory(asked) = request?.portion()? else { return None };
+    let cards = request?.cards();
     let too_small =
         |g: &&Group| matches!(g.reason, Reason::Lacks { shortage: Shortage::CardSize { .. }, .. });
     let groups = diagnosis.groups.iter().filter(too_small);
@@ -223,7 +230,7 @@ fn more_cards(
     let mut largest = Bytes(0);
     let mut fewest: Option<u32> = None;
     for node in nodes {
-        let Gpus::Cards { usable, .. } = node.capacity().gpus else { continue };
+        let usable = node.capacity().gpus.usable;
         let card = u128::from(node.card_size().mib()).max(1);
         largest = largest.max(node.card_size());
         if let Ok(needed) = u32::try_from(total.div_ceil(card))

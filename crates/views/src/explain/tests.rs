@@ -96,10 +96,7 @@ fn a_share_on_cards_held_whole_names_the_whole_holder() {
 
 #[test]
 fn unknown_card_memory_is_explained_in_parts_of_a_card() {
-    let record = NodeRecord {
-        gpus: Gpus::Cards { count: 1, usable: 1, memory: None },
-        ..node("t4-1", "Tesla-T4", 1, 15)
-    };
+    let record = NodeRecord { gpus: Gpus::cards(1, 1, None), ..node("t4-1", "Tesla-T4", 1, 15) };
     let cluster = Cluster::new()
         .with(record)
         .ask("ml/a", fraction("0.75", 1))
@@ -162,7 +159,7 @@ fn a_holder_is_named_only_if_its_end_is_enough() {
     let mut asked = pod("ml/b", whole(1));
     asked.spec.cpu = MilliCpu(3_500);
     let cluster =
-        Cluster::new().with(small).ask("ml/a", whole(1)).ask("ml/web", Request::None).add(asked);
+        Cluster::new().with(small).ask("ml/a", whole(1)).ask("ml/web", Request::none()).add(asked);
     insta::assert_snapshot!(text(&cluster, "ml/b", false), @"
     ml/b is pending: 0/1 nodes are available: 1 free cards 0 < 1 asked.
       1 node  free cards 0 < 1 asked   a-1
@@ -174,9 +171,9 @@ fn a_holder_is_named_only_if_its_end_is_enough() {
 #[test]
 fn missing_memory_is_rounded_up_and_exact_in_bytes() {
     let record = NodeRecord { memory: Bytes(6 << 30), ..cpu_node("c-1") };
-    let mut late = pod("ml/c", Request::None);
+    let mut late = pod("ml/c", Request::none());
     late.spec.memory = Bytes((4 << 30) + 1);
-    let cluster = Cluster::new().with(record).ask("ml/a", Request::None).add(late);
+    let cluster = Cluster::new().with(record).ask("ml/a", Request::none()).add(late);
     let explanation = explain(&cluster.scheduler, &key("ml/c"), false).unwrap();
     let nearest = explanation.nearest.unwrap();
     assert_eq!((&*nearest.missing, nearest.missing_bytes), ("2.1 GiB memory", Some((2 << 30) + 1)));
@@ -185,10 +182,8 @@ fn missing_memory_is_rounded_up_and_exact_in_bytes() {
 #[test]
 fn each_reason_has_its_own_next_step() {
     let plain = || node("a-1", "x", 4, 80);
-    let cards = |count, usable, memory| NodeRecord {
-        gpus: Gpus::Cards { count, usable, memory },
-        ..plain()
-    };
+    let cards =
+        |count, usable, memory| NodeRecord { gpus: Gpus::cards(count, usable, memory), ..plain() };
     insta::assert_snapshot!(next(cpu_node("c"), whole(1)), @"add a node with GPUs, or check that its device plugin runs: a node with GPUs has nvidia.com/gpu in status.allocatable");
     insta::assert_snapshot!(next(cards(4, 4, None), mib(100, 1)), @"kubectl label node a-1 nvidia.com/gpu.memory=<MiB of one card>");
     insta::assert_snapshot!(next(cards(4, 0, Some(Bytes::from_mib(1024))), whole(1)), @"check the device plugin on a-1: kubectl get pods -A --field-selector spec.nodeName=a-1");
@@ -210,12 +205,12 @@ fn each_reason_has_its_own_next_step() {
     let node_name = Some("b-9".into());
     insta::assert_snapshot!(elsewhere(Rules { node_name, ..Rules::default() }), @"kubectl get node b-9, and correct spec.nodeName");
     insta::assert_snapshot!(elsewhere(Rules { required: Some(Vec::new()), ..Rules::default() }), @"compare spec.affinity.nodeAffinity with kubectl get nodes --show-labels");
-    let record = pod("ml/x", Request::None);
+    let record = pod("ml/x", Request::none());
     let spec = PodSpec { extended: vec![("amd.com/gpu".to_owned(), 1)], ..record.spec.clone() };
     let amd = Cluster::new().with(plain()).add(PodRecord { spec, ..record });
     let amd = explain(&amd.scheduler, &key("ml/x"), false).unwrap();
     insta::assert_snapshot!(amd.next.unwrap(), @"add a node that offers amd.com/gpu, or check its device plugin");
-    let replicas = NodeRecord { gpus: Gpus::Replicas { count: 4 }, ..plain() };
+    let replicas = NodeRecord { gpus: Gpus::replicas(4), ..plain() };
     insta::assert_snapshot!(next(replicas, fraction("0.5", 1)), @"ask nvidia.com/gpu: 1 for a replica, or add a node whose GPUs are not replicated");
     let busy = NodeRecord { cpu: MilliCpu(500), ..plain() };
     insta::assert_snapshot!(next(busy, whole(1)), @"ask at most 0.5 CPU to start now");
@@ -301,7 +296,7 @@ fn a_pod_of_another_scheduler_is_said_to_be_so() {
     ml/x is scheduled by default-scheduler, not by divvy
     Next: set spec.schedulerName: divvy-scheduler
     ");
-    let cluster = Cluster::new().with(cpu_node("cpu-1")).ask("ml/x", Request::None);
+    let cluster = Cluster::new().with(cpu_node("cpu-1")).ask("ml/x", Request::none());
     let mut bound = explain(&cluster.scheduler, &key("ml/x"), true).unwrap();
     bound.scheduler = Some("default-scheduler".to_owned());
     insta::assert_snapshot!(explanation_text(&bound, TextOptions::default()), @"

@@ -6,7 +6,6 @@ use crate::cards::{CardUse, NodeCards};
 use crate::options::TextOptions;
 use crate::paint::{Painter, Tint};
 use crate::wording::{Names, asked, clean, count, in_other_words, ranges};
-use divvy_ledger::Request;
 use std::fmt::Write;
 
 /// The explanation as text.
@@ -70,9 +69,10 @@ fn place(explanation: &Explanation<'_>) -> String {
     let cards = &explanation.cards;
     let words = explanation.request.and_then(|request| in_other_words(request, cards));
     let what = match (explanation.request, words) {
-        (None | Some(Request::None), _) => "no GPU".to_owned(),
+        (None, _) => "no GPU".to_owned(),
+        (Some(request), _) if request.is_none() => "no GPU".to_owned(),
         (Some(request), Some(same)) => format!("{request}, {same}"),
-        (Some(request @ Request::Whole(_)), None) if cards.is_empty() => {
+        (Some(request), None) if cards.is_empty() && request.whole_cards() > 0 => {
             format!("{request}, the card is not known")
         }
         (request, None) => asked(request, cards),

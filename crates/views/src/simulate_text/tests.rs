@@ -73,12 +73,9 @@ fn colours_change_no_character() {
 
 #[test]
 fn unknown_memory_is_mapped_in_parts_of_a_card_and_replicas_are_counted() {
-    let unknown = NodeRecord {
-        gpus: Gpus::Cards { count: 2, usable: 2, memory: None },
-        ..node("t4-1", "Tesla-T4", 2, 15)
-    };
+    let unknown = NodeRecord { gpus: Gpus::cards(2, 2, None), ..node("t4-1", "Tesla-T4", 2, 15) };
     let replicas =
-        NodeRecord { gpus: Gpus::Replicas { count: 32 }, ..node("t4-2", "Tesla-T4-SHARED", 2, 15) };
+        NodeRecord { gpus: Gpus::replicas(32), ..node("t4-2", "Tesla-T4-SHARED", 2, 15) };
     let cluster = Cluster::new()
         .with(unknown)
         .with(replicas)
@@ -119,7 +116,7 @@ fn a_gated_and_an_invalid_pod_say_why() {
     let cluster = Cluster::new()
         .with(cpu_node("cpu-1"))
         .add(PodRecord { spec, ..gated })
-        .add(PodRecord { invalid, ..pod("ml/wrong", Request::None) });
+        .add(PodRecord { invalid, ..pod("ml/wrong", Request::none()) });
     insta::assert_snapshot!(text(&cluster, TextOptions::default()), @r#"
     POD       NODE  CARD  ASKED  STATUS
     ml/gated  -     -     1 GPU  pending: scheduling gate quota is closed

@@ -110,10 +110,7 @@ fn the_json_has_exactly_the_keys_of_the_contract_in_order() {
 
 #[test]
 fn unknown_card_memory_is_null_and_counts_in_no_ratio() {
-    let unknown = NodeRecord {
-        gpus: Gpus::Cards { count: 2, usable: 2, memory: None },
-        ..node("t4-1", "Tesla-T4", 2, 15)
-    };
+    let unknown = NodeRecord { gpus: Gpus::cards(2, 2, None), ..node("t4-1", "Tesla-T4", 2, 15) };
     let cluster = Cluster::new().with(unknown).ask("ml/half", fraction("0.5", 1));
     let json = json(&cluster);
     insta::assert_snapshot!(json["pods"][0]["cards"], @r#"[{"bytes":null,"index":0}]"#);

@@ -26,12 +26,8 @@ fn assert_balanced(svg: &str) {
 
 /// A busy cluster of every kind of node; `DIVVY_SVG=file cargo test` writes it to be looked at.
 fn zoo() -> Cluster {
-    let unknown = NodeRecord {
-        gpus: Gpus::Cards { count: 2, usable: 2, memory: None },
-        ..node("lab-7", "Tesla-T4", 2, 15)
-    };
-    let replicas =
-        NodeRecord { gpus: Gpus::Replicas { count: 32 }, ..node("time-1", "Tesla-T4", 2, 15) };
+    let unknown = NodeRecord { gpus: Gpus::cards(2, 2, None), ..node("lab-7", "Tesla-T4", 2, 15) };
+    let replicas = NodeRecord { gpus: Gpus::replicas(32), ..node("time-1", "Tesla-T4", 2, 15) };
     let mut cluster = Cluster::example()
         .with(node("l40s-with-a-very-long-name.example.com", "NVIDIA-L40S", 4, 45))
         .with(node("dgx-h100-16", "NVIDIA-H100-80GB-HBM3", 16, 80))

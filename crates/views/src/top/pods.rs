@@ -47,7 +47,7 @@ pub struct TopPod<'a> {
     pub memory_bytes: u64,
     /// What it asks of GPUs.
     #[serde(skip)]
-    pub request: Request,
+    pub request: &'a Request,
 }
 
 /// What every pod holds, those without GPUs too.
@@ -57,7 +57,7 @@ pub fn top_pods(scheduler: &Scheduler) -> TopPods<'_> {
     TopPods { api_version: API_VERSION, kind: "TopPods", items }
 }
 
-fn top_pod<'a>(scheduler: &'a Scheduler, key: &'a PodKey, holding: &Holding) -> TopPod<'a> {
+fn top_pod<'a>(scheduler: &'a Scheduler, key: &'a PodKey, holding: &'a Holding) -> TopPod<'a> {
     let cards = grants(scheduler, holding);
     let sizes: Option<Vec<u64>> = cards.iter().map(|card| card.bytes.bytes()).collect();
     let sum = sizes.map(|sizes| sizes.iter().fold(0, |sum: u64, size| sum.saturating_add(*size)));
@@ -70,7 +70,7 @@ fn top_pod<'a>(scheduler: &'a Scheduler, key: &'a PodKey, holding: &Holding) -> 
         gpu_memory_bytes: sum.filter(|_| !cards.is_empty()),
         cpu_milli: holding.needs.cpu.0,
         memory_bytes: holding.needs.memory.0,
-        request: holding.needs.request,
+        request: &holding.needs.request,
         cards,
     }
 }
@@ -82,7 +82,7 @@ pub fn top_pods_text(pods: &TopPods<'_>, options: TextOptions) -> String {
         header.extend(["OF-CARD", "GPU-BYTES"]);
     }
     let mut table = Table::new(&header);
-    let shown = pods.items.iter().filter(|pod| options.wide || pod.request != Request::None);
+    let shown = pods.items.iter().filter(|pod| options.wide || !pod.request.is_none());
     for pod in shown {
         let mut row = vec![
             pod.namespace.into(),
@@ -109,10 +109,10 @@ pub fn top_pods_text(pods: &TopPods<'_>, options: TextOptions) -> String {
 }
 
 /// As the pod wrote it, without spaces: `4GPUs`, `0.25`, `2x60000MiB`.
-fn asked(request: Request) -> String {
-    match request {
-        Request::None => "-".to_owned(),
-        request => request.to_string().replace(' ', ""),
+fn asked(request: &Request) -> String {
+    match request.is_none() {
+        true => "-".to_owned(),
+        false => request.to_string().replace(' ', ""),
     }
 }
 

@@ -8,10 +8,7 @@ const PLAIN: TextOptions = TextOptions { wide: false, colour: false, width: 0 };
 const WIDE: TextOptions = TextOptions { wide: true, ..PLAIN };
 
 fn cluster() -> Cluster {
-    let unknown = NodeRecord {
-        gpus: Gpus::Cards { count: 1, usable: 1, memory: None },
-        ..node("t4-2", "Tesla-T4", 1, 15)
-    };
+    let unknown = NodeRecord { gpus: Gpus::cards(1, 1, None), ..node("t4-2", "Tesla-T4", 1, 15) };
     Cluster::example().with(unknown)
 }
 
@@ -29,8 +26,7 @@ fn nodes_show_cards_memory_and_the_largest_free_share() {
 
 #[test]
 fn replicas_have_a_column_where_there_are_any() {
-    let replicas =
-        NodeRecord { gpus: Gpus::Replicas { count: 32 }, ..node("r-1", "Tesla-T4", 2, 15) };
+    let replicas = NodeRecord { gpus: Gpus::replicas(32), ..node("r-1", "Tesla-T4", 2, 15) };
     let cluster = Cluster::new().with(replicas).add(bound(pod("ml/many", whole(12)), "r-1"));
     insta::assert_snapshot!(top_nodes_text(&top_nodes(&cluster.scheduler), PLAIN), @"
     NODE  MODEL  CARDS  WHOLE  SHARED  SHARES  REPLICAS  GPU-MEM  FREE-SHARE  CPU     MEMORY       PODS

@@ -52,15 +52,19 @@ fn what_a_node_leaves_out_has_a_meaning() {
 
 #[test]
 fn gpus_are_cards_replicas_or_none() {
-    let cards = |count, usable, mib: Option<u64>| Gpus::Cards {
-        count,
-        usable,
-        memory: mib.map(Bytes::from_mib),
+    let cards =
+        |count, usable, mib: Option<u64>| Gpus::cards(count, usable, mib.map(Bytes::from_mib));
+    let pools = |pools: &[(&str, u32)]| Gpus {
+        pools: pools
+            .iter()
+            .map(|(name, n)| (Device::of_resource(name).unwrap_or(Device::Gpu), *n))
+            .collect(),
+        ..Gpus::none()
     };
     let gpu = |n: &str| format!("nvidia.com/gpu: {n}");
     for (labels, allocatable, expected) in [
-        ("", String::new(), Gpus::None),
-        ("", gpu("0"), Gpus::None),
+        ("", String::new(), Gpus::none()),
+        ("", gpu("0"), Gpus::none()),
         ("", gpu("8"), cards(8, 8, None)),
         (r#"nvidia.com/gpu.count: "8""#, String::new(), cards(8, 0, None)),
         (r#"nvidia.com/gpu.count: "8""#, gpu("6"), cards(8, 6, None)),
@@ -68,11 +72,24 @@ fn gpus_are_cards_replicas_or_none() {
         (r#"nvidia.com/gpu.memory: "81559""#, gpu("1"), cards(1, 1, Some(81_559))),
         // Bytes instead of MiB.
         (r#"nvidia.com/gpu.memory: "85899345920""#, gpu("1"), cards(1, 1, Some(81_920))),
-        (r#"nvidia.com/gpu.replicas: "4""#, gpu("32"), Gpus::Replicas { count: 32 }),
+        (r#"nvidia.com/gpu.replicas: "4""#, gpu("32"), Gpus::replicas(32)),
         (r#"nvidia.com/gpu.replicas: "1""#, gpu("8"), cards(8, 8, None)),
-        (r#"nvidia.com/gpu.count: "2""#, gpu("8"), Gpus::Replicas { count: 8 }),
-        ("nvidia.com/gpu.product: A100-MIG-1g.5gb", gpu("7"), Gpus::Replicas { count: 7 }),
-        ("", "nvidia.com/mig-1g.5gb: 7".to_owned(), Gpus::Replicas { count: 0 }),
+        (r#"nvidia.com/gpu.count: "2""#, gpu("8"), Gpus::replicas(8)),
+        ("nvidia.com/gpu.product: A100-MIG-1g.5gb", gpu("7"), Gpus::replicas(7)),
+        (
+            "",
+            "nvidia.com/mig-2g.10gb: 2, nvidia.com/mig-1g.5gb: 3".to_owned(),
+            pools(&[
+                ("nvidia.com/gpu", 0),
+                ("nvidia.com/mig-1g.5gb", 3),
+                ("nvidia.com/mig-2g.10gb", 2),
+            ]),
+        ),
+        (
+            r#"nvidia.com/gpu.replicas: "4""#,
+            "nvidia.com/gpu.shared: 32".to_owned(),
+            pools(&[("nvidia.com/gpu", 0), ("nvidia.com/gpu.shared", 32)]),
+        ),
         ("", format!("{}, nvidia.com/mig-1g.5gb: 0", gpu("2")), cards(2, 2, None)),
         ("nvidia.com/mig.strategy: single", gpu("2"), cards(2, 2, None)),
     ] {
@@ -82,19 +99,19 @@ fn gpus_are_cards_replicas_or_none() {
 
 #[test]
 fn odd_gpu_labels_are_ignored_with_a_warning() {
-    let unknown = Gpus::Cards { count: 1, usable: 1, memory: None };
+    let unknown = || Gpus::cards(1, 1, None);
     for value in ["0", "80GB", "-1", "1.5", "", "2251799813685248", "99999999999999999999"] {
         let label = format!("nvidia.com/gpu.memory: {value:?}");
-        assert_eq!(gpus_of(&label, "nvidia.com/gpu: 1"), (unknown, 1), "{value}");
+        assert_eq!(gpus_of(&label, "nvidia.com/gpu: 1"), (unknown(), 1), "{value}");
         let (_, warnings) = parsed(&label, "status: {allocatable: {nvidia.com/gpu: 1}}").unwrap();
         assert!(warnings[0].starts_with("node n1: label nvidia.com/gpu.memory: "), "{warnings:?}");
     }
-    assert_eq!(gpus_of("nvidia.com/gpu.count: many", "nvidia.com/gpu: 1"), (unknown, 1));
-    assert_eq!(gpus_of("", "nvidia.com/gpu: 1025"), (Gpus::None, 1));
-    assert_eq!(gpus_of("nvidia.com/gpu.count: '18446744073709551615'", ""), (Gpus::None, 1));
+    assert_eq!(gpus_of("nvidia.com/gpu.count: many", "nvidia.com/gpu: 1"), (unknown(), 1));
+    assert_eq!(gpus_of("", "nvidia.com/gpu: 1025"), (Gpus::none(), 1));
+    assert_eq!(gpus_of("nvidia.com/gpu.count: '18446744073709551615'", ""), (Gpus::none(), 1));
     assert_eq!(
         gpus_of("nvidia.com/gpu.replicas: '9'", "nvidia.com/gpu: 9e18").0,
-        Gpus::Replicas { count: u32::MAX }
+        Gpus::replicas(u32::MAX)
     );
 }
 

@@ -188,8 +188,8 @@ fn a_bound_pod_counts_by_what_it_was_given() {
         let status = serde_json::from_value(status).unwrap();
         pod(&metadata, &spec, Some(&status), None, &Priorities::default()).spec.request
     };
-    assert!(matches!(parse("", ""), Request::Share { .. }));
-    assert_eq!(parse("nvidia.com/gpu: 2", ""), Request::Whole(2));
-    assert_eq!(parse("nvidia.com/gpu: 2", "GPU-1"), Request::Whole(2));
-    assert_eq!(parse("", "GPU-1 GPU-2 GPU-1"), Request::Whole(2));
+    assert!(parse("", "").is_share());
+    assert_eq!(parse("nvidia.com/gpu: 2", ""), Request::whole(2));
+    assert_eq!(parse("nvidia.com/gpu: 2", "GPU-1"), Request::whole(2));
+    assert_eq!(parse("", "GPU-1 GPU-2 GPU-1"), Request::whole(2));
 }

@@ -1,5 +1,5 @@
 use crate::{Priorities, pod, testing};
-use divvy_ledger::{Bytes, Fraction, Portion, Request};
+use divvy_ledger::{Bytes, Fraction, Part, Portion, Request};
 
 /// The request of a pod with these annotations and this `spec`, both in YAML's flow style.
 fn parsed(annotations: &str, spec: &str) -> (Request, Option<String>) {
@@ -15,23 +15,23 @@ const ONE: &str = "containers: [{name: main}]";
 const WHOLE: &str = r#"containers: [{name: main, resources: {limits: {nvidia.com/gpu: "1"}}}]"#;
 
 fn fraction(text: &str, cards: u32) -> Request {
-    Request::Share { portion: Portion::Fraction(Fraction::parse(text).unwrap()), cards }
+    Request::share(cards, Part::of(Portion::Fraction(Fraction::parse(text).unwrap())))
 }
 
 #[test]
 fn shares_and_whole_cards_are_read() {
     let memory =
-        |mib, cards| Request::Share { portion: Portion::Memory(Bytes::from_mib(mib)), cards };
+        |mib, cards| Request::share(cards, Part::of(Portion::Memory(Bytes::from_mib(mib))));
     for (annotations, spec, expected) in [
-        ("", ONE, Request::None),
-        ("", WHOLE, Request::Whole(1)),
+        ("", ONE, Request::none()),
+        ("", WHOLE, Request::whole(1)),
         (r#"gpu-fraction: "0.5""#, ONE, fraction("0.5", 1)),
         (r#"gpu-fraction: "5e-1", mps: "true""#, ONE, fraction("0.5", 1)),
         (r#"gpu-fraction: ".25", gpu-fraction-num-devices: "4""#, ONE, fraction("0.25", 4)),
         (r#"gpu-memory: "4096""#, ONE, memory(4096, 1)),
         (r#"gpu-memory: "007", gpu-fraction-num-devices: "2""#, ONE, memory(7, 2)),
         (r#"gpu-fraction: "0.5", gpu-fraction-container-name: main"#, ONE, fraction("0.5", 1)),
-        (r#"mps: "false""#, ONE, Request::None),
+        (r#"mps: "false""#, ONE, Request::none()),
     ] {
         assert_eq!(parsed(annotations, spec), (expected, None), "{annotations} {spec}");
     }
@@ -199,7 +199,7 @@ fn a_limit_of_no_gpus_beside_a_share_is_refused_as_kai_refuses_it() {
     for spec in [zero, init] {
         assert_eq!(parsed(r#"gpu-fraction: "0.5""#, spec).1.as_deref(), Some(BOTH), "{spec}");
         assert_eq!(parsed(r#"gpu-memory: "5""#, spec).1.as_deref(), Some(BOTH_MEMORY), "{spec}");
-        assert_eq!(parsed("", spec), (Request::None, None), "{spec}");
+        assert_eq!(parsed("", spec), (Request::none(), None), "{spec}");
     }
 }
 
@@ -215,7 +215,7 @@ fn a_container_that_does_not_exist_is_told_before_all_that_is_validated() {
         let annotations = format!("{share}, gpu-fraction-container-name: {name}");
         assert_eq!(parsed(&annotations, spec).1, Some(expected.clone()));
     }
-    assert_eq!(parsed("gpu-fraction-container-name: other", ONE), (Request::None, None));
+    assert_eq!(parsed("gpu-fraction-container-name: other", ONE), (Request::none(), None));
     let (_, invalid) = parsed(r#"gpu-fraction: "0.5", gpu-fraction-container-name: 5"#, ONE);
     assert!(invalid.unwrap().contains("annotation values are strings"));
 }
@@ -276,7 +276,7 @@ fn a_part_of_a_gpu_as_resource_is_no_request() {
         "containers: [{resources: {limits: {nvidia.com/gpu: 0.5}}}, {resources: {limits: {nvidia.com/gpu: 1.5}}}]",
     ] {
         let (request, invalid) = parsed("", spec);
-        assert_eq!(request, Request::None);
+        assert_eq!(request, Request::none());
         assert!(invalid.unwrap().contains("must be an integer"));
     }
 }
@@ -292,5 +292,5 @@ fn a_share_whose_record_would_not_fit_beside_the_annotations_is_refused() {
     let why = noted(most + 1).unwrap();
     assert!(why.starts_with("metadata.annotations: 261845 bytes leave no room for"), "{why}");
     let plain = format!(r#"note: "{}""#, "x".repeat(most + 200));
-    assert_eq!(parsed(&plain, ONE), (Request::None, None));
+    assert_eq!(parsed(&plain, ONE), (Request::none(), None));
 }

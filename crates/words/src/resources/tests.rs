@@ -74,9 +74,9 @@ fn other_resources_are_counted_by_name() {
         {resources: {limits: {amd.com/gpu: 2, nvidia.com/mig-1g.10gb: 1}}}]";
     let (read, invalid) = parsed(spec);
     assert_eq!(invalid, None);
-    let expected = [("amd.com/gpu", 3), ("hugepages-2Mi", 4 << 20), ("nvidia.com/mig-1g.10gb", 1)];
+    let expected = [("amd.com/gpu", 3), ("hugepages-2Mi", 4 << 20)];
     assert_eq!(read.extended, expected.map(|(name, n)| (name.to_owned(), n)));
-    assert_eq!(read.request, divvy_ledger::Request::Whole(2));
+    assert_eq!(read.request.to_string(), "2 GPUs and 1 x nvidia.com/mig-1g.10gb");
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn the_pod_as_a_whole_may_ask_for_cpu_memory_and_huge_pages_only() {
             "spec.resources.{field}[\"{name}\"]: not for the pod as a whole; allowed are cpu, memory \
              and hugepages-<size>, set others in a container"
         );
-        assert_eq!((read.request, invalid), (divvy_ledger::Request::None, Some(expected)));
+        assert_eq!((read.request, invalid), (divvy_ledger::Request::none(), Some(expected)));
     }
     let spec = "resources: {limits: {cpu: 1, memory: 1Gi, hugepages-2Mi: 4Mi}}";
     assert_eq!(parsed(spec).1, None);
