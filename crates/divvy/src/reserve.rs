@@ -6,12 +6,13 @@ use clap::Args;
 use divvy_cluster::client::{client, config};
 use divvy_cluster::fence::Fence;
 use divvy_words::{keys, reservation};
+use std::path::Path;
 
 #[derive(Args)]
 #[command(after_help = "\
 Started by divvy scheduler in pods of the namespace kai-resource-reservation, one for each card that
-is shared; nobody else needs it. It holds the pod's card until SIGTERM, and writes the card's UUID on
-the pod where it may, for clusters whose kubelets do not publish it (before Kubernetes 1.36).
+is shared; nobody else needs it. It holds the pod's card until SIGTERM, and writes the card's UUID
+and its number (that of /dev/nvidia<number>) on the pod where it may, for clusters whose kubelets do not publish it (before Kubernetes 1.36).
 
 Exit codes: 0 stopped as told.")]
 pub struct ReserveArgs {
@@ -37,7 +38,8 @@ async fn say() {
         Ok(card) => card,
         Err(why) => return tracing::warn!(%why, "this card is not known here"),
     };
-    tracing::info!(card, "holding");
+    let number = divvy_node::own_number(Path::new("/dev"));
+    tracing::info!(card, number, "holding");
     let Ok(pod) = std::env::var("POD_NAME") else {
         return tracing::info!("no POD_NAME: nobody to write it on");
     };
@@ -45,7 +47,7 @@ async fn say() {
     let namespace = namespace.unwrap_or_else(|_| reservation::NAMESPACE.to_owned());
     let found = config(None, None).await.and_then(|config| client(config, &Fence::open()));
     match found {
-        Ok(client) => divvy_node::report(&client, &namespace, &pod, &card).await,
+        Ok(client) => divvy_node::report(&client, &namespace, &pod, &card, number).await,
         Err(why) => {
             tracing::info!(%why, "no way to the API: the kubelet has to say which card this is");
         }

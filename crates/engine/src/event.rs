@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::labels::Labels;
 use crate::record::{NodeRecord, PodKey, PodRecord};
 use crate::volumes::{StorageEvent, VolumeStep};
-use divvy_ledger::{CardShares, HoldError, Intake, Request};
+use divvy_ledger::{CardShares, HoldError, Known, Request};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ pub enum Event {
     /// A node is gone; what pods hold there stays theirs until they are gone too.
     NodeGone(String),
     /// What is known of a node's cards besides who holds them.
-    Intake {
+    Cards {
         /// The node.
         node: Box<str>,
         /// Whether it is not certain who has which card: then no GPU is given there.
         unsettled: bool,
-        /// Why cards take nobody new; the others do.
-        cards: Vec<(u32, Intake)>,
+        /// By index. The others take whoever comes, and nobody says which they are.
+        cards: Vec<(u32, Known)>,
     },
     /// A pod is new or has changed.
     Pod(Box<PodRecord>),
@@ -74,7 +74,7 @@ pub enum Problem {
         /// Its node.
         node: String,
         /// What it asks.
-        request: Request,
+        request: Box<Request>,
     },
     /// A bound pod's request is wrong.
     #[error("pod {pod} on {node}: {why}")]

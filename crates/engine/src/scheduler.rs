@@ -223,9 +223,9 @@ impl Scheduler {
             Event::Settings(config) => self.configure(config),
             Event::Node(record) => self.set_node(*record),
             Event::NodeGone(name) => self.remove_node(&name),
-            Event::Intake { node, unsettled, cards } => {
+            Event::Cards { node, unsettled, cards } => {
                 if let Some(id) = self.world.ledger.find(&node) {
-                    self.world.ledger.set_intake(id, unsettled, &cards);
+                    self.world.ledger.set_known(id, unsettled, &cards);
                 }
             }
             Event::Pod(record) => return self.set_pod(*record),

@@ -74,7 +74,11 @@ fn audit_cards(node: &Node, id: NodeId, holders: &mut Holders) -> Result<(), Str
             format!("the shares of card {index} have {compute} % of its compute")
         })?;
         let is_as_held = match card.mode() {
-            Mode::Free => found.is_empty() && card.capacity() == node.listed_size(index as usize),
+            Mode::Free => {
+                found.is_empty()
+                    && card.name().is_none()
+                    && card.capacity() == node.listed_size(index as usize)
+            }
             Mode::Whole(pod) => matches!(found[..], [(one, _, Use::Whole)] if one == *pod),
             Mode::Shared(_) => {
                 let shared =

@@ -2,6 +2,7 @@
 
 use crate::{Bytes, Class, Holder, Needs, Part, Percent, PodId};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// A part of a card held by one pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +98,25 @@ pub struct Card {
     pub(crate) capacity: Bytes,
     pub(crate) mode: Mode,
     pub(crate) intake: Intake,
+    pub(crate) name: Option<Arc<Name>>,
+}
+
+/// Which physical card it is, as far as somebody has said so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// Its UUID.
+    pub uuid: Box<str>,
+    /// The number that tools of the node call it by.
+    pub number: Option<u32>,
+}
+
+/// What is known of a card besides who holds it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// Why it takes nobody new.
+    pub intake: Intake,
+    /// Which card it is.
+    pub name: Option<Arc<Name>>,
 }
 
 impl Card {
@@ -105,7 +125,7 @@ impl Card {
     pub(crate) const UNKNOWN_MEMORY: Bytes = Bytes(1_000_000_000_000_000);
 
     pub(crate) const fn free(capacity: Bytes) -> Self {
-        Self { capacity, mode: Mode::Free, intake: Intake::OPEN }
+        Self { capacity, mode: Mode::Free, intake: Intake::OPEN, name: None }
     }
 
     /// All its memory.
@@ -141,6 +161,12 @@ impl Card {
     /// Whether it may take a new holder, if the node's cards are so large now.
     pub(crate) fn takes_more(&self, size: Bytes) -> bool {
         self.capacity == size && self.intake == Intake::OPEN
+    }
+
+    /// Which physical card it is, if that is known. Of one that is free nobody says: the device
+    /// plugin hands out which it likes.
+    pub fn name(&self) -> Option<&Name> {
+        self.name.as_deref()
     }
 
     /// What it is used for, and who holds it.
@@ -229,6 +255,9 @@ impl Card {
                     self.mode = Mode::Free;
                 }
             }
+        }
+        if self.mode == Mode::Free {
+            self.name = None;
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Nodes, pods and holdings.
 
-use crate::card::{Card, Intake, Mode, Use};
+use crate::card::{Card, Intake, Known, Mode, Use};
 use crate::node::{Capacity, Node, Opening};
 use crate::{Bytes, Device, Journal, Needs, NodeId, Part, PodId, Position, ResourceId};
 use foldhash::HashMap;
@@ -271,16 +271,19 @@ impl Ledger {
         }
     }
 
-    /// Says why cards of a node take nobody new; those that are not named do. Disputes are the
-    /// ledger's own. If it is not certain who has which card, no GPU is given there at all.
-    pub fn set_intake(&mut self, id: NodeId, unsettled: bool, cards: &[(u32, Intake)]) {
+    /// Says what is known of cards of a node besides who holds them; of those that are not listed
+    /// nothing is, and they take whoever comes. Disputes are the ledger's own. If it is not certain
+    /// who has which card, no GPU is given there at all.
+    pub fn set_known(&mut self, id: NodeId, unsettled: bool, cards: &[(u32, Known)]) {
         let Some(node) = self.nodes.get_mut(id.index()) else { return };
         let mut opens = node.unsettled && !unsettled;
         let mut is_new = node.unsettled != unsettled;
         node.unsettled = unsettled;
         for (index, card) in (0u32..).zip(&mut node.cards) {
-            let named = cards.iter().find(|(named, _)| *named == index);
-            let now = named.map_or(Intake::OPEN, |(_, intake)| intake.without(Intake::DISPUTED));
+            let known = cards.iter().find(|(listed, _)| *listed == index).map(|(_, known)| known);
+            let name = known.and_then(|known| known.name.clone());
+            card.name = name.filter(|_| card.mode != Mode::Free);
+            let now = known.map_or(Intake::OPEN, |known| known.intake.without(Intake::DISPUTED));
             let before = card.intake.without(Intake::DISPUTED);
             card.intake = now.and(card.intake.without(before));
             is_new |= now != before;

@@ -30,7 +30,7 @@ mod request;
 mod undo;
 mod units;
 
-pub use card::{Card, Intake, Mode, Share, Shared};
+pub use card::{Card, Intake, Known, Mode, Name, Share, Shared};
 pub use device::{Device, Engines, Profile};
 pub use fit::Shortage;
 pub use journal::{Change, Journal, Position};

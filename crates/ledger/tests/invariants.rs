@@ -173,7 +173,9 @@ fn apply(ledger: &mut Ledger, step: &Step) {
         Step::Intake { node, unsettled, card, sick } => {
             if let Some(id) = ledger.find(&format!("n{node}")) {
                 let why = if *sick { Intake::SICK } else { Intake::RETURNING };
-                ledger.set_intake(id, *unsettled, &[(u32::from(*card), why)]);
+                let name = Some(Arc::new(Name { uuid: "GPU-1".into(), number: None }));
+                let known = Known { intake: why, name };
+                ledger.set_known(id, *unsettled, &[(u32::from(*card), known)]);
             }
         }
         Step::NodeGone { name } => {
@@ -344,13 +346,14 @@ fn a_share_that_fits_only_without_its_reservation_is_told_so() {
 fn the_end_of_one_reason_why_a_card_takes_nobody_lifts_no_other() {
     let (mut ledger, node) = keeping(10, 9);
     let intake = |l: &Ledger| l.node(node).unwrap().cards()[0].intake();
+    let closed = |intake| (0, Known { intake, name: None });
     ledger.dispute(node, [0]);
-    ledger.set_intake(node, false, &[(0, Intake::SICK.and(Intake::RETURNING))]);
-    ledger.set_intake(node, false, &[(0, Intake::SICK)]);
+    ledger.set_known(node, false, &[closed(Intake::SICK.and(Intake::RETURNING))]);
+    ledger.set_known(node, false, &[closed(Intake::SICK)]);
     assert_eq!(intake(&ledger), Intake::SICK.and(Intake::DISPUTED));
     ledger.end_disputes(node);
     assert_eq!(intake(&ledger), Intake::SICK);
-    ledger.set_intake(node, false, &[]);
+    ledger.set_known(node, false, &[]);
     assert_eq!(intake(&ledger), Intake::OPEN);
 }
 

@@ -10,6 +10,7 @@ use http::Request;
 use kube::client::Body;
 use nvml_wrapper::Nvml;
 use serde_json::json;
+use std::path::Path;
 use std::time::Duration;
 
 /// Why a reservation pod does not know its card.
@@ -36,12 +37,29 @@ pub fn own_card(visible_devices: Option<&str>) -> Result<String, CardError> {
     }
 }
 
+/// The number of the one card that this container sees, by its device node `/dev/nvidia<number>`:
+/// containers have it under the name that it has on the machine.
+pub fn own_number(devices: &Path) -> Option<u32> {
+    let entries = std::fs::read_dir(devices).ok()?.flatten();
+    let number = |name: &str| name.strip_prefix("nvidia")?.parse().ok();
+    let mut numbers = entries.filter_map(|entry| number(entry.file_name().to_str()?));
+    numbers.next().filter(|_| numbers.next().is_none())
+}
+
 /// How often a report is tried that failed for another reason than a refusal.
 const TRIES: u32 = 10;
 
-/// Writes the card on the pod, unless somebody forbids it.
-pub async fn report(client: &kube::Client, namespace: &str, pod: &str, card: &str) {
-    let body = json!({ "metadata": { "annotations": { keys::RESERVED_CARD: card } } }).to_string();
+/// Writes the card on the pod, and its number if that is known, unless somebody forbids it.
+pub async fn report(
+    client: &kube::Client,
+    namespace: &str,
+    pod: &str,
+    card: &str,
+    number: Option<u32>,
+) {
+    let number = number.map(|number| number.to_string());
+    let annotations = json!({ keys::RESERVED_CARD: card, keys::RESERVED_NUMBER: number });
+    let body = json!({ "metadata": { "annotations": annotations } }).to_string();
     for attempt in 1..=TRIES {
         let request = Request::patch(format!("/api/v1/namespaces/{namespace}/pods/{pod}"))
             .header(http::header::CONTENT_TYPE, "application/merge-patch+json")
@@ -73,5 +91,22 @@ mod tests {
             // No driver on this machine, or one that is asked.
             assert_ne!(own_card(Some(text)).ok().as_deref(), Some(text));
         }
+    }
+
+    #[test]
+    fn the_number_of_a_card_is_that_of_its_one_device_node() {
+        let devices = std::env::temp_dir().join(format!("divvy-devices-{}", std::process::id()));
+        std::fs::create_dir_all(&devices).unwrap();
+        let add = |name: &str| std::fs::write(devices.join(name), "").unwrap();
+        for other in ["nvidiactl", "nvidia-uvm", "null"] {
+            add(other);
+        }
+        assert_eq!(own_number(&devices), None);
+        add("nvidia3");
+        assert_eq!(own_number(&devices), Some(3));
+        add("nvidia4");
+        assert_eq!(own_number(&devices), None, "one of two is not the card");
+        std::fs::remove_dir_all(&devices).unwrap();
+        assert_eq!(own_number(&devices), None);
     }
 }

@@ -6,11 +6,14 @@
 //! card twice nor moves a pod off the card it shares.
 
 use divvy_engine::{BoundCards, PodRecord, PodSpec, Scheduler};
-use divvy_ledger::{Bytes, CardShare, Device, Holder, Intake, Opening, Part, Portion, Request};
+use divvy_ledger::{
+    Bytes, CardShare, Device, Holder, Intake, Name, Opening, Part, Portion, Request,
+};
 use divvy_words::cards::{self, CardName, Held, NamedShare};
 use divvy_words::manifest::{Metadata, PodStatus};
 use divvy_words::{Content, Entry, Object, Priorities, ghosts, keys, reservation};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What a bound pod's own manifest says of its cards.
 pub(crate) enum Claim {
@@ -85,6 +88,8 @@ pub(crate) fn ghosts(metadata: &Metadata) -> impl Iterator<Item = PodRecord> {
 pub(crate) struct CardNames {
     /// The cards of reservation pods, by node and group.
     cards: BTreeMap<(String, String), String>,
+    /// The numbers of cards, by node and UUID.
+    numbers: BTreeMap<(String, String), u32>,
     /// What a reservation of divvy asks, else whether shares are handed to their containers.
     hand_off: Option<Option<Opening>>,
 }
@@ -115,6 +120,9 @@ impl CardNames {
             if let Some(uuid) = reservation::card(metadata, status) {
                 let group = (spec.node_name.to_string(), (*group).to_owned());
                 seen.cards.insert(group, uuid.to_owned());
+                if let Some(number) = reservation::number(metadata) {
+                    seen.numbers.insert((spec.node_name.to_string(), uuid.to_owned()), number);
+                }
             }
         }
         seen
@@ -135,6 +143,13 @@ impl CardNames {
     pub(crate) fn hand_off(&self, wanted: Option<bool>) -> Option<Opening> {
         let asks = self.hand_off.flatten().unwrap_or(reservation::USUAL);
         wanted.unwrap_or(self.hand_off != Some(None)).then_some(asks)
+    }
+
+    /// Which card this is; `None` for the name of a group whose card nobody knows.
+    pub(crate) fn card(&self, node: &str, uuid: &str) -> Option<Arc<Name>> {
+        let key = (node.to_owned(), uuid.to_owned());
+        let number = self.numbers.get(&key).copied();
+        cards::is_uuid(uuid).then(|| Arc::new(Name { uuid: uuid.into(), number }))
     }
 
     /// The name of a group's card on a node: its UUID, once that is known.
@@ -182,5 +197,10 @@ impl NamedCards {
             shares.push(CardShare { index: *self.0.entry(key).or_insert(next), bytes });
         }
         BoundCards::Recorded(shares)
+    }
+
+    /// Each name's node and card.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str, u32)> {
+        self.0.iter().map(|((node, name), index)| (&**node, &**name, *index))
     }
 }

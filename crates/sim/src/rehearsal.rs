@@ -7,7 +7,7 @@ use crate::source::{InputError, MAX_PODS, Source};
 use crate::storage::Storage;
 use crate::{EMBEDDED_CLUSTER, Progress};
 use divvy_engine::{Bound, BoundCards, Config, Event, PodKey, PodRecord, PodSpec, Scheduler};
-use divvy_ledger::{Holder, Intake, NodeId};
+use divvy_ledger::{Holder, Intake, Known, NodeId};
 use divvy_words::{Content, Entry, Groups, Kind, Metadata, Object, Priorities, keys};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -171,6 +171,9 @@ impl Rehearsal {
     }
 }
 
+/// What is known of cards besides who holds them, by node and index.
+type KnownCards = BTreeMap<NodeId, BTreeMap<u32, Known>>;
+
 impl Loading<'_> {
     fn warn(&mut self, text: String) {
         self.rehearsal.warnings.push(text);
@@ -200,7 +203,7 @@ impl Loading<'_> {
                     self.apply(Event::Node(Box::new(record)));
                     let unsettled = divvy_words::is_unsettled(&node.0);
                     let node = object.metadata.name.clone();
-                    self.apply(Event::Intake { node, unsettled, cards: Vec::new() });
+                    self.apply(Event::Cards { node, unsettled, cards: Vec::new() });
                 }
                 Entry::Malformed { kind, name, error, .. } if kind == "Node" => {
                     return Err(fault(format!("Node {name}: {error}")));
@@ -219,6 +222,8 @@ impl Loading<'_> {
         let mut named: Vec<(PodRecord, String, Vec<String>)> = Vec::new();
         let mut closed: Vec<(PodKey, Intake)> = Vec::new();
         let mut loose: Vec<(PodRecord, String)> = Vec::new();
+        // The cards of pods that nobody records, as the kubelet tells.
+        let mut whole: Vec<(PodKey, Vec<String>)> = Vec::new();
         let mut waiting: Vec<PodRecord> = Vec::new();
         for entry in entries {
             let object = match entry {
@@ -280,7 +285,11 @@ impl Loading<'_> {
                     }
                     named.push((record, node, cards));
                 }
-                Claim::Cards(BoundCards::Choose) => loose.push((record, node)),
+                Claim::Cards(BoundCards::Choose) => {
+                    let told: BTreeSet<&str> = status.devices().collect();
+                    whole.push((record.key.clone(), told.into_iter().map(str::to_owned).collect()));
+                    loose.push((record, node));
+                }
                 Claim::Cards(cards) => self.hold(record, node, cards),
                 Claim::Unreadable(why) => {
                     let key = &record.key;
@@ -296,29 +305,59 @@ impl Loading<'_> {
             let cards = cards_of.of(cluster, &record.spec.request, &node, &names);
             self.hold(record, node, cards);
         }
-        self.close_cards(&closed);
+        let mut known = self.known_cards(&closed, &cards_of, names);
+        self.tell_cards(&known);
         loose.sort_by(|(a, _), (b, _)| (a.created, &a.key).cmp(&(b.created, &b.key)));
         for (record, node) in loose {
             self.hold(record, node, BoundCards::Choose);
         }
+        for (key, told) in whole {
+            let Some(held) = self.rehearsal.scheduler.holding(&key) else { continue };
+            let Some(node) = self.rehearsal.scheduler.ledger().node(held.node) else { continue };
+            // Of fewer nobody says which is which.
+            if held.cards.len() == told.len() {
+                for (card, uuid) in held.cards.iter().zip(&told) {
+                    let of_node = known.entry(held.node).or_default();
+                    of_node.entry(card.index).or_default().name = names.card(node.name(), uuid);
+                }
+            }
+        }
+        self.tell_cards(&known);
         for mut record in waiting {
             self.storage.prune(&mut record, false);
             self.add(record);
         }
     }
 
-    /// Closes the cards of these reservations that take nobody new.
-    fn close_cards(&mut self, reservations: &[(PodKey, Intake)]) {
-        let mut nodes: BTreeMap<NodeId, Vec<(u32, Intake)>> = BTreeMap::new();
-        for (key, intake) in reservations.iter().filter(|(_, intake)| *intake != Intake::OPEN) {
-            let Some(held) = self.rehearsal.scheduler.holding(key) else { continue };
-            let cards = held.cards.iter().map(|card| (card.index, *intake));
-            nodes.entry(held.node).or_default().extend(cards);
+    /// Why the cards of these reservations take nobody new, and which cards those with names are.
+    fn known_cards(
+        &self,
+        reservations: &[(PodKey, Intake)],
+        named: &NamedCards,
+        names: &CardNames,
+    ) -> KnownCards {
+        let (cluster, mut known) = (&self.rehearsal.scheduler, KnownCards::new());
+        for (key, intake) in reservations {
+            let Some(held) = cluster.holding(key) else { continue };
+            for card in &held.cards {
+                known.entry(held.node).or_default().entry(card.index).or_default().intake = *intake;
+            }
         }
-        for (id, cards) in nodes {
-            let Some(node) = self.rehearsal.scheduler.ledger().node(id) else { continue };
+        for (node, name, index) in named.iter() {
+            if let Some(id) = cluster.ledger().find(node) {
+                known.entry(id).or_default().entry(index).or_default().name =
+                    names.card(node, name);
+            }
+        }
+        known
+    }
+
+    fn tell_cards(&mut self, known: &KnownCards) {
+        for (id, cards) in known {
+            let Some(node) = self.rehearsal.scheduler.ledger().node(*id) else { continue };
             let (node, unsettled) = ((&**node.name()).into(), node.is_unsettled());
-            self.apply(Event::Intake { node, unsettled, cards });
+            let cards = cards.iter().map(|(index, known)| (*index, known.clone())).collect();
+            self.apply(Event::Cards { node, unsettled, cards });
         }
     }
 

@@ -137,3 +137,32 @@ fn a_reservation_keeps_the_card_of_its_shares_and_takes_no_other() {
         "the card of one that is on its way out takes nobody new"
     );
 }
+
+/// `top cards` said card 0 for shares whose containers had /dev/nvidia1.
+#[test]
+fn a_card_is_called_by_its_number_once_it_is_known_and_no_other_card_by_its_place() {
+    let mut told = reservation("1m", "GPU-7");
+    told["metadata"]["annotations"] = json!({ "divvy.dev/card-number": "3" });
+    let mut whole = reservation("1", "GPU-9");
+    whole["metadata"] = json!({ "namespace": "ml", "name": "whole" });
+    let items = [
+        node(4, "32", 50),
+        told,
+        bound(pod("p", "1", "0.5"), "GPU-7:21474836480"),
+        reservation("1m", "GPU-8"),
+        bound(pod("q", "1", "0.5"), "GPU-8:21474836480"),
+        whole,
+    ];
+    let cards = |items: &[Value]| {
+        let text = json!({ "apiVersion": "v1", "kind": "List", "items": items }).to_string();
+        let cluster = Some(Source { name: "test".to_owned(), text });
+        let rehearsal = Rehearsal::load(&Setup { cluster, ..Setup::default() }, &()).unwrap();
+        let top = divvy_views::top_cards(&rehearsal.scheduler);
+        let said = |card: &divvy_views::TopCard<'_>| {
+            format!("{} {}", card.card.label(), card.card.uuid.unwrap_or("-"))
+        };
+        top.items.iter().map(said).collect::<Vec<_>>()
+    };
+    assert_eq!(cards(&items), ["3 GPU-7", "#1 GPU-8", "#2 GPU-9", "#3 -"]);
+    assert_eq!(cards(&items[..1]), ["0 -", "1 -", "2 -", "3 -"], "nobody says otherwise");
+}

@@ -174,6 +174,8 @@ mod tests {
                     let used = (0..n).map(size).sum();
                     let card = CardUse {
                         index: 0,
+                        number: None,
+                        uuid: None,
                         state: CardUseState::Shared,
                         capacity: amount(whole),
                         used: amount(used),

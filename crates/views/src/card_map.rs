@@ -5,7 +5,7 @@ use crate::cards::{CardUse, CardUseState, NodeCards};
 use crate::model::short_model;
 use crate::options::TextOptions;
 use crate::paint::{Painter, Tint};
-use crate::wording::{Names, clean, count, ranges};
+use crate::wording::{Names, clean, count, labels};
 
 /// How a map is drawn.
 #[derive(Clone, Copy, Debug)]
@@ -35,8 +35,10 @@ impl CardMap {
     /// A line for each run of equal cards.
     pub(crate) fn cards(self, cards: &[CardUse<'_>]) -> String {
         let runs: Vec<&[CardUse<'_>]> = cards.chunk_by(is_same_line).collect();
-        let labels: Vec<String> =
-            runs.iter().map(|run| ranges(run.iter().map(|card| card.index))).collect();
+        let labels: Vec<String> = runs
+            .iter()
+            .map(|run| labels(run.iter().map(|card| (card.index, card.number))))
+            .collect();
         let width = labels.iter().map(String::len).max().unwrap_or(0);
         let mut out = String::new();
         for (run, label) in runs.iter().zip(&labels) {

@@ -2,6 +2,7 @@
 
 use crate::amount::Amount;
 use crate::stranded::ShareSizes;
+use crate::wording::labels;
 use divvy_engine::{PodKey, Scheduler};
 use divvy_ledger::{Bytes, Card, Device, Holding, Mode, Node, NodeId};
 use serde::{Serialize, Serializer};
@@ -20,8 +21,12 @@ pub struct NodeCards<'a> {
 /// A card and who holds it.
 #[derive(Clone, Debug, Serialize)]
 pub struct CardUse<'a> {
-    /// Its index on the node.
+    /// Its index on the node, as divvy counts.
     pub index: u32,
+    /// The number that tools of the node call it by, if that is known.
+    pub number: Option<u32>,
+    /// Which card it is, if that is known.
+    pub uuid: Option<&'a str>,
     /// What it is used for.
     pub state: CardUseState,
     /// All its memory.
@@ -79,8 +84,10 @@ pub struct ShareUse<'a> {
 /// One card of a pod's placement.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct CardGrant {
-    /// The card's index on its node.
+    /// The card's index on its node, as divvy counts.
     pub index: u32,
+    /// The number that tools of the node call it by, if that is known.
+    pub number: Option<u32>,
     /// How much of it.
     pub bytes: Amount,
 }
@@ -99,6 +106,11 @@ impl CardUse<'_> {
     pub fn claimed(&self) -> Amount {
         let all = self.claims.iter().map(|claim| claim.bytes.raw());
         self.used.with(Bytes(all.fold(self.used.raw(), u64::saturating_add)))
+    }
+
+    /// What people call it: its number, or `#` and its index where that is not known.
+    pub fn label(&self) -> String {
+        labels([(self.index, self.number)])
     }
 
     /// What is free of it.
@@ -135,11 +147,20 @@ impl<'a> NodeCards<'a> {
     }
 }
 
+/// The number of a card on its node. Where nobody says which card is which, its place in the list is
+/// all there is; where somebody does, that is no number for the others.
+fn number(node: &Node, index: u32) -> Option<u32> {
+    match node.cards().get(index as usize)?.name() {
+        Some(name) => name.number,
+        None => node.cards().iter().all(|card| card.name().is_none()).then_some(index),
+    }
+}
+
 fn card_use<'a>(
     scheduler: &'a Scheduler,
-    node: &Node,
+    node: &'a Node,
     index: usize,
-    card: &Card,
+    card: &'a Card,
     sizes: &mut ShareSizes,
 ) -> CardUse<'a> {
     let known = card.knows_memory();
@@ -164,14 +185,15 @@ fn card_use<'a>(
                 .collect(),
         ),
     };
-    let claims = card
-        .is_disputed()
-        .then(|| scheduler.claimants(node.name(), u32::try_from(index).unwrap_or(u32::MAX)));
+    let (place, index) = (index, u32::try_from(index).unwrap_or(u32::MAX));
+    let claims = card.is_disputed().then(|| scheduler.claimants(node.name(), index));
     let free = card.capacity().minus(card.used());
     let is_lost = state == CardUseState::Shared
-        && !(node.is_open(index) && sizes.fit_into(free, card.capacity(), known));
+        && !(node.is_open(place) && sizes.fit_into(free, card.capacity(), known));
     CardUse {
-        index: u32::try_from(index).unwrap_or(u32::MAX),
+        index,
+        number: number(node, index),
+        uuid: card.name().map(|name| &*name.uuid),
         state,
         capacity: amount(card.capacity()),
         used: amount(card.used()),
@@ -194,7 +216,7 @@ pub(crate) fn grants(scheduler: &Scheduler, holding: &Holding) -> Vec<CardGrant>
         let card = node.cards().get(grant.index as usize)?;
         let size = if whole { card.capacity() } else { grant.bytes };
         let bytes = Amount::new(size, card.capacity(), card.knows_memory());
-        Some(CardGrant { index: grant.index, bytes })
+        Some(CardGrant { index: grant.index, number: number(node, grant.index), bytes })
     });
     let mut grants: Vec<_> = grants.flatten().collect();
     grants.sort_by_key(|g| g.index);

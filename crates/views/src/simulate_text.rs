@@ -6,7 +6,7 @@ use crate::options::TextOptions;
 use crate::paint::{Painter, Tint};
 use crate::simulation::{PodOutcome, Simulation};
 use crate::table::{Cell, Table};
-use crate::wording::{Names, asked, clean, count, ranges, thousands};
+use crate::wording::{Names, asked, clean, count, labels, thousands};
 use divvy_engine::Scheduler;
 use divvy_ledger::Bytes;
 use std::fmt::Write;
@@ -97,7 +97,7 @@ fn row(pod: &PodOutcome<'_>, wide: bool) -> Vec<Cell> {
     let mut row = vec![
         pod.key.to_string().into(),
         pod.node.unwrap_or("-").into(),
-        ranges(pod.cards.iter().map(|c| c.index)).into(),
+        labels(pod.cards.iter().map(|c| (c.index, c.number))).into(),
         asked(pod.request, &pod.cards).into(),
     ];
     if wide {

@@ -128,7 +128,7 @@ fn outcome<'a>(
         name: key.name(),
         node: None,
         cards: Vec::new(),
-        gpus: request.map_or(0, |r| r.whole_cards()),
+        gpus: request.map_or(0, Request::whole_cards),
         reason: None,
         reasons: Arc::default(),
         key,

@@ -42,8 +42,26 @@ pub(crate) fn thousands(n: u128) -> String {
     out
 }
 
+/// Cards by index, and by number where that is known: `0-3`, `1,#2`, or `-` for none.
+pub(crate) fn labels(cards: impl IntoIterator<Item = (u32, Option<u32>)>) -> String {
+    let (mut numbers, mut indices) = (Vec::new(), Vec::new());
+    for (index, number) in cards {
+        match number {
+            Some(number) => numbers.push(number),
+            None => indices.push(index),
+        }
+    }
+    numbers.sort_unstable();
+    let unknown = ranges(indices.iter().copied());
+    match (numbers.is_empty(), indices.is_empty()) {
+        (_, true) => ranges(numbers),
+        (true, false) => format!("#{unknown}"),
+        (false, false) => format!("{},#{unknown}", ranges(numbers)),
+    }
+}
+
 /// `0-3`, `0,2`, or `-` for none. The indices are sorted.
-pub(crate) fn ranges(indices: impl IntoIterator<Item = u32>) -> String {
+fn ranges(indices: impl IntoIterator<Item = u32>) -> String {
     let mut runs: Vec<(u32, u32)> = Vec::new();
     for index in indices {
         match runs.last_mut() {
@@ -127,6 +145,14 @@ pub(crate) fn gib_of(used: u64, total: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_card_whose_number_nobody_knows_is_not_called_by_one() {
+        assert_eq!(labels([(0, Some(3)), (1, Some(2))]), "2,3");
+        assert_eq!(labels([(0, None), (1, None), (2, None)]), "#0-2");
+        assert_eq!(labels([(0, Some(1)), (1, None)]), "1,#1");
+        assert_eq!(labels([]), "-");
+    }
 
     #[test]
     fn cards_are_listed_in_ranges() {

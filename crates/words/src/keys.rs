@@ -63,11 +63,14 @@ pub const KAI_CONFIG_MAPS: &str = "runai/shared-gpu-configmap";
 /// Annotation on a reservation pod: the UUID of its card, whatever the name says.
 pub const RESERVED_CARD: &str = "run.ai/reserve_for_gpu_index";
 
+/// Annotation on a reservation pod: the number of its card's device node on the machine.
+pub const RESERVED_NUMBER: &str = "divvy.dev/card-number";
+
 /// Annotation on a reservation pod: shares of its card that vanished pods may still use.
 pub const GHOSTS: &str = "divvy.dev/ghosts";
 
 /// The annotations that are kept when a manifest is read.
-pub const ANNOTATIONS: [&str; 16] = [
+pub const ANNOTATIONS: [&str; 17] = [
     GPU_FRACTION,
     GPU_MEMORY,
     FRACTION_DEVICES,
@@ -83,6 +86,7 @@ pub const ANNOTATIONS: [&str; 16] = [
     POD_GROUP,
     RECEIVED_TYPE,
     RESERVED_CARD,
+    RESERVED_NUMBER,
     GHOSTS,
 ];
 

@@ -194,6 +194,11 @@ pub fn card<'a>(metadata: &'a Metadata, status: &'a PodStatus) -> Option<&'a str
     published.or_else(written)
 }
 
+/// The number of the card that a reservation pod has, as the pod itself wrote.
+pub fn number(metadata: &Metadata) -> Option<u32> {
+    metadata.annotations.get(keys::RESERVED_NUMBER)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -61,6 +61,7 @@ pub(super) const POD: Kept = Fields(&[
                     keys::POD_GROUP,
                     keys::RECEIVED_TYPE,
                     keys::RESERVED_CARD,
+                    keys::RESERVED_NUMBER,
                     keys::GHOSTS,
                 ])
             )

@@ -68,8 +68,8 @@ impl State {
     /// Shares that run on a card that does not work, or that is not theirs alone, run on; it takes
     /// no new ones, and none that is on its way back does.
     fn close_cards(&mut self, node: &str, unsettled: bool) {
-        let cards = self.slots.of(node).map(|(index, slot)| (index, slot.intake())).collect();
-        self.apply(Event::Intake { node: node.into(), unsettled, cards });
+        let cards = self.slots.of(node).map(|(index, slot)| (index, slot.known())).collect();
+        self.apply(Event::Cards { node: node.into(), unsettled, cards });
     }
 
     /// Gives each reservation its card in the ledger, once no card is lost: then there is one for

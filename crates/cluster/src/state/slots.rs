@@ -1,9 +1,10 @@
 //! The shared cards of each node: which physical card stands behind an index of the ledger, and
 //! whether its reservation pod holds it.
 
-use divvy_ledger::Intake;
+use divvy_ledger::{Intake, Known, Name};
 use foldhash::HashMap;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// One shared card of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,8 +43,14 @@ impl Hold {
 }
 
 impl Slot {
+    /// What the ledger is told of the card.
+    pub(super) fn known(&self) -> Known {
+        let name = |uuid| Arc::new(Name { uuid, number: None });
+        Known { intake: self.intake(), name: self.uuid.clone().map(name) }
+    }
+
     /// Why the card takes nobody new.
-    pub(super) const fn intake(&self) -> Intake {
+    const fn intake(&self) -> Intake {
         let by_hold = match self.hold {
             Hold::Closing => Intake::RETURNING,
             Hold::Taken => Intake::CONFLICT,

@@ -64,7 +64,7 @@ impl Scheduler {
                 why,
             }),
             None => {
-                let request = record.spec.request.clone();
+                let request = Box::new(record.spec.request.clone());
                 Err(Problem::NoRoom { pod: pod.clone(), node: node.clone(), request })
             }
         };

@@ -5,7 +5,7 @@ use crate::card_map::CardMap;
 use crate::cards::{CardUse, NodeCards};
 use crate::options::TextOptions;
 use crate::paint::{Painter, Tint};
-use crate::wording::{Names, asked, clean, count, in_other_words, ranges};
+use crate::wording::{Names, asked, clean, count, in_other_words, labels};
 use std::fmt::Write;
 
 /// The explanation as text.
@@ -35,7 +35,7 @@ pub fn explanation_text(explanation: &Explanation<'_>, options: TextOptions) -> 
     write_reasons(&mut out, &explanation.reasons, options);
     if let Some(nearest) = &explanation.nearest {
         out.push_str(&painter.paint("Nearest:", Tint::Strong));
-        let _ = writeln!(out, " {}", clean(&nearest_line(nearest)));
+        let _ = writeln!(out, " {}", clean(&nearest_line(nearest, explanation.picture.as_ref())));
     }
     if let Some(node) = &explanation.picture {
         write_picture(&mut out, node, &explanation.pictured, options);
@@ -80,7 +80,9 @@ fn place(explanation: &Explanation<'_>) -> String {
     let noun = if cards.len() > 1 { "cards" } else { "card" };
     match cards.is_empty() {
         true => format!("{node} ({what})"),
-        false => format!("{node} {noun} {} ({what})", ranges(cards.iter().map(|c| c.index))),
+        false => {
+            format!("{node} {noun} {} ({what})", labels(cards.iter().map(|c| (c.index, c.number))))
+        }
     }
 }
 
@@ -127,8 +129,10 @@ fn names(nodes: &[String], room: usize) -> String {
 }
 
 /// `a100-1 card 4 lacks 10.0 GiB. It is free when ml/notebook-a (20.0 GiB) ends.`
-fn nearest_line(nearest: &NearestFit) -> String {
-    let card = nearest.card.map_or_else(String::new, |card| format!(" card {card}"));
+fn nearest_line(nearest: &NearestFit, node: Option<&NodeCards<'_>>) -> String {
+    let cards = node.map_or(&[][..], |node| &node.cards);
+    let card = cards.iter().find(|card| nearest.card == Some(card.index));
+    let card = card.map_or_else(String::new, |card| format!(" card {}", card.label()));
     let mut line = format!("{}{card} lacks {}.", nearest.node, nearest.missing);
     let holders: Vec<String> =
         nearest.holders.iter().map(|h| format!("{} ({})", h.pod, h.bytes)).collect();

@@ -27,6 +27,7 @@ fn the_json_has_exactly_the_keys_of_the_contract_in_order() {
           "cards": [
             {
               "index": 0,
+              "number": 0,
               "bytes": 85899345920
             }
           ],
@@ -41,6 +42,7 @@ fn the_json_has_exactly_the_keys_of_the_contract_in_order() {
           "cards": [
             {
               "index": 1,
+              "number": 1,
               "bytes": 42949672960
             }
           ],
@@ -71,6 +73,8 @@ fn the_json_has_exactly_the_keys_of_the_contract_in_order() {
           "cards": [
             {
               "index": 0,
+              "number": 0,
+              "uuid": null,
               "state": "whole",
               "capacityBytes": 85899345920,
               "usedBytes": 85899345920,
@@ -83,6 +87,8 @@ fn the_json_has_exactly_the_keys_of_the_contract_in_order() {
             },
             {
               "index": 1,
+              "number": 1,
+              "uuid": null,
               "state": "shared",
               "capacityBytes": 85899345920,
               "usedBytes": 42949672960,
@@ -113,8 +119,8 @@ fn unknown_card_memory_is_null_and_counts_in_no_ratio() {
     let unknown = NodeRecord { gpus: Gpus::cards(2, 2, None), ..node("t4-1", "Tesla-T4", 2, 15) };
     let cluster = Cluster::new().with(unknown).ask("ml/half", fraction("0.5", 1));
     let json = json(&cluster);
-    insta::assert_snapshot!(json["pods"][0]["cards"], @r#"[{"bytes":null,"index":0}]"#);
-    insta::assert_snapshot!(json["nodes"], @r#"[{"cards":[{"capacityBytes":null,"index":0,"shares":[{"bytes":null,"pod":"ml/half"}],"state":"shared","usedBytes":null},{"capacityBytes":null,"index":1,"shares":[],"state":"free","usedBytes":null}],"model":"Tesla-T4","name":"t4-1"}]"#);
+    insta::assert_snapshot!(json["pods"][0]["cards"], @r#"[{"bytes":null,"index":0,"number":0}]"#);
+    insta::assert_snapshot!(json["nodes"], @r#"[{"cards":[{"capacityBytes":null,"index":0,"number":0,"shares":[{"bytes":null,"pod":"ml/half"}],"state":"shared","usedBytes":null,"uuid":null},{"capacityBytes":null,"index":1,"number":1,"shares":[],"state":"free","usedBytes":null,"uuid":null}],"model":"Tesla-T4","name":"t4-1"}]"#);
     insta::assert_snapshot!(json["summary"], @r#"{"allocatedRatio":null,"cards":2,"cardsInUse":1,"fragmentationRatio":0.0,"pending":0,"placed":1}"#);
 }
 

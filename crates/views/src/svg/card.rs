@@ -42,7 +42,7 @@ impl Look<'_> {
             "<text x=\"2\" y=\"-6\" font-size=\"{FONT}\" fill=\"{MUTED}\">{}</text>\
              <text x=\"{:.1}\" y=\"-6\" font-size=\"{FONT}\" fill=\"{colour}\" \
              text-anchor=\"end\">{degree}</text>",
-            card.index,
+            card.label(),
             width - 2.0,
         );
         out.push_str("<g clip-path=\"url(#card)\">\n");
@@ -107,7 +107,7 @@ impl Look<'_> {
              height=\"{height:.2}\" fill=\"{colour}\" stroke=\"#ffffff\"/>",
             escape(&share.pod.to_string()),
             share.bytes,
-            card.index,
+            card.label(),
             self.width
         );
         // Where the name that tells namespaces apart has no place, the tooltip still has it.
@@ -142,7 +142,8 @@ impl Look<'_> {
             out,
             "<g><title>card {}: {free} {what}</title>\
              <rect width=\"{:.1}\" height=\"{height:.2}\" fill=\"{fill}\"/>",
-            card.index, self.width
+            card.label(),
+            self.width
         );
         if height >= LINE && !stranded {
             let text = match card.state {

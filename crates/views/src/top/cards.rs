@@ -60,10 +60,12 @@ pub fn top_cards(scheduler: &Scheduler) -> TopCards<'_> {
     TopCards { api_version: API_VERSION, kind: "TopCards", items: items.collect() }
 }
 
-/// The cards as a table; wide has exact bytes and cuts no list of pods.
+/// The cards as a table; wide has exact bytes and UUIDs, and cuts no list of pods.
 pub fn top_cards_text(cards: &TopCards<'_>, options: TextOptions) -> String {
     let mut header = vec!["NODE", "CARD", "MODEL", "STATE", "SHARES", "USED", "FREE"];
-    header.extend(options.wide.then_some("USED-BYTES"));
+    if options.wide {
+        header.extend(["USED-BYTES", "UUID"]);
+    }
     header.push("PODS");
     let mut table = Table::new(&header);
     for TopCard { node, model, card, overbooked_by, .. } in &cards.items {
@@ -78,7 +80,7 @@ pub fn top_cards_text(cards: &TopCards<'_>, options: TextOptions) -> String {
         };
         let mut row = vec![
             (*node).into(),
-            card.index.to_string().into(),
+            card.label().into(),
             model.map_or_else(|| "-".to_owned(), short_model).into(),
             state(card),
             shares.into(),
@@ -88,6 +90,7 @@ pub fn top_cards_text(cards: &TopCards<'_>, options: TextOptions) -> String {
         if options.wide {
             let bytes = used.bytes().map(|bytes| bytes.to_string());
             row.push(bytes.unwrap_or_else(|| "-".to_owned()).into());
+            row.push(card.uuid.unwrap_or("-").into());
         }
         row.push(pods(card, if options.wide { usize::MAX } else { ROOM_FOR_PODS }).into());
         table.push(row);

@@ -6,7 +6,7 @@ use crate::cards::{CardGrant, grants};
 use crate::options::TextOptions;
 use crate::paint::Painter;
 use crate::table::Table;
-use crate::wording::ranges;
+use crate::wording::labels;
 use divvy_engine::{PodKey, Scheduler};
 use divvy_ledger::{Bytes, Holding, MilliCpu, Request};
 use serde::Serialize;
@@ -88,7 +88,7 @@ pub fn top_pods_text(pods: &TopPods<'_>, options: TextOptions) -> String {
             pod.namespace.into(),
             pod.name.into(),
             pod.node.unwrap_or("-").into(),
-            ranges(pod.cards.iter().map(|c| c.index)).into(),
+            labels(pod.cards.iter().map(|c| (c.index, c.number))).into(),
             asked(pod.request).into(),
             gpu_memory(pod).into(),
             MilliCpu(pod.cpu_milli).to_string().into(),
