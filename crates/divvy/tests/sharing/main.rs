@@ -17,7 +17,7 @@ mod soak;
 mod tenant;
 
 use cluster::{Cluster, half, whole};
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn shares_see_exactly_their_card_and_whole_pods_get_others() {
@@ -137,4 +137,27 @@ async fn the_container_that_is_named_sees_the_card_and_the_others_see_none() {
     let pod = cluster.get("default", "named").await;
     let devices = pod["metadata"]["annotations"]["divvy.dev/visible-devices"].as_str().unwrap();
     assert_eq!(devices, cluster.uuid(&card));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn top_cards_says_which_card_the_containers_of_a_share_have() {
+    let Some(cluster) = Cluster::enter().await else { return };
+    let _divvy = cluster.start_divvy();
+    // The one that is opened first is the first by divvy's count, whichever the device plugin gave.
+    for name in ["a", "b"] {
+        let mut most = half("default", name);
+        most["metadata"]["annotations"]["gpu-fraction"] = json!("0.9");
+        cluster.create(&most).await;
+    }
+    for name in ["a", "b"] {
+        let card = cluster.card_of("default", name).await;
+        let top: Value =
+            serde_json::from_str(&cluster.run(&["top", "cards", "-o", "json"])).unwrap();
+        let rows = top["items"].as_array().unwrap();
+        let pod = format!("default/{name}");
+        let row = rows.iter().find(|row| row["shares"][0]["pod"] == *pod).unwrap();
+        assert_eq!(row["uuid"], cluster.uuid(&card), "{top:#}");
+        let wide = cluster.run(&["top", "cards", "-o", "wide"]);
+        assert!(wide.contains(&cluster.uuid(&card)), "{wide}");
+    }
 }

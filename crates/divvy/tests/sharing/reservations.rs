@@ -174,6 +174,11 @@ async fn where_no_kubelet_tells_the_reservation_writes_which_card_it_has() {
     assert!(status["allocatedResourcesStatus"].is_null(), "{status}");
     let written = &reservation["metadata"]["annotations"]["run.ai/reserve_for_gpu_index"];
     assert_eq!(written, &json!(cluster.uuid(&card)));
+    let number = card.trim_start_matches("nvidia");
+    assert_eq!(reservation["metadata"]["annotations"]["divvy.dev/card-number"], number);
+    let top = cluster.run(&["top", "pods"]);
+    let row = top.lines().find(|line| line.starts_with("default ")).unwrap();
+    assert_eq!(row.split_whitespace().nth(3), Some(number), "{top}");
     cluster.create(&half("team", "b")).await;
     assert_eq!(cluster.card_of("team", "b").await, card);
     cluster.create(&whole("default", "rest", 7)).await;
