@@ -2,9 +2,9 @@
 
 use super::HOSTILE;
 use crate::arena::pod_of;
-use divvy_testbed::api::Api;
+use divvy_testbed::api::{Api, ApiError};
 use divvy_testbed::manifests::{with_fraction, with_gpus, with_hand_off};
-use http::Method;
+use http::{Method, StatusCode};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -52,11 +52,18 @@ pub async fn all(api: Api, pages: SocketAddr, span: Duration) {
     );
 }
 
-/// Deletes all of it.
+/// Deletes all of it. So many pods may take longer than the server gives one request; each deletes
+/// some.
 pub async fn take_away(api: &Api) {
     let path = format!("/api/v1/namespaces/{HOSTILE}/pods");
     let now = json!({"gracePeriodSeconds": 0});
-    api.send(Method::DELETE, &path, "application/json", Some(&now)).await.unwrap();
+    for _ in 0..10 {
+        match api.send(Method::DELETE, &path, "application/json", Some(&now)).await {
+            Err(ApiError::Refused { status: StatusCode::GATEWAY_TIMEOUT, .. }) => {}
+            deleted => return drop(deleted.unwrap()),
+        }
+    }
+    panic!("the pods of {HOSTILE} cannot be deleted");
 }
 
 /// Creates pods until it is over, but some at least; gives the numbers of those that were accepted.
