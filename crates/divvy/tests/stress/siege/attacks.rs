@@ -52,14 +52,17 @@ pub async fn all(api: Api, pages: SocketAddr, span: Duration) {
     );
 }
 
-/// Deletes all of it. So many pods may take longer than the server gives one request; each deletes
-/// some.
+/// Deletes all of it. So many pods may take longer than the server, or the connection, gives one
+/// request; each deletes some.
 pub async fn take_away(api: &Api) {
     let path = format!("/api/v1/namespaces/{HOSTILE}/pods");
     let now = json!({"gracePeriodSeconds": 0});
     for _ in 0..10 {
         match api.send(Method::DELETE, &path, "application/json", Some(&now)).await {
-            Err(ApiError::Refused { status: StatusCode::GATEWAY_TIMEOUT, .. }) => {}
+            Err(
+                ApiError::Refused { status: StatusCode::GATEWAY_TIMEOUT, .. }
+                | ApiError::NoAnswer { .. },
+            ) => {}
             deleted => return drop(deleted.unwrap()),
         }
     }
