@@ -14,7 +14,10 @@ const MAY_USE: [(&str, &[&str]); 16] = [
     ("divvy-views", &["divvy-ledger", "divvy-engine"]),
     ("divvy-sim", &["divvy-ledger", "divvy-engine", "divvy-words"]),
     ("divvy-serve", &[]),
-    ("divvy-cluster", &["divvy-ledger", "divvy-engine", "divvy-words", "divvy-serve"]),
+    (
+        "divvy-cluster",
+        &["divvy-ledger", "divvy-engine", "divvy-views", "divvy-words", "divvy-serve"],
+    ),
     ("divvy-admission", &["divvy-words", "divvy-serve"]),
     ("divvy-node", &["divvy-words"]),
     ("divvy-bench", &["divvy-cluster", "divvy-engine", "divvy-ledger", "divvy-testbed"]),

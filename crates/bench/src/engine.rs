@@ -227,8 +227,8 @@ impl Run {
         let start = Instant::now();
         let _ = self.scheduler.apply(Event::Pod(Box::new(pod)));
         let plan = self.scheduler.pass(usize::MAX);
-        self.decisions += plan.effects.len();
-        let placed = plan.effects.into_iter().find_map(|e| match e {
+        self.decisions += plan.units.len();
+        let placed = plan.into_effects().find_map(|e| match e {
             PlanEffect::Bind { pod, placement, .. } if pod == key => Some(placement),
             _ => None,
         });

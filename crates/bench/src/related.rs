@@ -119,9 +119,9 @@ pub fn run() -> anyhow::Result<()> {
             live.apply(Event::Pod(Box::new(pod)))?;
             let plan = live.pass(usize::MAX);
             busy += start.elapsed();
-            let placed = plan.effects.into_iter().find_map(|effect| match effect {
+            let placed = plan.into_effects().find_map(|effect| match effect {
                 PlanEffect::Bind { placement, .. } => Some(placement),
-                PlanEffect::Report { .. } => None,
+                PlanEffect::Open { .. } | PlanEffect::Report { .. } => None,
             });
             ensure!(expected.is_none_or(|e| e == placed), "{name}: scan and search differ");
         }

@@ -4,11 +4,10 @@
 //! bounded whatever pods are called. Each recording method costs an atomic addition or two.
 
 mod labels;
-mod totals;
 
 pub use labels::{Attempt, Binding, Restart, Verb};
-pub use totals::LedgerTotals;
 
+use divvy_views::Totals;
 use labels::Label;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::{
@@ -163,7 +162,7 @@ impl Metrics {
 
     /// What the ledger holds. It cannot be read while it is scraped, so the loop gives it now and
     /// then.
-    pub fn set_ledger(&self, totals: &LedgerTotals) {
+    pub fn set_ledger(&self, totals: &Totals) {
         let inner = &self.0;
         inner.nodes.set(whole(totals.nodes));
         inner.held.set(whole(totals.held_pods));
@@ -177,9 +176,11 @@ impl Metrics {
         ] {
             inner.cards.get_or_create(&[("state", state)]).set(whole(count));
         }
-        for (kind, bytes) in
-            [("capacity", totals.capacity), ("held", totals.held), ("stranded", totals.stranded)]
-        {
+        for (kind, bytes) in [
+            ("capacity", totals.capacity_bytes),
+            ("held", totals.held_bytes),
+            ("stranded", totals.stranded_bytes),
+        ] {
             inner.memory.get_or_create(&[("kind", kind)]).set(whole(bytes));
         }
     }

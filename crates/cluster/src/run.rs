@@ -12,7 +12,7 @@ use crate::client::{self, ClientError};
 use crate::fence::{Fence, writing_part};
 use crate::health::Health;
 use crate::lease::{self, Leadership, LeaseError, LeaseSettings, Lost};
-use crate::metrics::{LedgerTotals, Metrics};
+use crate::metrics::Metrics;
 use crate::objects::PodItem;
 use crate::reload::reload;
 use crate::serve;
@@ -24,6 +24,7 @@ use crate::watch::{Batch, Pace, Seen};
 use crate::writer::{Writer, is_binding};
 use divvy_engine::{Config, Event};
 use divvy_ledger::Position;
+use divvy_views::Totals;
 use k8s_openapi::jiff::Timestamp;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
@@ -349,7 +350,7 @@ impl Loop {
         let position = self.state.scheduler.ledger().journal().end();
         if position != self.measured {
             self.measured = position;
-            self.metrics.set_ledger(&LedgerTotals::of(&self.state.scheduler));
+            self.metrics.set_ledger(&Totals::of(&self.state.scheduler));
         }
     }
 

@@ -523,14 +523,16 @@ impl State {
         let mut work = SLICE;
         while self.writing < self.rules.writes && work > 0 {
             let plan = self.scheduler.slice(self.rules.writes - self.writing, &mut work);
-            if plan.effects.is_empty() && work > 0 {
+            if plan.units.is_empty() && work > 0 {
                 // Only now: a reservation that nobody used may have found its share.
                 self.return_cards(now);
                 break;
             }
-            for effect in plan.effects {
+            for effect in plan.into_effects() {
                 match effect {
-                    PlanEffect::Bind { pod, placement, volumes, .. } => {
+                    // Cards that nobody keeps are asked for with the binding, whoever opened them.
+                    PlanEffect::Open { .. } => {}
+                    PlanEffect::Bind { pod, placement, volumes } => {
                         self.bind(pod, placement, volumes, now);
                     }
                     PlanEffect::Report { pod } => self.told.waits(pod),

@@ -110,7 +110,7 @@ pub fn reasons(case: &Case) -> Result<BTreeMap<String, String>, String> {
 fn place(scheduler: &mut Scheduler, record: PodRecord) -> Option<String> {
     let key = record.key.clone();
     let _ = scheduler.apply(Event::Pod(Box::new(record)));
-    scheduler.pass(usize::MAX).effects.into_iter().find_map(|effect| match effect {
+    scheduler.pass(usize::MAX).into_effects().find_map(|effect| match effect {
         PlanEffect::Bind { pod, placement, .. } if pod == key => Some(placement.node.to_string()),
         _ => None,
     })

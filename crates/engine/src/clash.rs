@@ -1,12 +1,12 @@
 //! Why a node is not for a pod because of other pods, with names.
 
-use crate::census::{Counts, TieId};
-use crate::prepared::{Clash, Prepared};
+use crate::others::Topology;
+use crate::others::{Clash, Prepared};
+use crate::others::{Counts, TieId};
 use crate::reason::Reason;
 use crate::relations::Relations;
 use crate::scheduler::Scheduler;
 use crate::shapes::ShapeId;
-use crate::topology::Topology;
 use divvy_ledger::{NodeId, PodId};
 use foldhash::HashMap;
 use std::sync::Arc;
@@ -106,7 +106,7 @@ impl Found {
     /// Of each domain the first such pod on the first node by name that has one.
     fn new(scheduler: &Scheduler, key: &str, counts: &Counts, is: &dyn Fn(PodId) -> bool) -> Self {
         let world = scheduler.world();
-        let topology = world.topologies.get(key, &world.facts);
+        let topology = world.others.topology(key, &world.facts);
         let mut first: HashMap<usize, (u64, NodeId)> = HashMap::default();
         for node in counts.keys() {
             let one = (world.order.precedence(*node), *node);

@@ -3,8 +3,8 @@
 use crate::clash::Culprits;
 use crate::event::Placement;
 use crate::nearest::Nearest;
+use crate::others::Prepared;
 use crate::pods::State;
-use crate::prepared::Prepared;
 use crate::reason::Reason;
 use crate::record::PodKey;
 use crate::relations::Relations;
@@ -90,7 +90,8 @@ impl Scheduler {
     pub fn work_of_standing(&self, key: &PodKey) -> u64 {
         let Some(shape) = self.shape_of(key) else { return 1 };
         let rules = self.shapes().rules(shape).map_or(0, Rules::cost);
-        let related = self.shapes().related(shape).and_then(|who| self.world().relations_of(who));
+        let related =
+            self.shapes().related(shape).and_then(|who| self.world().others.relations_of(who));
         let others = related.map_or(0, Relations::cost);
         let who = self.shapes().related(shape);
         let bonds = who.map_or(0, |who| self.census().bond_count(who));

@@ -2,8 +2,8 @@
 
 use crate::config::Config;
 use crate::labels::Labels;
+use crate::others::{StorageEvent, VolumeStep};
 use crate::record::{NodeRecord, PodKey, PodRecord};
-use crate::volumes::{StorageEvent, VolumeStep};
 use divvy_ledger::{CardShares, HoldError, Known, Request};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -88,25 +88,49 @@ pub enum Problem {
     },
 }
 
-/// What one pass decided, in order.
+/// What one pass decided.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// The effects, in the order they were decided.
-    pub effects: Vec<PlanEffect>,
+    /// The units, in the order they were decided.
+    pub units: Vec<Unit>,
 }
 
-/// One decision.
+impl Plan {
+    /// All effects, in the order they were decided.
+    pub fn effects(&self) -> impl Iterator<Item = &PlanEffect> {
+        self.units.iter().flat_map(|unit| &unit.effects)
+    }
+
+    /// The same, to be done.
+    pub fn into_effects(self) -> impl Iterator<Item = PlanEffect> {
+        self.units.into_iter().flat_map(|unit| unit.effects)
+    }
+}
+
+/// What was decided at once: all of it is done, or none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unit {
+    /// The effects, in the order in which they are to be done. Most have one.
+    pub effects: SmallVec<[PlanEffect; 1]>,
+}
+
+/// One thing to do. The ledger has it already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlanEffect {
-    /// Bind a pod. The ledger holds it already.
+    /// A card was free and is shared from now on. Where cards are handed to containers, a
+    /// reservation is to keep it; the ledger has left room for that.
+    Open {
+        /// The card's node.
+        node: Arc<str>,
+        /// The card, by index.
+        card: u32,
+    },
+    /// Bind a pod.
     Bind {
         /// The pod.
         pod: PodKey,
         /// Where it goes.
         placement: Placement,
-        /// Which of its cards it opens: each was free, and is shared from now on. Where cards are
-        /// handed to containers, a reservation is to keep it; the ledger has left room for that.
-        opens: Opened,
         /// What to write for its claims, and then to await by [`Scheduler::claims_bound`], before
         /// it is bound. Empty for most pods.
         volumes: Vec<VolumeStep>,
@@ -117,9 +141,6 @@ pub enum PlanEffect {
         pod: PodKey,
     },
 }
-
-/// Cards that a share opens, by index; most open one or none.
-pub type Opened = SmallVec<[u32; 1]>;
 
 /// Node and cards of one pod.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@
 //!            Scheduler::pass ─► shapes: pods that ask the same share one ranking of the nodes
 //!                                  │    rules (may it run there?) · fit (is there room?) · score
 //!                                  ▼
-//!                               cards ─► ledger.hold ─► Plan { Bind, Report }
+//!                               cards ─► ledger.hold ─► Plan of units: Open, Bind, Report
 //!
 //!            Scheduler::standing ─► diagnosis: every node's Reason, and the nearest fit
 //! ```
@@ -17,7 +17,6 @@
 //! of the caches.
 
 mod cards;
-mod census;
 mod clash;
 mod config;
 mod diagnosis;
@@ -25,8 +24,8 @@ mod event;
 mod labels;
 mod nearest;
 mod order;
+mod others;
 mod pods;
-mod prepared;
 mod ranking;
 mod reason;
 mod record;
@@ -39,17 +38,21 @@ mod sentence;
 mod shapes;
 mod slab;
 mod tape;
-mod topology;
 mod trial;
-mod volumes;
+mod turn;
 mod weight;
 mod world;
 
 pub use config::{Config, PerResource, Strategy};
 pub use diagnosis::{Diagnosis, Group, Standing};
-pub use event::{Event, Opened, Placement, Plan, PlanEffect, Problem};
+pub use event::{Event, Placement, Plan, PlanEffect, Problem, Unit};
 pub use labels::{Labels, Selector};
 pub use nearest::{Missing, Nearest};
+pub use others::{
+    AccessModes, Attached, AttachmentRecord, CapacityRecord, ClaimKey, ClaimRecord, ClaimRef,
+    ClassRecord, CsiNodeRecord, Disk, DriverRecord, Migrated, StorageEvent, Terms, VolumeReason,
+    VolumeRecord, VolumeStep, VolumeUse,
+};
 pub use reason::Reason;
 pub use record::{Bound, BoundCards, NodeRecord, PodKey, PodRecord, PodSpec};
 pub use relations::{HostPort, PodSelector, PodTerm, Protocol, Relations, Spread};
@@ -59,9 +62,4 @@ pub use rules::{
 pub use scheduler::Scheduler;
 pub use shapes::ShapeId;
 pub use tape::Tape;
-pub use volumes::{
-    AccessModes, Attached, AttachmentRecord, CapacityRecord, ClaimKey, ClaimRecord, ClaimRef,
-    ClassRecord, CsiNodeRecord, Disk, DriverRecord, Migrated, StorageEvent, Terms, VolumeReason,
-    VolumeRecord, VolumeStep, VolumeUse,
-};
 pub use weight::TermId;

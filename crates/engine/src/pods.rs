@@ -1,11 +1,11 @@
 //! The pods that the engine knows, by key and by a small id that the ledger uses.
 
 use crate::record::{PodKey, PodRecord};
-use crate::shapes::{ShapeId, Turn};
+use crate::shapes::ShapeId;
 use crate::slab::Slab;
+use crate::turn::Turn;
 use divvy_ledger::{PodId, Request};
 use foldhash::HashMap;
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 /// How a pod stands.
@@ -87,7 +87,7 @@ impl Pod {
     }
 
     pub(crate) fn turn(&self) -> Turn {
-        Turn { priority: Reverse(self.priority), created: self.created, key: self.key.clone() }
+        Turn::new(self.priority, self.created, self.key.clone())
     }
 }
 

@@ -1,9 +1,9 @@
 //! Why a pod waits, as data. Each reason is rendered here and nowhere else: event, condition,
 //! CLI and console show the same sentence.
 
+use crate::others::VolumeReason;
 use crate::record::PodKey;
 use crate::rules::Taint;
-use crate::volumes::VolumeReason;
 use divvy_ledger::{Bytes, MilliCpu, Portion, Shortage};
 use std::fmt;
 use std::sync::Arc;

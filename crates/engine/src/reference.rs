@@ -2,9 +2,9 @@
 //! in speed and in placements.
 
 use crate::cards;
-use crate::census::{Counts, Ports, Sense, owned_terms};
 use crate::event::Placement;
-use crate::prepared::{About, Prepared, Question};
+use crate::others::{About, Prepared, Question};
+use crate::others::{Counts, Ports, Sense, owned_terms};
 use crate::record::PodRecord;
 use crate::relations::PodSelector;
 use crate::scheduler::{Scheduler, share_on};

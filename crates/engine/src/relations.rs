@@ -2,7 +2,7 @@
 //! topology spread, volumes. Parsed once at the edge, with defaults filled in.
 
 use crate::labels::Selector;
-use crate::volumes::VolumeUse;
+use crate::others::VolumeUse;
 
 /// Relations of a pod to others. Most pods have none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

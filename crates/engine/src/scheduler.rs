@@ -5,15 +5,15 @@ mod queue;
 mod relate;
 mod storage;
 
-use crate::census::{Census, Identity, Presence};
 use crate::config::Config;
 use crate::event::{Event, Problem};
+use crate::others::{Census, Identity};
 use crate::pods::{Pod, Pods, State, Stuck};
 use crate::record::{Bound, BoundCards, NodeRecord, PodKey, PodRecord, PodSpec};
 use crate::rules::NodeFacts;
-use crate::shapes::{ShapeId, Shapes, Turn};
+use crate::shapes::{ShapeId, Shapes};
 use crate::tape::Tape;
-use crate::volumes::Stirred;
+use crate::turn::Turn;
 use crate::world::World;
 use divvy_ledger::{
     Bytes, Capacity, Holding, Ledger, Needs, Node, NodeId, PodId, Position, Request,
@@ -31,8 +31,8 @@ pub struct Scheduler {
     ripe: BTreeSet<(Turn, ShapeId)>,
     /// Shapes known to fit nowhere, each with pods that wait.
     parked: BTreeSet<ShapeId>,
-    /// Up to where journal and census were looked at for the parked shapes.
-    woken: (Position, u64),
+    /// Up to where the journal was looked at for the parked shapes.
+    woken: Position,
     waking: queue::Waking,
     /// Whether the last slice left something to try.
     is_behind: bool,
@@ -164,7 +164,7 @@ impl Scheduler {
     /// takes some bytes, and is looked at whenever such a pod comes or goes. And how many different
     /// label sets there are.
     pub fn matches_in(&self, namespace: &str) -> (usize, usize) {
-        self.world.census.matches_in(namespace)
+        self.census().matches_in(namespace)
     }
 
     /// How often nodes were searched for a pod: grows with each try, whatever comes of it.
@@ -192,22 +192,13 @@ impl Scheduler {
     /// Whether a pod of this shape fits on this node now.
     pub(crate) fn fits_on(&mut self, shape: ShapeId, node: NodeId) -> bool {
         if let Some(who) = self.shapes.related(shape) {
-            self.world.keep_topologies(who);
+            self.world.others.keep_topologies(who, &self.world.facts);
         }
         self.shapes.fits_on(shape, node, &self.world)
     }
 
-    /// Lets nobody be woken by what was done and taken back since then.
-    pub(crate) fn unwake(&mut self, (journal, census): (Position, u64), stirred: Stirred) {
-        self.world.ledger.hush(journal);
-        if self.woken.1 == census {
-            self.woken.1 = self.world.census.now();
-        }
-        self.world.volumes.set_stirred(stirred);
-    }
-
     pub(crate) const fn census(&self) -> &Census {
-        &self.world.census
+        self.world.others.census()
     }
 
     pub(crate) const fn shapes(&self) -> &Shapes {
@@ -261,9 +252,7 @@ impl Scheduler {
         }
         if is_new || self.world.facts[id.index()] != record.facts {
             self.shapes.node_facts_changed(id, &name, &record.facts);
-            let before = std::mem::replace(&mut self.world.facts[id.index()], record.facts);
-            self.world.topologies.node_changed(id, &before, &self.world.facts);
-            self.world.census.places_changed();
+            self.world.set_facts(id, record.facts);
             if !changed {
                 self.world.ledger.touch(id);
             }
@@ -278,17 +267,14 @@ impl Scheduler {
             self.world.order.remove(name);
             self.world.ledger.remove_node(id);
             // Without labels it is in no domain, and the pods that are left there near nobody.
-            let before = std::mem::take(&mut self.world.facts[id.index()]);
-            self.world.topologies.node_changed(id, &before, &self.world.facts);
-            self.world.census.places_changed();
+            self.world.set_facts(id, NodeFacts::default());
         }
     }
 
     fn remove_pod(&mut self, key: &PodKey) {
         let Some(id) = self.pods.find(key) else { return };
         let held = self.world.release(id);
-        self.world.census.expel(id);
-        self.world.volumes.expel(id);
+        self.world.others.expel(id);
         let was_unsettled = self.unsettled.remove(key).is_some();
         let Some(pod) = self.pods.remove(id) else { return };
         if let State::Waiting(shape) = pod.state {
@@ -304,22 +290,20 @@ impl Scheduler {
 
     fn set_pod(&mut self, record: PodRecord) -> Result<(), Problem> {
         let is_held = self.is_held_as(&record);
-        let who = self.world.census.identify(&record);
-        let presence = Presence::of(&record);
+        let who = self.world.others.identify(&record);
         self.reshape_found();
         let known = self.pods.find(&record.key);
         if let (true, Some(id)) = (is_held, known) {
+            self.world.others.rename(id, who, &record);
             if let Some(pod) = self.pods.get_mut(id).filter(|pod| pod.uid != record.uid) {
                 pod.uid = record.uid;
             }
-            self.world.census.rename(id, who, presence);
             return Ok(());
         }
         if record.bound.is_some() {
             self.remove_pod(&record.key);
             let id = self.pods.insert(Pod::of(&record, State::Astray));
-            self.world.census.enroll(id, who, presence);
-            self.world.volumes.enroll(id, &record.key, record.spec.relations.as_ref());
+            self.world.others.enroll(id, who, &record);
             return self.hold_bound(id, record);
         }
         let state = self.state_of(&record, who);
@@ -328,7 +312,7 @@ impl Scheduler {
             && pod.is_as(&record, &state)
         {
             pod.nominated.clone_from(&record.nominated);
-            self.world.census.rename(id, who, presence);
+            self.world.others.rename(id, who, &record);
             return Ok(());
         }
         let state = match known {
@@ -342,8 +326,7 @@ impl Scheduler {
         let pod = Pod::of(&record, state);
         let (turn, waits) = (pod.turn(), pod.state.shape());
         let id = self.pods.insert(pod);
-        self.world.census.enroll(id, who, presence);
-        self.world.volumes.enroll(id, &record.key, record.spec.relations.as_ref());
+        self.world.others.enroll(id, who, &record);
         match waits {
             Some(shape) => self.join(shape, turn, id),
             None => self.unreported.push(id),
@@ -363,8 +346,7 @@ impl Scheduler {
             State::Paused(stuck(why))
         } else if spec.gates.is_empty() {
             let needs = self.needs(spec);
-            let related = who.tie.is_some() || self.world.census.is_meant(who.kin);
-            let related = related.then_some(who);
+            let related = self.world.others.is_related(who).then_some(who);
             State::Waiting(self.shape(needs, &spec.rules, spec.strategy, related))
         } else {
             State::Gated(stuck(&spec.gates.join(", ")))

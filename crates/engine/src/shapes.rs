@@ -8,30 +8,20 @@
 mod related;
 mod search;
 
-use crate::census::{Departures, Identity};
 use crate::config::{Config, Strategy};
 use crate::order::NameOrder;
+use crate::others::{Identity, News};
 use crate::ranking::Ranking;
-use crate::record::PodKey;
 use crate::rules::{Liking, NodeFacts, Rules};
 use crate::score::{self, ShareSizes, Strategies};
 use crate::slab::Slab;
-use crate::volumes::Stirred;
+use crate::turn::Turn;
 use crate::world::World;
 use divvy_ledger::{Needs, NodeId, PodId, Position};
 use foldhash::HashMap;
 use related::NodeSet;
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-
-/// The order in which pods are tried: priority, then age, then name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Turn {
-    pub(crate) priority: Reverse<i32>,
-    pub(crate) created: i64,
-    pub(crate) key: PodKey,
-}
 
 /// Pods that ask for the same in the same places: where the shape is, and which it is of all that
 /// have been there.
@@ -86,7 +76,7 @@ pub(crate) struct Shape {
     pub(crate) parked: bool,
     /// Of a related shape that fitted nowhere: the nodes that other pods would have allowed.
     allowed: NodeSet,
-    /// When that was, by the clock of the census.
+    /// When that was, by the clock of others.
     asked: u64,
 }
 
@@ -303,39 +293,26 @@ impl Shapes {
         let Shape { key, sizes, allowed, .. } = shape;
         self.work += freed.len() as u64 * rules.cost_of_look();
         let mut fitting = freed.iter().filter(|node| {
-            allowed.contains(**node)
-                && appraise(key, sizes, rules, **node, world) > 0
-                && key.related.is_none_or(|who| world.census.has_ports(who, **node))
+            allowed.contains(**node) && appraise(key, sizes, rules, **node, world) > 0
         });
         match key.related {
-            Some(who) => world.has_volumes(who, fitting),
+            Some(who) => world.may_take(who, fitting),
             None => fitting.next().is_some(),
         }
     }
 
-    /// Whether other pods came or went in a way that can help a shape that fitted nowhere.
+    /// Whether something has happened to others that can help a shape that fitted nowhere.
     pub(crate) fn is_helped_by_others(
         &mut self,
         id: ShapeId,
-        departures: &mut Departures,
+        news: &mut News,
         world: &World,
     ) -> bool {
         let Some(shape) = self.get(id) else { return false };
         let Some(who) = shape.key.related else { return false };
-        let (can_help, looks) = world.census.can_help(who, shape.asked, departures);
+        let (is_helped, looks) = world.others.helps(who, shape.asked, news);
         self.work += looks as u64;
-        can_help
-    }
-
-    /// Whether storage objects have changed in a way that can help a shape that fitted nowhere.
-    pub(crate) fn is_helped_by_storage(
-        &self,
-        id: ShapeId,
-        stirred: &Stirred,
-        world: &World,
-    ) -> bool {
-        let related = self.get(id).and_then(|shape| shape.key.related);
-        related.is_some_and(|who| world.volumes.concerns(stirred, world.volumes_of(who)))
+        is_helped
     }
 
     /// Forgets such shapes, of those that nobody waits for.

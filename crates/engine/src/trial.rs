@@ -3,34 +3,29 @@
 //! What is looked at inside a trial sees its changes. One that is taken back leaves everything as it
 //! was, and wakes nobody.
 
-use crate::census::Trace;
+use crate::others::{Trace, Untold};
 use crate::scheduler::Scheduler;
 use crate::shapes::ShapeId;
-use crate::volumes::Stirred;
 use divvy_ledger::{Before, Holder, NodeId, PodId, Position};
 
 /// Steps that are kept together or taken back together. Dropping it takes them back.
 pub(crate) struct Trial<'a> {
     scheduler: &'a mut Scheduler,
     steps: Vec<Step>,
-    /// Where the journal was, and the clock of the census.
-    began: (Position, u64),
-    stirred: Stirred,
+    /// Where the journal was, and what there was to tell of others.
+    began: (Position, Untold),
 }
 
 struct Step {
-    pod: PodId,
-    node: NodeId,
     ledger: Before,
-    census: Trace,
+    others: Trace,
 }
 
 impl<'a> Trial<'a> {
     pub(crate) fn new(scheduler: &'a mut Scheduler) -> Self {
         let world = scheduler.world();
-        let began = (world.ledger.journal().end(), world.census.now());
-        let stirred = world.volumes.stirred().clone();
-        Self { scheduler, steps: Vec::new(), began, stirred }
+        let began = (world.ledger.journal().end(), world.others.untold());
+        Self { scheduler, steps: Vec::new(), began }
     }
 
     /// Lets a pod end: it gives back all that it holds, and with the last share of a card goes the
@@ -53,8 +48,8 @@ impl<'a> Trial<'a> {
 
     fn release(&mut self, pod: PodId, node: NodeId) {
         let world = self.scheduler.world_mut();
-        let (ledger, census) = (world.ledger.before(pod, node), world.census.trace(pod, node));
-        self.steps.push(Step { pod, node, ledger, census });
+        let (ledger, others) = (world.ledger.before(pod, node), world.others.trace(pod, node));
+        self.steps.push(Step { ledger, others });
         world.lift(pod);
     }
 
@@ -71,10 +66,9 @@ impl<'a> Trial<'a> {
     /// Takes back all that has been done since then.
     pub(crate) fn undo_to(&mut self, mark: usize) {
         let world = self.scheduler.world_mut();
-        for Step { pod, node, ledger, census } in self.steps.drain(mark..).rev() {
+        for Step { ledger, others } in self.steps.drain(mark..).rev() {
             world.ledger.undo(ledger);
-            world.census.retrace(census);
-            world.volumes.settle(pod, node);
+            world.others.undo(others);
         }
     }
 }
@@ -82,7 +76,10 @@ impl<'a> Trial<'a> {
 impl Drop for Trial<'_> {
     fn drop(&mut self) {
         self.undo_to(0);
-        self.scheduler.unwake(self.began, std::mem::take(&mut self.stirred));
+        let world = self.scheduler.world_mut();
+        let (journal, untold) = &self.began;
+        world.ledger.hush(*journal);
+        world.others.hush(untold);
     }
 }
 

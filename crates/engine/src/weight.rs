@@ -2,10 +2,10 @@
 //! pod likes, so that there must be a limit to what one may cost in memory and in time.
 
 use crate::labels::{Labels, Selector};
+use crate::others::{Disk, VolumeUse};
 use crate::record::PodSpec;
 use crate::relations::{PodSelector, Relations};
 use crate::rules::{Requirement, Rules, Term, Test, Toleration};
-use crate::volumes::{Disk, VolumeUse};
 use foldhash::fast::RandomState;
 use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, LazyLock};

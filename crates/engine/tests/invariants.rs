@@ -141,16 +141,22 @@ proptest! {
             loop {
                 let before = scheduler.clone();
                 let plan = scheduler.pass(1);
-                let Some(effect) = plan.effects.first() else { break };
-                match effect {
-                    PlanEffect::Bind { pod, placement, .. } => {
-                        prop_assert_eq!(before.scan(&common::pod("x", specs[pod].clone())), Some(placement.clone()));
-                    }
-                    PlanEffect::Report { .. } => {}
+                if plan.units.is_empty() {
+                    break;
                 }
-                for effect in plan.effects {
-                    if let PlanEffect::Report { pod } = effect {
-                        prop_assert!(scheduler.scan(&common::pod("x", specs[&pod].clone())).is_none());
+                for effect in plan.effects() {
+                    match effect {
+                        PlanEffect::Open { node, card } => {
+                            let id = before.ledger().find(node).unwrap();
+                            let cards = before.ledger().node(id).unwrap().cards();
+                            prop_assert_eq!(cards[*card as usize].mode(), &Mode::Free);
+                        }
+                        PlanEffect::Bind { pod, placement, .. } => {
+                            prop_assert_eq!(before.scan(&common::pod("x", specs[pod].clone())), Some(placement.clone()));
+                        }
+                        PlanEffect::Report { pod } => {
+                            prop_assert!(scheduler.scan(&common::pod("x", specs[pod].clone())).is_none());
+                        }
                     }
                 }
             }
@@ -278,9 +284,9 @@ proptest! {
         }
         prop_assert_eq!(live.scan(&pod("x", spec(kind))), restarted.scan(&pod("x", spec(kind))));
         add(&mut restarted, "zz", spec(kind));
-        let placed = restarted.pass(usize::MAX).effects.into_iter().find_map(|e| match e {
+        let placed = restarted.pass(usize::MAX).into_effects().find_map(|e| match e {
             PlanEffect::Bind { placement, .. } => Some(placement),
-            PlanEffect::Report { .. } => None,
+            PlanEffect::Open { .. } | PlanEffect::Report { .. } => None,
         });
         prop_assert_eq!(live.scan(&pod("x", spec(kind))), placed);
     }

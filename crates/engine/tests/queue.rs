@@ -89,7 +89,7 @@ fn a_pass_can_be_cut_short_and_goes_on_where_it_stopped() {
         add(&mut s, &format!("p{i}"), whole(1));
     }
     let sizes: Vec<usize> =
-        std::iter::from_fn(|| Some(s.pass(3).effects.len()).filter(|n| *n > 0)).collect();
+        std::iter::from_fn(|| Some(s.pass(3).units.len()).filter(|n| *n > 0)).collect();
     assert_eq!(sizes, [3, 3, 2]);
 }
 
@@ -153,7 +153,7 @@ fn a_pod_that_changed_while_it_waited_is_tried_before_it_is_reported_again() {
     add(&mut s, "b", fraction("0.5"));
     let decided: Vec<Plan> = (0..2).map(|_| s.pass(1)).collect();
     assert!(
-        decided.iter().all(|p| matches!(p.effects[..], [PlanEffect::Bind { .. }])),
+        decided.iter().all(|p| matches!(p.effects().last(), Some(PlanEffect::Bind { .. }))),
         "{decided:?}"
     );
 }
@@ -223,8 +223,8 @@ fn in_slices(s: &mut Scheduler, mut between: impl FnMut(&mut Scheduler, usize)) 
     for slice in 0.. {
         let mut work = 1;
         let plan = s.slice(usize::MAX, &mut work);
-        let is_over = work > 0 && plan.effects.is_empty();
-        all.extend(plan.effects.iter().map(told));
+        let is_over = work > 0 && plan.units.is_empty();
+        all.extend(plan.effects().filter_map(told));
         if is_over {
             return all;
         }
@@ -293,10 +293,14 @@ fn a_plan_says_which_cards_it_opens() {
     let mut s = cluster(Config::default(), [node("a", cards(2, 80))]);
     let mut opened = |name: &str, spec: PodSpec| {
         s.apply(Event::Pod(Box::new(pod(name, spec)))).unwrap();
-        match &s.pass(usize::MAX).effects[..] {
-            [PlanEffect::Bind { opens, .. }] => opens.to_vec(),
+        let Plan { units } = s.pass(usize::MAX);
+        let [Unit { effects }] = &units[..] else { panic!("{units:?}") };
+        let [opens @ .., PlanEffect::Bind { .. }] = &effects[..] else { panic!("{effects:?}") };
+        let card = |effect: &PlanEffect| match effect {
+            PlanEffect::Open { node, card } if **node == *"a" => *card,
             other => panic!("{other:?}"),
-        }
+        };
+        opens.iter().map(card).collect::<Vec<_>>()
     };
     assert_eq!(opened("first", fraction("0.5")), [0]);
     assert_eq!(opened("joins", fraction("0.25")), [0u32; 0]);

@@ -47,7 +47,7 @@ proptest! {
             loop {
                 let before = both.scheduler.clone();
                 let plan = both.scheduler.pass(1);
-                for effect in &plan.effects {
+                for effect in plan.effects() {
                     let PlanEffect::Bind { pod, placement, .. } = effect else { continue };
                     let record = both.model.record(pod);
                     let allowed = both.model.feasible(pod);
@@ -62,7 +62,7 @@ proptest! {
                     }
                     both.model.place(pod, &placement.node);
                 }
-                if plan.effects.is_empty() {
+                if plan.units.is_empty() {
                     break;
                 }
             }
@@ -86,7 +86,7 @@ proptest! {
         for step in &steps {
             both.tell(step);
             if matches!(step, Step::Pass) {
-                for effect in both.scheduler.pass(usize::MAX).effects {
+                for effect in both.scheduler.pass(usize::MAX).into_effects() {
                     if let PlanEffect::Bind { pod, placement, .. } = effect {
                         both.model.place(&pod, &placement.node);
                     }

@@ -21,7 +21,7 @@ fn two_nodes() -> Scheduler {
 /// Places one pod and says where, with what has to be done.
 fn placed(s: &mut Scheduler, name: &str, spec: PodSpec) -> (String, Vec<VolumeStep>) {
     add(s, name, spec);
-    match s.pass(usize::MAX).effects.pop() {
+    match s.pass(usize::MAX).into_effects().last() {
         Some(PlanEffect::Bind { placement, volumes, .. }) => (placement.node.to_string(), volumes),
         other => panic!("{name} should be placed: {other:?}"),
     }

@@ -239,7 +239,7 @@ impl Node {
             let is_pool = gpus.count(Device::Gpu).is_some();
             return Err(if is_pool { Shortage::Replicas } else { Shortage::NoGpu });
         }
-        if matches!(part.portion, Portion::Memory(_)) && gpus.cards.iter().all(Option::is_none) {
+        if matches!(part.portion, Portion::Memory(_)) && self.knows_no_size() {
             return Err(Shortage::CardMemoryUnknown);
         }
         let card = self.card_size();

@@ -158,24 +158,30 @@ impl Used {
 }
 
 /// A node of the ledger.
+///
+/// What every fit looks at comes first, and in this order: of thousands of nodes most of the time
+/// goes into fetching them from memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub struct Node {
-    name: Arc<str>,
-    /// False once the node is deleted while pods still hold something of it.
-    pub(crate) alive: bool,
-    capacity: Capacity,
-    used: Used,
-    extended: Vec<Counter>,
-    pub(crate) cards: Vec<Card>,
-    /// Whether it is not certain who has which card.
-    pub(crate) unsettled: bool,
+    room: Room,
+    card_size: Bytes,
     /// How many pods have cards of which nobody can say which.
     pub(crate) unknown: u32,
+    /// False once the node is deleted while pods still hold something of it.
+    pub(crate) alive: bool,
+    /// Whether it is not certain who has which card.
+    pub(crate) unsettled: bool,
+    sizes_differ: bool,
+    /// Whether nobody says how large any of its cards is.
+    sizes_unknown: bool,
     /// What keeping a shared card takes; `None` if nobody keeps them.
     pub(crate) opening: Option<Opening>,
-    card_size: Bytes,
-    sizes_differ: bool,
-    room: Room,
+    capacity: Capacity,
+    extended: Vec<Counter>,
+    used: Used,
+    pub(crate) cards: Vec<Card>,
+    name: Arc<str>,
 }
 
 impl Node {
@@ -192,6 +198,7 @@ impl Node {
             opening: None,
             card_size: Bytes(0),
             sizes_differ: false,
+            sizes_unknown: false,
             room: Room::default(),
         }
     }
@@ -260,6 +267,14 @@ impl Node {
         &self.cards
     }
 
+    /// Those that exist, by index: a free card beyond the count is in the list only because one
+    /// behind it is still held.
+    pub fn existing_cards(&self) -> impl Iterator<Item = (usize, &Card)> {
+        let count = self.card_count() as usize;
+        let all = self.cards.iter().enumerate();
+        all.filter(move |(index, card)| *index < count || *card.mode() != Mode::Free)
+    }
+
     /// CPU and memory that pods take, and how many pods there are.
     pub fn taken(&self) -> (MilliCpu, Bytes, u32) {
         let clip = |n: u128| u64::try_from(n).unwrap_or(u64::MAX);
@@ -269,6 +284,11 @@ impl Node {
     /// The capacity of the largest card that is free now or comes free; 0 if there are none.
     pub const fn card_size(&self) -> Bytes {
         self.card_size
+    }
+
+    /// Whether nobody says how large any of its cards is.
+    pub(crate) const fn knows_no_size(&self) -> bool {
+        self.sizes_unknown
     }
 
     /// The capacity of a card that is free now or comes free; 0 if the node has it no more.
@@ -421,6 +441,7 @@ impl Node {
         let sizes = || (0..count).map(|index| self.listed_size(index));
         let (least, most) = (sizes().min(), sizes().max());
         self.sizes_differ = least != most;
+        self.sizes_unknown = self.capacity.gpus.cards.iter().all(Option::is_none);
         self.card_size = most.unwrap_or_default();
         self.recount();
     }

@@ -163,10 +163,10 @@ impl Rehearsal {
         progress.begin("placing", self.pods.len() as u64);
         loop {
             let plan = self.scheduler.pass(1024);
-            if plan.effects.is_empty() {
+            if plan.units.is_empty() {
                 return;
             }
-            progress.advance(plan.effects.len() as u64);
+            progress.advance(plan.units.len() as u64);
         }
     }
 }

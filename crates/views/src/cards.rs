@@ -127,10 +127,7 @@ impl<'a> NodeCards<'a> {
         sizes: &mut ShareSizes,
     ) -> Option<NodeCards<'a>> {
         let node = scheduler.ledger().node(id)?;
-        let cards = node.cards().iter().enumerate();
-        // A free card beyond the count is there only because one behind it is still held.
-        let cards =
-            cards.filter(|(i, card)| *i < node.card_count() as usize || *card.mode() != Mode::Free);
+        let cards = node.existing_cards();
         let cards = cards.map(|(i, card)| card_use(scheduler, node, i, card, sizes)).collect();
         let model = scheduler.model(id).map(|model| &**model);
         Some(NodeCards { name: node.name(), model, cards })
@@ -187,9 +184,6 @@ fn card_use<'a>(
     };
     let (place, index) = (index, u32::try_from(index).unwrap_or(u32::MAX));
     let claims = card.is_disputed().then(|| scheduler.claimants(node.name(), index));
-    let free = card.capacity().minus(card.used());
-    let is_lost = state == CardUseState::Shared
-        && !(node.is_open(place) && sizes.fit_into(free, card.capacity(), known));
     CardUse {
         index,
         number: number(node, index),
@@ -198,7 +192,7 @@ fn card_use<'a>(
         capacity: amount(card.capacity()),
         used: amount(card.used()),
         shares,
-        stranded: amount(if is_lost { free } else { Bytes(0) }),
+        stranded: amount(sizes.stranded(node, place, card)),
         overbooked: card.is_disputed(),
         claims: claims
             .into_iter()

@@ -32,6 +32,7 @@ mod table;
 #[cfg(test)]
 mod testing;
 mod top;
+mod totals;
 mod wording;
 
 pub use amount::Amount;
@@ -48,6 +49,7 @@ pub use top::{
     Replicas, TopCard, TopCards, TopNode, TopNodes, TopPod, TopPods, top_cards, top_cards_text,
     top_nodes, top_nodes_text, top_pods, top_pods_text,
 };
+pub use totals::Totals;
 pub use wording::clean;
 
 /// The version of every JSON document here.

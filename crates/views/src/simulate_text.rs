@@ -6,6 +6,7 @@ use crate::options::TextOptions;
 use crate::paint::{Painter, Tint};
 use crate::simulation::{PodOutcome, Simulation};
 use crate::table::{Cell, Table};
+use crate::totals::Totals;
 use crate::wording::{Names, asked, clean, count, labels, thousands};
 use divvy_engine::Scheduler;
 use divvy_ledger::Bytes;
@@ -167,12 +168,13 @@ pub(crate) fn totals(sim: &Simulation<'_>, scheduler: &Scheduler) -> String {
         let _ = write!(line, ", {} pending", n(sum.pending));
     }
     let _ = write!(line, ". {} of {} in use", n(sum.cards_in_use), count(sum.cards, "card"));
-    if sum.capacity_bytes > 0 {
-        let (used, all) = (gib(sum.used_bytes), gib(sum.capacity_bytes));
+    let Totals { capacity_bytes, held_bytes, stranded_bytes, .. } = sum.totals;
+    if capacity_bytes > 0 {
+        let (used, all) = (gib(held_bytes), gib(capacity_bytes));
         let _ = write!(line, ", {used} of {all} GiB allocated");
     }
-    if sum.stranded_bytes > 0 {
-        let _ = write!(line, ", {} stranded on shared cards", stranded(sum.stranded_bytes));
+    if stranded_bytes > 0 {
+        let _ = write!(line, ", {} stranded on shared cards", stranded(stranded_bytes));
     }
     let replicas = sim.nodes.iter().filter(|node| node.cards.is_empty());
     let replicas = replicas.filter_map(|node| replicas_of(scheduler, node.name));

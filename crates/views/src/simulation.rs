@@ -1,8 +1,9 @@
 //! What became of a workload: each pod's outcome, each card's use, and the sums.
 
 use crate::API_VERSION;
-use crate::cards::{CardGrant, CardUseState, NodeCards, grants};
+use crate::cards::{CardGrant, NodeCards, grants};
 use crate::stranded::ShareSizes;
+use crate::totals::Totals;
 use divvy_engine::{Diagnosis, PodKey, Scheduler, ShapeId, Standing};
 use divvy_ledger::Request;
 use serde::{Serialize, Serializer};
@@ -64,7 +65,7 @@ pub struct ReasonCount {
 }
 
 /// The sums. Bytes are those of cards whose memory is known.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
     /// Pods that have a place.
@@ -79,18 +80,9 @@ pub struct Summary {
     pub allocated_ratio: Option<f64>,
     /// Memory that no known share could still take, of that of the cards in use.
     pub fragmentation_ratio: f64,
-    /// Memory of all cards.
+    /// What the ratios are of.
     #[serde(skip)]
-    pub capacity_bytes: u128,
-    /// Memory held.
-    #[serde(skip)]
-    pub used_bytes: u128,
-    /// Memory of the cards in use.
-    #[serde(skip)]
-    pub in_use_bytes: u128,
-    /// Memory that is free on shared cards and too little for any share that a pod is known to ask.
-    #[serde(skip)]
-    pub stranded_bytes: u128,
+    pub totals: Totals,
 }
 
 fn shared_text<S: Serializer>(text: &Option<Arc<str>>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -113,7 +105,7 @@ pub fn simulation<'a>(scheduler: &'a Scheduler, pods: &'a [PodKey]) -> Simulatio
     let outcomes: Vec<_> = outcomes.collect();
     let nodes = scheduler.nodes().filter_map(|(_, id)| NodeCards::of(scheduler, id, &mut sizes));
     let nodes: Vec<_> = nodes.collect();
-    let summary = summary(&outcomes, &nodes);
+    let summary = summary(&outcomes, Totals::with(scheduler, &mut sizes));
     Simulation { api_version: API_VERSION, kind: "Simulation", pods: outcomes, nodes, summary }
 }
 
@@ -198,22 +190,17 @@ impl Refusals {
 pub(crate) const UNKNOWN_NODE: &str =
     "bound to a node that is not in the cluster, so it holds nothing";
 
-fn summary(pods: &[PodOutcome<'_>], nodes: &[NodeCards<'_>]) -> Summary {
+fn summary(pods: &[PodOutcome<'_>], totals: Totals) -> Summary {
     let placed = pods.iter().filter(|p| p.node.is_some()).count();
-    let mut sum = Summary { placed, pending: pods.len() - placed, ..Summary::default() };
-    for card in nodes.iter().flat_map(|n| &n.cards) {
-        let in_use = card.state != CardUseState::Free;
-        sum.cards += 1;
-        sum.cards_in_use += usize::from(in_use);
-        let Some(capacity) = card.capacity.bytes().map(u128::from) else { continue };
-        sum.capacity_bytes += capacity;
-        sum.used_bytes += u128::from(card.used.raw());
-        sum.stranded_bytes += u128::from(card.stranded.raw());
-        sum.in_use_bytes += if in_use { capacity } else { 0 };
+    Summary {
+        placed,
+        pending: pods.len() - placed,
+        cards: totals.cards,
+        cards_in_use: totals.in_use,
+        allocated_ratio: ratio(totals.held_bytes, totals.capacity_bytes),
+        fragmentation_ratio: ratio(totals.stranded_bytes, totals.in_use_bytes).unwrap_or(0.0),
+        totals,
     }
-    sum.allocated_ratio = ratio(sum.used_bytes, sum.capacity_bytes);
-    sum.fragmentation_ratio = ratio(sum.stranded_bytes, sum.in_use_bytes).unwrap_or(0.0);
-    sum
 }
 
 /// Rounded to four decimals in integers, so that the last digit does not depend on the machine.

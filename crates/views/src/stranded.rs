@@ -1,7 +1,7 @@
 //! Memory that is free on a shared card and too little for anything that may come.
 
 use divvy_engine::Scheduler;
-use divvy_ledger::{Bytes, Portion, Request};
+use divvy_ledger::{Bytes, Card, Node, Portion, Request};
 use std::collections::{HashMap, HashSet};
 
 /// The share sizes that pods are known to ask, and the smallest of them for each size of card.
@@ -14,9 +14,11 @@ pub(crate) struct ShareSizes {
 impl ShareSizes {
     /// The sizes of all shares that somebody holds.
     pub(crate) fn held(scheduler: &Scheduler) -> Self {
-        let mut sizes = Self::default();
-        scheduler.holders().iter().for_each(|(_, holding)| sizes.add(&holding.needs.request));
-        sizes
+        let ledger = scheduler.ledger();
+        let cards = ledger.alive().flat_map(|(_, node)| node.cards());
+        let holdings = cards.flat_map(Card::shares).filter_map(|share| ledger.holding(share.pod));
+        let portions = holdings.filter_map(|holding| holding.needs.request.portion());
+        Self { portions: portions.collect(), smallest: HashMap::new() }
     }
 
     /// Enters what one more pod asks. Before the first [`ShareSizes::fit_into`].
@@ -24,8 +26,15 @@ impl ShareSizes {
         self.portions.extend(request.portion());
     }
 
+    /// What is free on a shared card, if no share of a known size can have it.
+    pub(crate) fn stranded(&mut self, node: &Node, index: usize, card: &Card) -> Bytes {
+        let (all, free) = (card.capacity(), card.capacity().minus(card.used()));
+        let is_useful = node.is_open(index) && self.fit_into(free, all, card.knows_memory());
+        if card.shares().is_empty() || is_useful { Bytes(0) } else { free }
+    }
+
     /// Whether a share of some known size fits into what is free on a card of this capacity.
-    pub(crate) fn fit_into(&mut self, free: Bytes, card: Bytes, known: bool) -> bool {
+    fn fit_into(&mut self, free: Bytes, card: Bytes, known: bool) -> bool {
         let portions = &self.portions;
         let smallest = *self.smallest.entry((card, known)).or_insert_with(|| {
             // MiB cannot be placed on a card of unknown memory.

@@ -2,12 +2,13 @@
 
 use super::{Scheduler, share_on};
 use crate::cards;
-use crate::census::Departures;
-use crate::event::{Opened, Placement, Plan, PlanEffect};
+use crate::event::{Placement, Plan, PlanEffect, Unit};
+use crate::others::News;
 use crate::pods::{Pod, State};
-use crate::shapes::{ShapeId, Turn};
-use crate::volumes::{Stirred, VolumeStep};
-use divvy_ledger::{Mode, NodeId, PodId};
+use crate::shapes::ShapeId;
+use crate::turn::Turn;
+use divvy_ledger::{CardShare, Mode, NodeId, PodId};
+use smallvec::{SmallVec, smallvec};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Scheduler {
@@ -45,7 +46,7 @@ impl Scheduler {
         self.retire(id);
     }
 
-    /// Places what fits, at most `limit` decisions, and says which pods wait. An empty plan means
+    /// Places what fits, at most `limit` units, and says which pods wait. An empty plan means
     /// that nothing more can be done until the next event.
     pub fn pass(&mut self, limit: usize) -> Plan {
         let mut all = u64::MAX;
@@ -78,9 +79,9 @@ impl Scheduler {
             let left = end.saturating_sub(self.shapes.work());
             self.take_turns(limit, end - left / 2, plan);
         }
-        while plan.effects.len() < limit {
+        while plan.units.len() < limit {
             let Some((_, id)) = self.ripe.pop_first() else { return };
-            self.drain(id, Until { effects: limit, work: end, others_turn: true }, plan);
+            self.drain(id, Until { units: limit, work: end, others_turn: true }, plan);
             if self.shapes.work() >= end {
                 self.is_behind = !self.ripe.is_empty();
                 return;
@@ -93,7 +94,7 @@ impl Scheduler {
     fn take_turns(&mut self, limit: usize, end: u64, plan: &mut Plan) {
         let mut firsts: BTreeMap<Box<str>, (Turn, ShapeId)> = BTreeMap::new();
         for entry in &self.ripe {
-            let namespace = entry.0.key.namespace();
+            let namespace = entry.0.namespace();
             if !firsts.contains_key(namespace) {
                 firsts.insert(namespace.into(), entry.clone());
             }
@@ -103,9 +104,9 @@ impl Scheduler {
         }
         let mut later = firsts.split_off(&self.served);
         let last = later.remove_entry(&self.served);
-        let until = Until { effects: limit, work: end, others_turn: false };
+        let until = Until { units: limit, work: end, others_turn: false };
         for (namespace, entry) in later.into_iter().chain(firsts).chain(last) {
-            if plan.effects.len() >= limit || self.shapes.work() >= end {
+            if plan.units.len() >= limit || self.shapes.work() >= end {
                 return;
             }
             if self.ripe.remove(&entry) {
@@ -128,23 +129,24 @@ impl Scheduler {
 
     /// Places pods of one shape until one does not fit or it is time for others.
     fn drain(&mut self, id: ShapeId, until: Until, plan: &mut Plan) {
-        let before = plan.effects.len();
+        let before = plan.units.len();
         loop {
             let Some(shape) = self.shapes.get(id) else { return };
             let Some((turn, pod)) = shape.waiting.first() else { return self.retire(id) };
             let others_turn = match until.others_turn {
                 true => self.ripe.first().is_some_and(|(first, _)| first < turn),
-                false => plan.effects.len() - before >= IN_TURN,
+                false => plan.units.len() - before >= IN_TURN,
             };
-            let is_over = plan.effects.len() >= until.effects || self.shapes.work() >= until.work;
+            let is_over = plan.units.len() >= until.units || self.shapes.work() >= until.work;
             if others_turn || is_over {
                 self.ripe.insert((turn.clone(), id));
                 return;
             }
             let pod = *pod;
-            let Some((placement, opens, volumes)) = self.place(id, pod) else {
+            let Some(unit) = self.place(id, pod) else {
                 return self.park(id, plan);
             };
+            plan.units.push(unit);
             if let Some(shape) = self.shapes.get_mut(id) {
                 shape.waiting.pop_first();
             }
@@ -153,16 +155,15 @@ impl Scheduler {
             if let Some(pod) = self.pods.get_mut(pod) {
                 pod.state = State::Held;
                 pod.loose = loose;
-                let pod = pod.key.clone();
-                plan.effects.push(PlanEffect::Bind { pod, placement, opens, volumes });
             }
         }
     }
 
     /// Enters a pod of this shape on its best node.
-    fn place(&mut self, id: ShapeId, pod: PodId) -> Option<(Placement, Opened, Vec<VolumeStep>)> {
-        if let Some(who) = self.shapes.related(id) {
-            self.world.keep_topologies(who);
+    fn place(&mut self, id: ShapeId, pod: PodId) -> Option<Unit> {
+        let who = self.shapes.related(id);
+        if let Some(who) = who {
+            self.world.others.keep_topologies(who, &self.world.facts);
         }
         let best = match self.nominated(id, pod) {
             Some(node) => node,
@@ -173,17 +174,21 @@ impl Scheduler {
         let by = self.shapes.strategies(id, &self.world.config).card;
         let share = share_on(node, &needs.request);
         let cards = cards::choose(node, &needs.request, share, node.openable(&needs, share), by);
-        let is_share = needs.request.is_share();
-        let is_free = |index: &u32| *node.cards()[*index as usize].mode() == Mode::Free;
-        let opens =
-            cards.iter().map(|card| card.index).filter(|i| is_share && is_free(i)).collect();
+        let is_opened = |card: &&CardShare| {
+            needs.request.is_share() && *node.cards()[card.index as usize].mode() == Mode::Free
+        };
+        let open =
+            |card: &CardShare| PlanEffect::Open { node: node.name().clone(), card: card.index };
+        let mut effects: SmallVec<[_; 1]> = cards.iter().filter(is_opened).map(open).collect();
         let placement = Placement { node: node.name().clone(), cards };
-        let steps = self.volume_steps(id, best);
+        let volumes = who.map_or_else(Vec::new, |who| self.world.choose(who, best));
         let held = self.world.hold(pod, best, &needs, &placement.cards);
         debug_assert!(held.is_ok(), "what fits can be held: {held:?}");
         held.ok()?;
-        self.world.volumes.assume(pod, &placement.node, &steps);
-        Some((placement, opens, steps))
+        self.world.others.assume(pod, &placement.node, &volumes);
+        let pod = self.pods.get(pod)?.key.clone();
+        effects.push(PlanEffect::Bind { pod, placement, volumes });
+        Some(Unit { effects })
     }
 
     /// The node that a pod is nominated for, if it fits there.
@@ -206,7 +211,8 @@ impl Scheduler {
     fn report(&mut self, id: PodId, plan: &mut Plan) {
         if let Some(pod) = self.pods.get_mut(id).filter(|p| !p.reported) {
             pod.reported = true;
-            plan.effects.push(PlanEffect::Report { pod: pod.key.clone() });
+            let effects = smallvec![PlanEffect::Report { pod: pod.key.clone() }];
+            plan.units.push(Unit { effects });
         }
     }
 
@@ -220,11 +226,10 @@ impl Scheduler {
             if !self.parked.contains(&id) {
                 continue;
             }
-            let Waking { freed, others_moved, departures, stirred, .. } = &mut self.waking;
+            let Waking { freed, news, .. } = &mut self.waking;
             let (shapes, world) = (&mut self.shapes, &self.world);
             let helped = freed.as_ref().is_none_or(|nodes| shapes.is_helped_by(id, nodes, world))
-                || *others_moved && shapes.is_helped_by_others(id, departures, world)
-                || !stirred.is_empty() && shapes.is_helped_by_storage(id, stirred, world);
+                || shapes.is_helped_by_others(id, news, world);
             if helped && let Some(shape) = self.shapes.get_mut(id) {
                 self.parked.remove(&id);
                 shape.parked = false;
@@ -241,29 +246,27 @@ impl Scheduler {
 
     /// Gathers what has happened since parked shapes were last looked at.
     fn begin_waking(&mut self) {
-        let (journal, now) = (self.world.ledger.journal(), self.world.census.now());
-        let since = std::mem::replace(&mut self.woken, (journal.end(), now));
-        let stirred = self.world.volumes.take_stirred();
-        if self.parked.is_empty() || (since == self.woken && stirred.is_empty()) {
+        let news = self.world.others.take_news();
+        let journal = self.world.ledger.journal();
+        let since = std::mem::replace(&mut self.woken, journal.end());
+        if self.parked.is_empty() {
             return;
         }
         let freed: Option<BTreeSet<NodeId>> = journal
-            .since(since.0)
+            .since(since)
             .map(|changes| changes.filter(|c| c.freed).map(|c| c.node).collect());
-        let others_moved = since.1 != now;
-        if freed.as_ref().is_some_and(BTreeSet::is_empty) && !others_moved && stirred.is_empty() {
+        if freed.as_ref().is_some_and(BTreeSet::is_empty) && news.is_empty() {
             return;
         }
         let left = self.parked.iter().copied().collect();
-        let departures = Departures::default();
-        self.waking = Waking { freed, others_moved, departures, stirred, left };
+        self.waking = Waking { freed, news, left };
     }
 }
 
 /// How far pods of one shape are placed.
 #[derive(Clone, Copy)]
 struct Until {
-    effects: usize,
+    units: usize,
     work: u64,
     /// Whether a pod of another shape that comes before ends it; else some pods are enough.
     others_turn: bool,
@@ -277,8 +280,6 @@ const IN_TURN: usize = 64;
 pub(super) struct Waking {
     /// Where something was freed; `None` if it may be anywhere.
     freed: Option<BTreeSet<NodeId>>,
-    others_moved: bool,
-    departures: Departures,
-    stirred: Stirred,
+    news: News,
     left: Vec<ShapeId>,
 }

@@ -1,14 +1,13 @@
 //! Pods whose place depends on other pods: they have shapes of their own.
 
 use super::Scheduler;
-use crate::census::Identity;
 use crate::config::Strategy;
 use crate::labels::Labels;
+use crate::others::Identity;
 use crate::pods::State;
 use crate::rules::Rules;
 use crate::shapes::ShapeId;
 use divvy_ledger::{Needs, PodId};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Scheduler {
@@ -22,7 +21,7 @@ impl Scheduler {
     ) -> ShapeId {
         let (id, is_new) = self.shapes.intern(needs, rules, strategy, related);
         if let (true, Some(who)) = (is_new, related) {
-            self.world.census.keep(who);
+            self.world.others.keep(who);
         }
         self.dismiss_retired();
         id
@@ -37,32 +36,31 @@ impl Scheduler {
 
     fn dismiss_retired(&mut self) {
         for who in self.shapes.take_retired() {
-            self.world.census.dismiss(who);
+            self.world.others.dismiss(who);
         }
     }
 
     pub(super) fn set_namespace(&mut self, name: &str, labels: Option<Labels>) {
-        self.world.census.set_namespace(name, labels);
+        self.world.others.set_namespace(name, labels);
         self.reshape_found();
     }
 
     /// Moves pods that wait into shapes of their own if terms of other pods have come to be about
     /// them.
     pub(super) fn reshape_found(&mut self) {
-        let found: BTreeSet<_> = self.world.census.take_found().into_iter().collect();
+        let found = self.world.others.take_found();
         if found.is_empty() {
             return;
         }
-        let is_found = |id: &PodId| {
-            self.world.census.identity(*id).is_some_and(|who| found.contains(&who.kin))
-        };
+        let is_found =
+            |id: &PodId| self.census().identity(*id).is_some_and(|who| found.contains(&who.kin));
         let plain = |id: PodId, state: &State| {
             let shape = state.shape()?;
             (self.shapes.related(shape).is_none() && is_found(&id)).then_some((id, shape))
         };
         let pods = self.pods.iter().filter_map(|(id, pod)| plain(id, &pod.state));
         for (id, shape) in pods.collect::<Vec<_>>() {
-            let who = self.world.census.identity(id);
+            let who = self.census().identity(id);
             let Some((needs, rules, strategy)) = self.shapes.parts(shape) else { continue };
             let related = self.shape(needs, &rules, strategy, who);
             let Some(pod) = self.pods.get_mut(id) else { continue };

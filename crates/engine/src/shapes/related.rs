@@ -1,12 +1,12 @@
 //! The search for pods whose place depends on other pods: the keys of a plain pod that asks the
-//! same, and the tables of [`Prepared`](crate::prepared::Prepared) for every node. The tables
+//! same, and the tables of [`Prepared`](crate::others::Prepared) for every node. The tables
 //! are made anew for each try, because every pod that comes or goes may change every node.
 
 use super::search::Scope;
 use super::{Shape, ShapeId, ShapeKey, Shapes, appraise};
-use crate::census::Identity;
 use crate::order::NameOrder;
-use crate::prepared::Prepared;
+use crate::others::Identity;
+use crate::others::Prepared;
 use crate::rules::Liking;
 use crate::score;
 use crate::world::World;
@@ -57,7 +57,7 @@ impl Shapes {
         self.work += world.ledger.nodes().len() as u64 * (1 + prepared.cost() as u64);
         if prepared.nowhere().is_some() {
             let shape = self.shapes.get_mut(id.0)?;
-            (shape.allowed, shape.asked) = (NodeSet::default(), world.census.now());
+            (shape.allowed, shape.asked) = (NodeSet::default(), world.others.now());
             return None;
         }
         let allows = |(key, node): &(u64, NodeId)| *key > 0 && prepared.check(*node).is_ok();
@@ -77,7 +77,7 @@ impl Shapes {
             let all = (0..world.ledger.nodes().len() as u32).map(NodeId);
             let allowed = NodeSet::of(all.map(|node| prepared.check_domains(node).is_ok()));
             let shape = self.shapes.get_mut(id.0)?;
-            (shape.allowed, shape.asked) = (allowed, world.census.now());
+            (shape.allowed, shape.asked) = (allowed, world.others.now());
         }
         best
     }

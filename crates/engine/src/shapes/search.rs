@@ -72,6 +72,10 @@ impl Shapes {
                 let (sizes, key) = (&mut shape.sizes, &shape.key);
                 self.work += changes.len() as u64 * rules.cost_of_look();
                 for change in changes {
+                    // Where it did not fit and nothing was freed it does not fit now.
+                    if !change.freed && ranking.keys()[change.node.index()] == 0 {
+                        continue;
+                    }
                     let mark = &mut self.marks[change.node.index()];
                     if *mark != self.mark {
                         *mark = self.mark;

@@ -75,18 +75,19 @@ pub fn gone(scheduler: &mut Scheduler, name: &str) {
 
 /// Runs a pass and says for each decision `name node cards`, or `name waits`.
 pub fn pass(scheduler: &mut Scheduler) -> Vec<String> {
-    scheduler.pass(usize::MAX).effects.iter().map(told).collect()
+    scheduler.pass(usize::MAX).effects().filter_map(told).collect()
 }
 
 /// `name node cards`, or `name waits`.
-pub fn told(effect: &PlanEffect) -> String {
-    match effect {
+pub fn told(effect: &PlanEffect) -> Option<String> {
+    Some(match effect {
+        PlanEffect::Open { .. } => return None,
         PlanEffect::Bind { pod, placement, .. } => {
             let cards: Vec<String> = placement.cards.iter().map(|c| c.index.to_string()).collect();
             format!("{} {} {}", pod.name(), placement.node, cards.join(",")).trim().to_owned()
         }
         PlanEffect::Report { pod } => format!("{} waits", pod.name()),
-    }
+    })
 }
 
 /// Adds pods one after another, each with its own pass, and says where the last one went.

@@ -8,10 +8,10 @@ mod spread;
 
 pub(crate) use question::{About, Question};
 
-use crate::census::{Counts, TakenPorts};
+use crate::others::census::{Counts, TakenPorts};
+use crate::others::topology::Topology;
+use crate::others::volumes::{Refusal, Wants};
 use crate::relations::{HostPort, Relations};
-use crate::topology::Topology;
-use crate::volumes::{Refusal, Wants};
 use crate::world::World;
 use divvy_ledger::{NodeId, PodId};
 use forbidden::Forbidden;
@@ -57,7 +57,7 @@ pub(crate) struct Prepared<'a> {
 
 impl<'a> Prepared<'a> {
     pub(crate) fn new(question: Question<'a>, world: &'a World) -> Self {
-        let topology = |key: &str| world.topologies.get(key, &world.facts);
+        let topology = |key: &str| world.others.topology(key, &world.facts);
         let mut anti_affinity = Forbidden::default();
         let mut repelled = Forbidden::default();
         let mut affinity = Vec::new();
@@ -81,7 +81,7 @@ impl<'a> Prepared<'a> {
         let spread = Evenness::all(&question, world);
         let soft = Soft::new(&question, world);
         let uses = question.relations.map_or(&[][..], |relations| &relations.volumes);
-        let volumes = (!uses.is_empty()).then(|| world.volumes.prepare(uses));
+        let volumes = (!uses.is_empty()).then(|| world.others.volumes.prepare(uses));
         Self {
             volumes,
             world,

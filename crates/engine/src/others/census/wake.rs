@@ -2,7 +2,7 @@
 
 use super::crowds::{Crowd, CrowdId};
 use super::{Census, Identity, KinId, Sense};
-use crate::prepared::port_clash;
+use crate::others::prepared::port_clash;
 use divvy_ledger::NodeId;
 use foldhash::HashMap;
 

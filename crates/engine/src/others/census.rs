@@ -235,7 +235,7 @@ impl Census {
         self.expel(pod);
         self.enroll(pod, who, presence);
         if let Some(node) = member.node {
-            self.settle(pod, node);
+            self.enter(pod, node);
         }
     }
 
@@ -245,7 +245,7 @@ impl Census {
     }
 
     /// A pod got a place.
-    pub(crate) fn settle(&mut self, pod: PodId, node: NodeId) {
+    pub(crate) fn enter(&mut self, pod: PodId, node: NodeId) {
         self.leave(pod);
         let Some(Some(member)) = self.members.get_mut(pod.index()) else { return };
         member.node = Some(node);

@@ -1,10 +1,10 @@
 //! Required topology spread: how many matching pods each domain has, and the least of them.
 
 use super::{Clash, Question};
-use crate::census::Counts;
+use crate::others::census::Counts;
+use crate::others::topology::Topology;
 use crate::relations::Spread;
 use crate::rules::Rules;
-use crate::topology::Topology;
 use crate::world::World;
 use divvy_ledger::NodeId;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl Evenness {
         let required: Vec<(usize, &Spread, &Counts, Arc<Topology>)> = constraints
             .filter(|(_, (spread, _))| spread.required)
             .map(|(index, (spread, counts))| {
-                let topology = world.topologies.get(&spread.topology, &world.facts);
+                let topology = world.others.topology(&spread.topology, &world.facts);
                 (index, spread, &**counts, topology)
             })
             .collect();

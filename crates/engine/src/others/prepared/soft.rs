@@ -6,7 +6,8 @@
 
 use super::Question;
 use super::spread::Eligible;
-use crate::topology::Topology;
+use crate::others::census::Counts;
+use crate::others::topology::Topology;
 use crate::world::World;
 use divvy_ledger::NodeId;
 use std::sync::Arc;
@@ -49,7 +50,7 @@ impl Soft {
         let eligible = Eligible { rules: question.rules, world };
         let constraints = relations.spread.iter().zip(&question.spread);
         for (spread, counts) in constraints.filter(|(spread, _)| !spread.required) {
-            let topology = world.topologies.get(&spread.topology, &world.facts);
+            let topology = world.others.topology(&spread.topology, &world.facts);
             let mut sums = vec![0; topology.len()];
             for (id, count) in counts.iter() {
                 if eligible.contains(spread, *id) {
@@ -62,10 +63,10 @@ impl Soft {
         soft
     }
 
-    fn lean(&mut self, topology: &str, weight: i32, counts: &crate::census::Counts, world: &World) {
+    fn lean(&mut self, topology: &str, weight: i32, counts: &Counts, world: &World) {
         let known = self.affinity.iter().position(|(t, _)| t.key() == topology);
         let at = known.unwrap_or_else(|| {
-            let topology = world.topologies.get(topology, &world.facts);
+            let topology = world.others.topology(topology, &world.facts);
             let none = vec![0; topology.len()];
             self.affinity.push((topology, none));
             self.affinity.len() - 1

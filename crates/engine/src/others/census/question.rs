@@ -1,7 +1,7 @@
 //! Answers from the counts that are kept.
 
 use super::{Census, Identity};
-use crate::prepared::{About, Question};
+use crate::others::prepared::{About, Question};
 use crate::rules::Rules;
 use std::borrow::Cow;
 

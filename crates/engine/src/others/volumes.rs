@@ -215,7 +215,7 @@ impl Volumes {
     }
 
     /// A pod got a place.
-    pub(crate) fn settle(&mut self, pod: PodId, node: NodeId) {
+    pub(crate) fn enter(&mut self, pod: PodId, node: NodeId) {
         self.leave(pod);
         let Some(member) = self.pods.get_mut(&pod) else { return };
         member.node = Some(node);

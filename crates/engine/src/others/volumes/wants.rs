@@ -82,7 +82,7 @@ impl Volumes {
                 wants.disks.push(disk);
             }
             if let Some(claim) = self.claim_of(usage)? {
-                self.enter(claim, usage, &mut wants)?;
+                self.ask(claim, usage, &mut wants)?;
             }
             if let Some(counted) = self.counted(usage)
                 && wants.counted.iter().all(|other| other.id != counted.id)
@@ -114,7 +114,7 @@ impl Volumes {
         }
     }
 
-    fn enter<'a>(
+    fn ask<'a>(
         &'a self,
         claim: &'a ClaimRecord,
         usage: &VolumeUse,

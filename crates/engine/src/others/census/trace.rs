@@ -17,6 +17,13 @@ pub(crate) struct Trace {
     departed: u64,
 }
 
+impl Trace {
+    /// Whether the pod was on the node.
+    pub(crate) const fn was_there(&self) -> bool {
+        self.was_there
+    }
+}
+
 impl Census {
     /// What there is before a pod comes to a node, or goes.
     pub(crate) fn trace(&self, pod: PodId, node: NodeId) -> Trace {
@@ -40,10 +47,10 @@ impl Census {
 
     /// Takes back what has happened since. The clock goes on: nothing that has been asked meanwhile
     /// is taken for what is so now.
-    pub(crate) fn retrace(&mut self, trace: Trace) {
+    pub(crate) fn undo(&mut self, trace: Trace) {
         let Trace { pod, node, was_there, here, ports, stamps, departed } = trace;
         match was_there {
-            true => self.settle(pod, node),
+            true => self.enter(pod, node),
             false => self.leave(pod),
         }
         if let Some(now) = self.here.get_mut(node.index()) {
@@ -65,7 +72,7 @@ impl Census {
 #[cfg(test)]
 impl Census {
     /// All that a trial must leave as it was, in words.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn in_words(&self) -> String {
         let crowds: Vec<_> = self
             .crowds
             .iter()

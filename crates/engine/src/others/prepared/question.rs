@@ -1,7 +1,7 @@
 //! What must be known of other pods to place one: counts by node, from the census.
 
-use crate::census::{BondId, Counts, Ports};
 use crate::labels::Labels;
+use crate::others::census::{BondId, Counts, Ports};
 use crate::relations::Relations;
 use crate::rules::Rules;
 use std::borrow::Cow;

@@ -1,7 +1,7 @@
 //! Domains that a pod is kept out of by anti-affinity, its own or that of others.
 
-use crate::census::Counts;
-use crate::topology::Topology;
+use crate::others::census::Counts;
+use crate::others::topology::Topology;
 use divvy_ledger::NodeId;
 use std::sync::Arc;
 

@@ -53,7 +53,7 @@ fn world() -> World {
         world.facts.push(NodeFacts { labels, ..NodeFacts::default() });
     }
     for (name, provisioner) in [("late", Some("d".into())), ("local", None)] {
-        world.volumes.apply(StorageEvent::Class(Box::new(ClassRecord {
+        world.others.volumes.apply(StorageEvent::Class(Box::new(ClassRecord {
             name: name.into(),
             provisioner,
             driver: None,
@@ -99,14 +99,14 @@ fn volume(n: u8, claim: Option<u8>) -> VolumeRecord {
 fn place(world: &mut World, pod: PodId, claims: &[u8], node: NodeId) -> Vec<VolumeStep> {
     let volumes = claims.iter().map(|n| VolumeUse::Claim(key(*n))).collect();
     let relations = Arc::new(Relations { volumes, ..Relations::default() });
-    world.volumes.enroll(pod, &PodKey::new("ml", &pod.0.to_string()), Some(&relations));
-    let Ok(wants) = world.volumes.prepare(&relations.volumes) else { return Vec::new() };
+    world.others.volumes.enroll(pod, &PodKey::new("ml", &pod.0.to_string()), Some(&relations));
+    let Ok(wants) = world.others.volumes.prepare(&relations.volumes) else { return Vec::new() };
     if wants.pick(node, world).is_err() {
         return Vec::new();
     }
     let steps = wants.steps(node, world);
-    world.volumes.settle(pod, node);
-    world.volumes.assume(pod, NODES[node.index()], &steps);
+    world.others.volumes.enter(pod, node);
+    world.others.volumes.assume(pod, NODES[node.index()], &steps);
     steps
 }
 
@@ -118,22 +118,22 @@ fn apply(world: &mut World, step: &Step) {
             claims.dedup();
             place(world, PodId(*pod), &claims, NodeId(*node));
         }
-        Step::Gone(pod) => world.volumes.expel(PodId(*pod)),
+        Step::Gone(pod) => world.others.volumes.expel(PodId(*pod)),
         Step::Claim(n, late, shown) => {
-            let known = world.volumes.claims.get(&key(*n)).cloned();
+            let known = world.others.volumes.claims.get(&key(*n)).cloned();
             let known = known.unwrap_or_else(|| claim(*n, *late, None));
-            let selected = world.volumes.selected_node(&known).filter(|_| *shown);
+            let selected = world.others.volumes.selected_node(&known).filter(|_| *shown);
             let record = claim(*n, *late, selected);
-            world.volumes.apply(StorageEvent::Claim(Box::new(record)));
+            world.others.volumes.apply(StorageEvent::Claim(Box::new(record)));
         }
         Step::ClaimGone(n) => {
-            world.volumes.apply(StorageEvent::ClaimGone(key(*n)));
+            world.others.volumes.apply(StorageEvent::ClaimGone(key(*n)));
         }
         Step::Volume(n, claim) => {
-            world.volumes.apply(StorageEvent::Volume(Box::new(volume(*n, *claim))));
+            world.others.volumes.apply(StorageEvent::Volume(Box::new(volume(*n, *claim))));
         }
         Step::VolumeGone(n) => {
-            world.volumes.apply(StorageEvent::VolumeGone(format!("v{n}").into()));
+            world.others.volumes.apply(StorageEvent::VolumeGone(format!("v{n}").into()));
         }
     }
 }
@@ -159,9 +159,9 @@ fn a_volume_that_was_released_and_is_chosen_again_is_reserved_again() {
     apply(&mut world, &Step::Volume(2, None));
     apply(&mut world, &Step::Place(1, vec![0], 0));
     released.iter().for_each(|step| apply(&mut world, step));
-    assert_eq!(world.volumes.reserved.get("v2"), None, "the objects alone count");
+    assert_eq!(world.others.volumes.reserved.get("v2"), None, "the objects alone count");
     apply(&mut world, &Step::Place(0, vec![0], 0));
-    assert_eq!(world.volumes.reserved.get("v2"), Some(&key(0)));
+    assert_eq!(world.others.volumes.reserved.get("v2"), Some(&key(0)));
 }
 
 proptest! {
@@ -174,10 +174,10 @@ proptest! {
         let mut world = world();
         for step in &before {
             apply(&mut world, step);
-            check(&world.volumes);
+            check(&world.others.volumes);
         }
-        world.volumes.take_stirred();
-        let known = world.volumes.clone();
+        world.others.volumes.take_stirred();
+        let known = world.others.volumes.clone();
         let claims: Vec<u8> = claims.into_iter().collect();
         let steps = place(&mut world, PodId(99), &claims, NodeId(node));
         // A choice of its own that replaces one that has come to nothing is not given back.
@@ -187,32 +187,32 @@ proptest! {
             }
         };
         prop_assume!(steps.iter().all(is_new));
-        world.volumes.expel(PodId(99));
-        world.volumes.take_stirred();
-        prop_assert!(known == world.volumes);
+        world.others.volumes.expel(PodId(99));
+        world.others.volumes.take_stirred();
+        prop_assert!(known == world.others.volumes);
     }
 
     #[test]
     fn no_volume_is_chosen_for_two_claims(all in steps()) {
         let mut world = world();
         for step in &all {
-            let before = world.volumes.volumes.clone();
+            let before = world.others.volumes.volumes.clone();
             if let Step::Place(pod, claims, node) = step {
                 let mut claims = claims.clone();
                 claims.sort_unstable();
                 claims.dedup();
-                world.volumes.expel(PodId(*pod));
+                world.others.volumes.expel(PodId(*pod));
                 for step in place(&mut world, PodId(*pod), &claims, NodeId(*node)) {
                     let VolumeStep::BindStatic { claim, volume } = step else { continue };
                     let record = &before[&volume];
                     let named = record.claim.as_ref().map(|claim| &claim.key);
-                    let owner = named.or_else(|| world.volumes.reserved.get(&volume));
+                    let owner = named.or_else(|| world.others.volumes.reserved.get(&volume));
                     prop_assert_eq!(owner, Some(&claim), "{:?} is another's", volume);
                 }
             } else {
                 apply(&mut world, step);
             }
-            check(&world.volumes);
+            check(&world.others.volumes);
         }
     }
 }

@@ -1,0 +1,111 @@
+//! The ledger in a dozen numbers: computed here once, for texts, JSON and metrics.
+
+use crate::stranded::ShareSizes;
+use divvy_engine::Scheduler;
+use divvy_ledger::{Card, Mode, Node};
+
+/// Sums over all nodes of the cluster. Bytes are those of cards whose memory is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Nodes.
+    pub nodes: usize,
+    /// Pods that hold something.
+    pub held_pods: usize,
+    /// Cards.
+    pub cards: usize,
+    /// Cards that nobody holds and somebody may.
+    pub free: usize,
+    /// Cards that one pod holds.
+    pub whole: usize,
+    /// Cards that take more shares.
+    pub shared: usize,
+    /// Other cards that take nobody new, because they are disputed, gone, or changed their size.
+    pub closed: usize,
+    /// Cards that somebody holds.
+    pub in_use: usize,
+    /// Cards that bound pods claim more of than there is.
+    pub disputed: usize,
+    /// Nodes on which no GPU is given, because it is not certain who has which card.
+    pub unsettled: usize,
+    /// Bytes of all cards.
+    pub capacity_bytes: u128,
+    /// Bytes that pods hold of them.
+    pub held_bytes: u128,
+    /// Bytes of the cards that somebody holds.
+    pub in_use_bytes: u128,
+    /// Bytes that are free on shared cards and too few for every share that a pod is known to ask.
+    pub stranded_bytes: u128,
+}
+
+impl Totals {
+    /// Looks at each card once: for now and then, not for each pass.
+    pub fn of(scheduler: &Scheduler) -> Self {
+        Self::with(scheduler, &mut ShareSizes::held(scheduler))
+    }
+
+    /// The same, where more sizes are known than those of shares that somebody holds.
+    pub(crate) fn with(scheduler: &Scheduler, sizes: &mut ShareSizes) -> Self {
+        let mut totals = Self::default();
+        for (_, node) in scheduler.ledger().alive() {
+            totals.nodes += 1;
+            totals.unsettled += usize::from(node.is_unsettled());
+            totals.held_pods += node.taken().2 as usize;
+            for (index, card) in node.existing_cards() {
+                totals.add(node, index, card, sizes);
+            }
+        }
+        totals
+    }
+
+    fn add(&mut self, node: &Node, index: usize, card: &Card, sizes: &mut ShareSizes) {
+        self.cards += 1;
+        self.disputed += usize::from(card.is_disputed());
+        let in_use = *card.mode() != Mode::Free;
+        self.in_use += usize::from(in_use);
+        match card.mode() {
+            Mode::Whole(_) => self.whole += 1,
+            _ if !node.is_open(index) => self.closed += 1,
+            Mode::Free => self.free += 1,
+            Mode::Shared(_) => self.shared += 1,
+        }
+        if card.knows_memory() {
+            self.capacity_bytes += u128::from(card.capacity().0);
+            self.held_bytes += u128::from(card.used().0);
+            self.in_use_bytes += if in_use { u128::from(card.capacity().0) } else { 0 };
+            self.stranded_bytes += u128::from(sizes.stranded(node, index, card).0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Cluster, fraction, node, whole};
+    use divvy_engine::{Event, NodeRecord};
+    use divvy_ledger::Gpus;
+
+    const GIB: u128 = 1 << 30;
+
+    #[test]
+    fn totals_count_each_card_in_one_state_and_each_byte_once() {
+        let unknown = NodeRecord { gpus: Gpus::cards(2, 2, None), ..node("b", "x", 2, 80) };
+        let cluster = Cluster::new()
+            .with(node("a", "x", 4, 80))
+            .ask("ml/one", whole(1))
+            .ask("ml/two", fraction("0.8", 1))
+            .with(unknown);
+        let totals = Totals::of(&cluster.scheduler);
+        assert_eq!((totals.nodes, totals.held_pods), (2, 2));
+        assert_eq!((totals.free, totals.whole, totals.shared, totals.closed), (4, 1, 1, 0));
+        assert_eq!((totals.cards, totals.in_use), (6, 2));
+        assert_eq!(totals.capacity_bytes, 320 * GIB, "cards of unknown memory have no bytes");
+        assert_eq!((totals.held_bytes, totals.in_use_bytes), (144 * GIB, 160 * GIB));
+        assert_eq!(totals.stranded_bytes, 16 * GIB, "a fifth is too little for the known share");
+
+        // Other cards from now on: the shared one has the old size and takes nobody new.
+        let Cluster { mut scheduler, .. } = cluster;
+        scheduler.apply(Event::Node(Box::new(node("a", "x", 3, 40)))).unwrap();
+        let totals = Totals::of(&scheduler);
+        assert_eq!((totals.cards, totals.closed), (5, 1), "{totals:?}");
+    }
+}
