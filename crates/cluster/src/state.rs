@@ -435,11 +435,9 @@ impl State {
     fn pod_gone(&mut self, pod: &PodItem, now: Instant) {
         let key = pod.key();
         let is_reservation = self.reservations.contains_key(&key);
-        if !is_reservation
-            && pod.node().is_some()
-            && !pod.status.has_ended()
-            && !pod.status.start_time.is_empty()
-        {
+        // Of one that cannot be read nobody knows whether it has been started.
+        let is_started = !pod.status.start_time.is_empty() || pod.unreadable.is_some();
+        if !is_reservation && pod.node().is_some() && !pod.status.has_ended() && is_started {
             self.ghosts.seen(&key, pod);
             self.quarantine(&key, now);
         }

@@ -98,7 +98,7 @@ pub(crate) struct Shapes {
     ranked_nodes: usize,
     judged_nodes: usize,
     sweep_at: usize,
-    /// What the rules of shapes weigh that have come since heavy ones were last forgotten.
+    /// What rules and requests of shapes weigh that have come since heavy ones were last forgotten.
     heavy: usize,
     /// Marks of the nodes that one refresh has already looked at.
     marks: Vec<u64>,
@@ -108,7 +108,7 @@ pub(crate) struct Shapes {
 impl Shapes {
     /// Idle shapes are forgotten after so many searches of others.
     const IDLE_SEARCHES: u64 = 4096;
-    /// Rules of more bytes than this are not kept for long if nobody waits,
+    /// Rules and requests of more bytes than this are not kept for long if nobody waits,
     const HEAVY: usize = 1024;
     /// but until so many bytes have come.
     const MAX_HEAVY: usize = 8 << 20;
@@ -127,7 +127,9 @@ impl Shapes {
             self.sweep_at = 2 * self.ids.len();
         }
         if self.heavy > Self::MAX_HEAVY {
-            self.forget_idle(|_, rules| rules.weight > Self::HEAVY);
+            self.forget_idle(|shape, rules| {
+                rules.weight > Self::HEAVY || shape.key.needs.request.weight() > Self::HEAVY
+            });
             self.heavy = 0;
         }
         let rules = self.intern_rules(rules);
@@ -141,7 +143,8 @@ impl Shapes {
         }
         if let Some(set) = self.rule_sets.get_mut(key.rules.0) {
             set.shapes += 1;
-            self.heavy += set.weight.saturating_sub(Self::HEAVY);
+            self.heavy += set.weight.saturating_sub(Self::HEAVY)
+                + key.needs.request.weight().saturating_sub(Self::HEAVY);
         }
         self.made = self.made.wrapping_add(1);
         let shape = Shape {
@@ -399,3 +402,23 @@ fn appraise(
 }
 
 const _: () = assert!(score::BITS + NameOrder::BITS <= 64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use divvy_ledger::{Device, Each, Request};
+
+    #[test]
+    fn shapes_with_long_requests_that_nobody_waits_for_are_not_kept_for_long() {
+        let names = (1..=250).map(|gb| format!("nvidia.com/mig-1g.{gb}gb"));
+        let kinds: Vec<Device> = names.map(|name| Device::of_resource(&name).unwrap()).collect();
+        let mut shapes = Shapes::default();
+        let rules = Arc::new(Rules::default());
+        for count in 1..=2000 {
+            let ask = |request: Request, kind: &Device| request.and(count, Each::Device(*kind));
+            let request = kinds.iter().fold(Request::none(), ask);
+            shapes.intern(Needs { request, ..Needs::default() }, &rules, None, None);
+        }
+        assert!(shapes.ids.len() < 1000, "{}", shapes.ids.len());
+    }
+}

@@ -14,7 +14,7 @@ use std::sync::{Arc, LazyLock};
 const ELEMENT: usize = 32;
 /// Of a pod that is too heavy, so many bytes of labels are kept.
 const LABELS: usize = 8 * 1024;
-/// And so many extended resources.
+/// And so many extended resources, and kinds of devices.
 const EXTENDED: usize = 32;
 
 /// A term of a pod about other pods, as far as it can be told from others.
@@ -33,7 +33,8 @@ impl PodSpec {
         let gates: usize = texts(&mut self.gates.iter().map(String::len));
         let extended: usize = texts(&mut self.extended.iter().map(|(name, _)| name.len()));
         let relations = self.relations.as_deref().map_or(0, relations);
-        labels(&self.labels) + rules(&self.rules) + relations + gates + extended
+        let request = self.request.weight();
+        labels(&self.labels) + rules(&self.rules) + relations + gates + extended + request
     }
 
     /// The terms about other pods, of a pod of this namespace.
@@ -81,6 +82,7 @@ impl PodSpec {
         self.relations = None;
         self.gates.clear();
         self.extended.truncate(EXTENDED);
+        self.request.keep_kinds(EXTENDED);
     }
 }
 
@@ -165,6 +167,7 @@ mod tests {
     use super::*;
     use crate::relations::{HostPort, PodTerm, Protocol, Spread};
     use crate::rules::Effect;
+    use divvy_ledger::{Device, Each, Request};
 
     /// A pod that names `count` of everything, each different.
     fn spec(count: usize) -> PodSpec {
@@ -187,6 +190,10 @@ mod tests {
         let all = 0..count;
         PodSpec {
             extended: all.clone().map(|i| (name(i).into(), 1)).collect(),
+            request: all.clone().take(500).fold(Request::none(), |request, i| {
+                let name = format!("nvidia.com/mig-{}g.{}gb", 1 + i / 1000, 1 + i % 1000);
+                request.and(1, Each::Device(Device::of_resource(&name).unwrap()))
+            }),
             labels: Arc::new(all.clone().map(|i| (name(i), name(i))).collect()),
             gates: all.clone().map(|i| name(i).into()).collect(),
             rules: Arc::new(Rules {
@@ -229,10 +236,11 @@ mod tests {
     fn each_list_that_a_pod_can_make_longer_makes_it_heavier() {
         let (one, many) = (spec(1), spec(2));
         type Copy = fn(&mut PodSpec, &PodSpec);
-        let parts: [(&str, Copy); 13] = [
+        let parts: [(&str, Copy); 14] = [
             ("labels", |a, b| a.labels = b.labels.clone()),
             ("gates", |a, b| a.gates = b.gates.clone()),
             ("extended", |a, b| a.extended = b.extended.clone()),
+            ("request", |a, b| a.request = b.request.clone()),
             ("selector", |a, b| Arc::make_mut(&mut a.rules).selector = b.rules.selector.clone()),
             ("required", |a, b| Arc::make_mut(&mut a.rules).required = b.rules.required.clone()),
             ("preferred", |a, b| Arc::make_mut(&mut a.rules).preferred = b.rules.preferred.clone()),

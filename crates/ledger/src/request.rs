@@ -134,6 +134,17 @@ impl Request {
         self
     }
 
+    /// Leaves out all but so many kinds of devices.
+    pub fn keep_kinds(&mut self, most: usize) {
+        self.0.truncate(usize::from(self.asks_cards()) + most);
+        self.0.shrink_to_fit();
+    }
+
+    /// How many bytes its list takes besides the first line.
+    pub fn weight(&self) -> usize {
+        self.0.len().saturating_sub(1) * size_of::<Line>()
+    }
+
     /// Whether no GPU is asked.
     pub fn is_none(&self) -> bool {
         self.0.is_empty()
@@ -258,6 +269,18 @@ mod tests {
         assert_eq!(request.part(), Some(half));
         assert!(Request::whole(0).is_none());
         assert_eq!(Request::none().and(1, slice("1g.10gb")).cards(), 0);
+    }
+
+    #[test]
+    fn each_kind_of_device_weighs_something_and_can_be_left_out() {
+        let mut request = Request::whole(1)
+            .and(1, slice("1g.10gb"))
+            .and(2, slice("2g.20gb"))
+            .and(3, slice("7g.80gb"));
+        assert_eq!(request.weight(), 3 * size_of::<Line>());
+        request.keep_kinds(1);
+        assert_eq!(request, Request::whole(1).and(1, slice("1g.10gb")));
+        assert!(Request::whole(1).weight() == 0 && Request::none().weight() == 0);
     }
 
     #[test]

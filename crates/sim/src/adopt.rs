@@ -32,11 +32,12 @@ fn kept_groups(metadata: &Metadata) -> Vec<&str> {
 }
 
 /// What a pod claims. A reservation pod has nothing of the card that it keeps; where cards are
-/// replicas, nobody can join the one that it has.
+/// replicas, nobody can join the one that it has. A share of a scheduler that gives none is no share,
+/// whatever its annotations say.
 pub(crate) fn claim(
     metadata: &Metadata,
     record: &mut PodRecord,
-    node: &str,
+    (node, gets_shares): (&str, bool),
     cluster: &Scheduler,
     names: &CardNames,
 ) -> Claim {
@@ -53,6 +54,7 @@ pub(crate) fn claim(
         Held::Nothing => Claim::Cards(BoundCards::Nothing),
         Held::Whole => Claim::Cards(BoundCards::Choose),
         Held::Shares(cards) => named(cards, groups),
+        Held::Unrecorded if groups.is_empty() && !gets_shares => Claim::Cards(BoundCards::Nothing),
         Held::Unrecorded if groups.is_empty() => Claim::Cards(BoundCards::Choose),
         Held::Unrecorded => Claim::Named(groups),
         Held::Unreadable(why) => Claim::Unreadable(why),
@@ -164,6 +166,16 @@ pub(crate) fn intake(metadata: &Metadata, status: &PodStatus) -> Intake {
     let returning = !metadata.deletion_timestamp.is_empty();
     let returning = if returning { Intake::RETURNING } else { Intake::OPEN };
     returning.and(if status.has_sick_card() { Intake::SICK } else { Intake::OPEN })
+}
+
+/// Why the card of a share takes nobody new, as the scheduler has said on it.
+pub(crate) fn trouble(status: &PodStatus) -> Intake {
+    let says = |reason| {
+        let kind = reservation::condition(reason);
+        status.conditions.iter().any(|c| *c.kind == *kind && &*c.status == "True")
+    };
+    let conflict = if says(reservation::CONFLICT) { Intake::CONFLICT } else { Intake::OPEN };
+    conflict.and(if says(reservation::MISSING) { Intake::SICK } else { Intake::OPEN })
 }
 
 /// The card of each name, by node and name.

@@ -273,7 +273,8 @@ impl Loading<'_> {
                 self.warn(format!("pod {key} is twice in the cluster: the later one counts"));
             }
             let cluster = &self.rehearsal.scheduler;
-            match adopt::claim(&object.metadata, &mut record, &node, cluster, names) {
+            let place = (&*node, is_ours || scheduler == keys::KAI_SCHEDULER);
+            match adopt::claim(&object.metadata, &mut record, place, cluster, names) {
                 Claim::Named(cards) => {
                     if record.spec.holder == Holder::Keeper {
                         for ghost in adopt::ghosts(&object.metadata) {
@@ -282,6 +283,9 @@ impl Loading<'_> {
                         }
                         let intake = adopt::intake(&object.metadata, status);
                         closed.push((record.key.clone(), intake));
+                    } else if cards.len() == 1 {
+                        // Of several nobody says which it is about.
+                        closed.push((record.key.clone(), adopt::trouble(status)));
                     }
                     named.push((record, node, cards));
                 }
@@ -329,18 +333,19 @@ impl Loading<'_> {
         }
     }
 
-    /// Why the cards of these reservations take nobody new, and which cards those with names are.
+    /// Why the cards of these pods take nobody new, and which cards those with names are.
     fn known_cards(
         &self,
-        reservations: &[(PodKey, Intake)],
+        pods: &[(PodKey, Intake)],
         named: &NamedCards,
         names: &CardNames,
     ) -> KnownCards {
         let (cluster, mut known) = (&self.rehearsal.scheduler, KnownCards::new());
-        for (key, intake) in reservations {
+        for (key, intake) in pods {
             let Some(held) = cluster.holding(key) else { continue };
             for card in &held.cards {
-                known.entry(held.node).or_default().entry(card.index).or_default().intake = *intake;
+                let known = known.entry(held.node).or_default().entry(card.index).or_default();
+                known.intake = known.intake.and(*intake);
             }
         }
         for (node, name, index) in named.iter() {

@@ -421,6 +421,16 @@ fn what_a_running_pod_holds_is_not_lost_in_silence() {
     }
 }
 
+#[test]
+fn annotations_of_a_pod_of_another_scheduler_take_no_card_from_anybody() {
+    let foreign = bound("foreign", "n1", "annotations: {gpu-fraction: \"0.9\"}", "")
+        .replace("nodeName: n1", "nodeName: n1, schedulerName: default-scheduler");
+    let ours = pending("ours", "schedulerName: divvy-scheduler, ")
+        .replace("namespace: ml", "namespace: ml, annotations: {gpu-fraction: \"0.9\"}");
+    let rehearsal = rehearse(Some(&cluster(&[node("n1", 1), foreign, ours])), "", None);
+    assert_eq!(lines(&rehearsal), ["ml/ours n1 0"]);
+}
+
 fn pending(name: &str, scheduler: &str) -> String {
     format!(
         "- apiVersion: v1\n  kind: Pod\n  metadata: {{name: {name}, namespace: ml}}\n  \

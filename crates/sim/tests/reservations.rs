@@ -138,6 +138,19 @@ fn a_reservation_keeps_the_card_of_its_shares_and_takes_no_other() {
     );
 }
 
+#[test]
+fn a_card_that_is_missing_or_given_to_another_too_takes_nobody_new() {
+    for reason in ["divvy.dev/CardMissing", "divvy.dev/CardConflict"] {
+        let place = |status: &str| {
+            let mut share = bound(pod("p", "1", "0.5"), "GPU-7:21474836480");
+            share["status"]["conditions"] = json!([{ "type": reason, "status": status }]);
+            placed(&[node(2, "32", 50), share, pod("q", "1", "0.5")], None)
+        };
+        assert_eq!(place("True"), ["ml/q on a 1"], "{reason}");
+        assert_eq!(place("False"), ["ml/q on a 0"], "{reason}: it is over");
+    }
+}
+
 /// `top cards` said card 0 for shares whose containers had /dev/nvidia1.
 #[test]
 fn a_card_is_called_by_its_number_once_it_is_known_and_no_other_card_by_its_place() {

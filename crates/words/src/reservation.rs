@@ -140,6 +140,11 @@ pub fn manifest(settings: &Settings, node: Owner<'_>, group: &str) -> Value {
     pod
 }
 
+/// Its card was given to another pod too.
+pub const CONFLICT: &str = "CardConflict";
+/// No reservation holds its card, and the device plugin does not hand it out.
+pub const MISSING: &str = "CardMissing";
+
 /// The condition of a pod that says what is wrong with its cards.
 pub fn condition(reason: &str) -> String {
     format!("divvy.dev/{reason}")

@@ -138,6 +138,7 @@ impl Sum {
 mod tests {
     use super::*;
     use divvy_engine::{Bound, BoundCards, PodSelector, PodTerm, Relations, Selector};
+    use divvy_ledger::{Device, Each, Request};
     use std::sync::Arc;
 
     fn pod(name: usize) -> PodRecord {
@@ -193,6 +194,24 @@ mod tests {
         (0..2000).for_each(|i| bounds.leave(&heavy(i).key));
         bounds.leave(&other.key);
         assert!(bounds.pods.is_empty() && bounds.namespaces.is_empty());
+    }
+
+    #[test]
+    fn pods_that_name_many_kinds_of_slices_have_the_same_bound() {
+        let kinds = (1..=250).map(|gb| format!("nvidia.com/mig-1g.{gb}gb"));
+        let devices = kinds.map(|name| Each::Device(Device::of_resource(&name).unwrap()));
+        let request = devices.fold(Request::none(), |request, device| request.and(1, device));
+        let sliced = |name: usize| {
+            let mut pod = pod(name);
+            pod.spec.request = request.clone();
+            pod
+        };
+        let mut bounds = Bounds::default();
+        let most = accepted(&mut bounds, (0..5000).map(sliced));
+        assert!((500..2000).contains(&most), "{most}");
+        let mut refused = sliced(5000);
+        bounds.enter(&mut refused, (0, 0));
+        assert!(refused.spec.weight() < 4 * 1024, "{}", refused.spec.weight());
     }
 
     #[test]

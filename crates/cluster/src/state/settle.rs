@@ -157,7 +157,8 @@ impl State {
         if self.slots.is_empty() {
             return;
         }
-        let has_gpus = |h: &&Holding| !h.needs.request.is_none() || !h.cards.is_empty();
+        let has_gpus =
+            |h: &&Holding| !h.needs.request.is_none() || !h.cards.is_empty() || h.unknown;
         let holding = self.scheduler.holding(key).filter(has_gpus);
         let node = holding.and_then(|h| self.scheduler.ledger().node(h.node));
         if let Some(name) = node.map(|node| node.name().clone()) {

@@ -5,11 +5,10 @@ use super::State;
 use super::slots::{Hold, Slot};
 use divvy_engine::PodKey;
 use divvy_ledger::{Mode, Node};
+pub(super) use divvy_words::reservation::{CONFLICT, MISSING};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-pub(super) const CONFLICT: &str = "CardConflict";
-pub(super) const MISSING: &str = "CardMissing";
 /// What a node hands out, and to whom.
 #[derive(Debug)]
 pub(super) struct Ground {

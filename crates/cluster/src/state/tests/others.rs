@@ -1,5 +1,6 @@
 //! Pods of other schedulers, of KAI, and of groups.
 
+use super::reservations::{ended, handing, key, reservation as reserved, runs};
 use super::*;
 
 #[test]
@@ -109,16 +110,47 @@ pub(super) fn kai() -> Value {
 #[test]
 fn a_bound_pod_that_cannot_be_read_keeps_the_free_cards_of_its_node() {
     let mut state = state(&[("a", 2), ("b", 1)]);
-    let text = r#"{"metadata": {"namespace": "ml", "name": "odd", "uid": "u"},
-        "spec": {"nodeName": "a", "containers": "none"}}"#;
-    let odd = PodItem::unreadable(text, "invalid type").unwrap();
-    state.pod_changed(Change::Seen(odd), Instant::now());
+    state.pod_changed(Change::Seen(odd()), Instant::now());
     see(&mut state, &half("p"));
     see(&mut state, &half("q"));
     see(&mut state, &half("r"));
     let acts = acts(&mut state);
     let bound: Vec<_> = acts.iter().filter(|act| act.starts_with("bind")).collect();
     assert!(bound.len() == 2 && bound.iter().all(|act| act.contains(" to b ")), "{acts:?}");
+}
+
+/// A pod on node `a` that cannot be read.
+fn odd() -> PodItem {
+    let text = r#"{"metadata": {"namespace": "ml", "name": "odd", "uid": "u"},
+        "spec": {"nodeName": "a", "containers": "none"}}"#;
+    PodItem::unreadable(text, "invalid type").unwrap()
+}
+
+#[test]
+fn cards_that_a_pod_kept_which_cannot_be_read_are_returned_once_it_is_gone() {
+    let mut state = handing(&[("a", 1)]);
+    see(&mut state, &reserved("a", "g", Some("GPU-1")));
+    see(&mut state, &runs("p", "GPU-1"));
+    state.pod_changed(Change::Seen(odd()), Instant::now());
+    ended(&mut state, &runs("p", "GPU-1"));
+    assert_eq!(acts(&mut state), [""; 0], "it may be on that card");
+    let now = Instant::now();
+    state.pod_changed(Change::Gone(odd()), now);
+    state.tick(now + 40 * SECOND);
+    let returned = format!("unreserve {} g-reservation", key("g"));
+    assert_eq!(acts(&mut state), [returned]);
+}
+
+#[test]
+fn a_pod_that_cannot_be_read_and_vanishes_keeps_its_node_closed_for_a_while() {
+    let mut state = state(&[("a", 1)]);
+    let now = Instant::now();
+    state.pod_changed(Change::Seen(odd()), now);
+    state.pod_changed(Change::Gone(odd()), now);
+    let is_closed = |state: &State| state.ledger_node("a").unwrap().has_unknown_holder();
+    assert!(is_closed(&state), "nobody can say that it has ended");
+    state.tick(now + 40 * SECOND);
+    assert!(!is_closed(&state));
 }
 
 #[test]
