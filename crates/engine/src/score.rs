@@ -59,7 +59,9 @@ pub(crate) fn score(
     config: &Config,
     node: &Node,
 ) -> Option<u64> {
-    node.fit(needs, share).ok()?;
+    if !node.fits(needs, share) {
+        return None;
+    }
     let used = Usage::with(needs, share, node);
     let spread = strategies.node == Strategy::Spread;
     let not_full = spread || !used.exceeds(config);

@@ -131,63 +131,105 @@ pub enum Shortage {
 impl Node {
     /// Whether a pod fits. `share` is the size of its share on this node's cards; the caller
     /// computes it once per card size, not once per node.
-    pub fn fit(&self, needs: &Needs, share: Bytes) -> Result<(), Shortage> {
+    pub fn fits(&self, needs: &Needs, share: Bytes) -> bool {
         let room = self.room();
-        if !needs.request.is_none() {
-            self.gpus_fit(needs, share)?;
+        room.cpu >= needs.cpu
+            && room.memory >= needs.memory
+            && room.ephemeral >= needs.ephemeral
+            && room.pods > 0
+            && (needs.request.is_none() || self.gpus_fit(needs, share))
+            && needs.extended.iter().all(|(resource, asked)| self.extended(*resource).0 >= *asked)
+    }
+
+    /// The same, and if it does not fit, what is in the way first.
+    pub fn fit(&self, needs: &Needs, share: Bytes) -> Result<(), Shortage> {
+        if self.fits(needs, share) { Ok(()) } else { Err(self.shortage(needs, share)) }
+    }
+
+    fn shortage(&self, needs: &Needs, share: Bytes) -> Shortage {
+        let room = self.room();
+        if !self.gpus_fit(needs, share) {
+            return self.gpu_shortage(needs, share);
         }
         for (resource, asked) in &needs.extended {
             let (free, total) = self.extended(*resource);
             if free < *asked {
                 let (resource, asked) = (*resource, *asked);
-                return Err(match total {
+                return match total {
                     0 => Shortage::NoExtended(resource),
                     _ => Shortage::Extended { resource, free, asked },
-                });
+                };
             }
         }
         if room.cpu < needs.cpu {
             let reserved = MilliCpu(0);
-            return Err(Shortage::Cpu { free: room.cpu, asked: needs.cpu, reserved });
+            return Shortage::Cpu { free: room.cpu, asked: needs.cpu, reserved };
         }
         if room.memory < needs.memory {
             let reserved = Bytes(0);
-            return Err(Shortage::Memory { free: room.memory, asked: needs.memory, reserved });
+            return Shortage::Memory { free: room.memory, asked: needs.memory, reserved };
         }
         if room.ephemeral < needs.ephemeral {
-            return Err(Shortage::Ephemeral { free: room.ephemeral, asked: needs.ephemeral });
+            return Shortage::Ephemeral { free: room.ephemeral, asked: needs.ephemeral };
         }
-        if room.pods == 0 {
-            return Err(Shortage::PodSlots { free: 0, reserved: 0 });
-        }
-        Ok(())
+        Shortage::PodSlots { free: 0, reserved: 0 }
     }
 
-    fn gpus_fit(&self, needs: &Needs, share: Bytes) -> Result<(), Shortage> {
+    fn gpus_fit(&self, needs: &Needs, share: Bytes) -> bool {
+        let request = &needs.request;
+        let has = |(device, asked)| self.devices(device).is_some_and(|(free, _)| free >= asked);
+        !(request.asks_cards() && (self.is_unsettled() || self.has_unknown_holder()))
+            && self.room().whole >= request.whole_cards()
+            && request.part().is_none_or(|part| self.shares_fit(needs, part, share))
+            && request.devices().all(has)
+    }
+
+    fn shares_fit(&self, needs: &Needs, part: Part, share: Bytes) -> bool {
+        let asked = needs.request.cards();
+        if asked > self.card_count().min(self.capacity().gpus.usable)
+            || share > self.card_size()
+            || matches!(part.portion, Portion::Memory(_)) && self.knows_no_size()
+        {
+            return false;
+        }
+        // Most join a card: the rest is not looked at then.
+        if asked == 1 && self.can_join(part, share) {
+            return true;
+        }
+        let openable = self.openable(needs, share);
+        openable >= asked
+            || asked > 1 && openable.saturating_add(self.count_joinable(part, share)) >= asked
+    }
+
+    fn count_joinable(&self, part: Part, share: Bytes) -> u32 {
+        u32::try_from(self.joinable(part, share).count()).unwrap_or(u32::MAX)
+    }
+
+    fn gpu_shortage(&self, needs: &Needs, share: Bytes) -> Shortage {
         let request = &needs.request;
         if self.is_unsettled() && request.asks_cards() {
-            return Err(Shortage::Unsettled);
+            return Shortage::Unsettled;
         }
         if self.has_unknown_holder() && request.asks_cards() {
-            return Err(Shortage::UnknownHolder);
+            return Shortage::UnknownHolder;
         }
         let whole = request.whole_cards();
         if self.room().whole < whole {
-            return Err(self.too_few_whole(whole));
+            return self.too_few_whole(whole);
         }
-        if let Some(part) = request.part() {
-            self.shares_fit(needs, part, request.cards(), share)?;
+        if let Some(part) = request.part().filter(|part| !self.shares_fit(needs, *part, share)) {
+            return self.share_shortage(needs, part, share);
         }
         for (device, asked) in request.devices() {
             match self.devices(device) {
-                None | Some((_, 0)) => return Err(Shortage::NoDevice(device)),
+                None | Some((_, 0)) => return Shortage::NoDevice(device),
                 Some((free, _)) if free < asked => {
-                    return Err(Shortage::Devices { device, free, asked });
+                    return Shortage::Devices { device, free, asked };
                 }
                 Some(_) => {}
             }
         }
-        Ok(())
+        Shortage::NoGpu
     }
 
     fn too_few_whole(&self, asked: u32) -> Shortage {
@@ -226,55 +268,37 @@ impl Node {
         }
     }
 
-    fn shares_fit(
-        &self,
-        needs: &Needs,
-        part: Part,
-        asked: u32,
-        share: Bytes,
-    ) -> Result<(), Shortage> {
-        let (count, gpus) = (self.card_count(), &self.capacity().gpus);
-        let usable = gpus.usable;
+    fn share_shortage(&self, needs: &Needs, part: Part, share: Bytes) -> Shortage {
+        let (count, gpus, asked) =
+            (self.card_count(), &self.capacity().gpus, needs.request.cards());
+        let (usable, card) = (gpus.usable, self.card_size());
         if count == 0 {
             let is_pool = gpus.count(Device::Gpu).is_some();
-            return Err(if is_pool { Shortage::Replicas } else { Shortage::NoGpu });
+            return if is_pool { Shortage::Replicas } else { Shortage::NoGpu };
         }
         if matches!(part.portion, Portion::Memory(_)) && self.knows_no_size() {
-            return Err(Shortage::CardMemoryUnknown);
+            return Shortage::CardMemoryUnknown;
         }
-        let card = self.card_size();
         if share > card {
-            return Err(Shortage::CardSize { card, asked: share });
+            return Shortage::CardSize { card, asked: share };
         }
         if asked > count {
-            return Err(Shortage::CardCount { cards: count, asked });
+            return Shortage::CardCount { cards: count, asked };
         }
         if asked > usable {
-            return Err(Shortage::NotAllocatable { cards: count, usable });
+            return Shortage::NotAllocatable { cards: count, usable };
         }
-        // Most join a card: the rest is not computed then.
-        if asked == 1 && self.can_join(part, share) {
-            return Ok(());
-        }
-        let openable = self.openable(needs, share);
-        if openable >= asked {
-            return Ok(());
-        }
-        let joinable = self.joinable(part, share).count();
-        let joinable = u32::try_from(joinable).unwrap_or(u32::MAX);
-        if joinable.saturating_add(openable) >= asked {
-            return Ok(());
-        }
+        let joinable = self.count_joinable(part, share);
         let large = self.free_for(part.portion, share).count();
         let free = self.room().whole.min(u32::try_from(large).unwrap_or(u32::MAX));
         let fitting = joinable.saturating_add(free);
-        Err(if fitting >= asked {
+        if fitting >= asked {
             self.not_openable(needs, asked - joinable)
         } else if asked == 1 {
             self.no_share(part, share)
         } else {
             Shortage::FreeShares { fitting, asked }
-        })
+        }
     }
 
     /// Why no card takes a share of one card.

@@ -37,7 +37,7 @@ pub use journal::{Change, Journal, Position};
 pub use ledger::{CardShare, CardShares, HoldError, Holding, Ledger};
 pub use needs::{Holder, Needs, ResourceId};
 pub use node::{Capacity, Gpus, Node, Opening, Room};
-pub use request::{Class, Each, Line, Part, Percent, Portion, Request};
+pub use request::{Class, Each, Part, Percent, Portion, Request};
 pub use undo::Before;
 pub use units::{Bytes, Fraction, FractionError, MilliCpu};
 

@@ -2,24 +2,21 @@
 
 use crate::device::Device;
 use crate::units::{Bytes, Fraction};
-use smallvec::SmallVec;
 use std::fmt;
 
 /// What a pod asks of GPUs: a short list of how many, and what of each. Nobody looks into the list
 /// who can ask it a question.
 ///
 /// Cards are asked by one line, whole or in shares; devices that are only counted by as many as
-/// there are kinds of them.
+/// there are kinds of them. Questions about cards are asked of every node, so that line is apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Request(SmallVec<[Line; 1]>);
-
-/// So many of something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Line {
-    /// How many; at least 1.
-    pub count: u32,
-    /// What of each.
-    pub each: Each,
+pub struct Request {
+    /// How many cards.
+    cards: u32,
+    /// What of each; all of it if nothing is said.
+    part: Option<Part>,
+    /// By kind: each once, none of them 0.
+    devices: Vec<(Device, u32)>,
 }
 
 /// What is asked of one card, or device.
@@ -118,64 +115,53 @@ impl Request {
         if count == 0 {
             return self;
         }
-        let is_same = |line: &Line| match (line.each, each) {
-            (Each::Device(one), Each::Device(other)) => one == other,
-            (Each::Device(_), _) | (_, Each::Device(_)) => false,
-            _ => true,
-        };
-        self.0.retain(|line| !is_same(line));
-        // Cards first, then devices by kind: the same request is the same list.
-        let rank = |each: Each| match each {
-            Each::Whole | Each::Share(_) => None,
-            Each::Device(device) => Some(device),
-        };
-        let at = self.0.partition_point(|line| rank(line.each) < rank(each));
-        self.0.insert(at, Line { count, each });
+        match each {
+            Each::Whole => (self.cards, self.part) = (count, None),
+            Each::Share(part) => (self.cards, self.part) = (count, Some(part)),
+            Each::Device(device) => {
+                match self.devices.binary_search_by_key(&device, |(other, _)| *other) {
+                    Ok(at) => self.devices[at].1 = count,
+                    Err(at) => self.devices.insert(at, (device, count)),
+                }
+            }
+        }
         self
     }
 
     /// Leaves out all but so many kinds of devices.
     pub fn keep_kinds(&mut self, most: usize) {
-        self.0.truncate(usize::from(self.asks_cards()) + most);
-        self.0.shrink_to_fit();
+        self.devices.truncate(most);
+        self.devices.shrink_to_fit();
     }
 
-    /// How many bytes its list takes besides the first line.
-    pub fn weight(&self) -> usize {
-        self.0.len().saturating_sub(1) * size_of::<Line>()
+    /// How many bytes its list of devices takes.
+    pub const fn weight(&self) -> usize {
+        self.devices.len() * size_of::<(Device, u32)>()
     }
 
     /// Whether no GPU is asked.
-    pub fn is_none(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// What is asked of cards: how many, and what of each.
-    fn of_cards(&self) -> Option<Line> {
-        self.0.first().copied().filter(|line| !matches!(line.each, Each::Device(_)))
+    pub const fn is_none(&self) -> bool {
+        self.cards == 0 && self.devices.is_empty()
     }
 
     /// Whether cards are asked, whole or in shares.
-    pub fn asks_cards(&self) -> bool {
-        self.of_cards().is_some()
+    pub const fn asks_cards(&self) -> bool {
+        self.cards > 0
     }
 
     /// How many cards are asked, whole or in shares.
-    pub fn cards(&self) -> u32 {
-        self.of_cards().map_or(0, |line| line.count)
+    pub const fn cards(&self) -> u32 {
+        self.cards
     }
 
     /// How many whole cards are asked.
-    pub fn whole_cards(&self) -> u32 {
-        self.of_cards().map_or(0, |line| if line.each == Each::Whole { line.count } else { 0 })
+    pub const fn whole_cards(&self) -> u32 {
+        if self.part.is_none() { self.cards } else { 0 }
     }
 
     /// What is asked of each card, if shares are.
-    pub fn part(&self) -> Option<Part> {
-        match self.of_cards()?.each {
-            Each::Share(part) => Some(part),
-            Each::Whole | Each::Device(_) => None,
-        }
+    pub const fn part(&self) -> Option<Part> {
+        self.part
     }
 
     /// The same in memory of each card.
@@ -184,39 +170,29 @@ impl Request {
     }
 
     /// Whether shares are asked.
-    pub fn is_share(&self) -> bool {
-        self.part().is_some()
+    pub const fn is_share(&self) -> bool {
+        self.part.is_some()
     }
 
     /// The devices that are only counted, and how many of each.
     pub fn devices(&self) -> impl Iterator<Item = (Device, u32)> + '_ {
-        self.0.iter().filter_map(|line| match line.each {
-            Each::Device(device) => Some((device, line.count)),
-            Each::Whole | Each::Share(_) => None,
-        })
+        self.devices.iter().copied()
     }
 }
 
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_none() {
-            return f.write_str("no GPU");
+        match (self.cards, &self.part) {
+            (0, _) if self.devices.is_empty() => f.write_str("no GPU")?,
+            (0, _) => {}
+            (1, None) => f.write_str("1 GPU")?,
+            (count, None) => write!(f, "{count} GPUs")?,
+            (1, Some(part)) => write!(f, "{part}")?,
+            (count, Some(part)) => write!(f, "{count} x {part}")?,
         }
-        for (at, Line { count, each }) in self.0.iter().enumerate() {
-            if at > 0 {
-                f.write_str(" and ")?;
-            }
-            match each {
-                Each::Whole if *count == 1 => f.write_str("1 GPU")?,
-                Each::Whole => write!(f, "{count} GPUs")?,
-                Each::Device(device) => write!(f, "{count} x {device}")?,
-                Each::Share(part) => {
-                    if *count > 1 {
-                        write!(f, "{count} x ")?;
-                    }
-                    write!(f, "{part}")?;
-                }
-            }
+        for (at, (device, count)) in self.devices().enumerate() {
+            let and = if at > 0 || self.asks_cards() { " and " } else { "" };
+            write!(f, "{and}{count} x {device}")?;
         }
         Ok(())
     }
@@ -277,7 +253,7 @@ mod tests {
             .and(1, slice("1g.10gb"))
             .and(2, slice("2g.20gb"))
             .and(3, slice("7g.80gb"));
-        assert_eq!(request.weight(), 3 * size_of::<Line>());
+        assert_eq!(request.weight(), 3 * size_of::<(Device, u32)>());
         request.keep_kinds(1);
         assert_eq!(request, Request::whole(1).and(1, slice("1g.10gb")));
         assert!(Request::whole(1).weight() == 0 && Request::none().weight() == 0);
