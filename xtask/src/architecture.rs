@@ -7,24 +7,26 @@ use crate::cargo;
 use std::collections::BTreeMap;
 
 /// What each crate may use of the workspace.
-const MAY_USE: [(&str, &[&str]); 16] = [
+const MAY_USE: [(&str, &[&str]); 17] = [
     ("divvy-ledger", &[]),
     ("divvy-engine", &["divvy-ledger"]),
     ("divvy-words", &["divvy-ledger", "divvy-engine"]),
     ("divvy-views", &["divvy-ledger", "divvy-engine"]),
     ("divvy-sim", &["divvy-ledger", "divvy-engine", "divvy-words"]),
     ("divvy-serve", &[]),
+    ("divvy-api", &[]),
     (
         "divvy-cluster",
-        &["divvy-ledger", "divvy-engine", "divvy-views", "divvy-words", "divvy-serve"],
+        &["divvy-ledger", "divvy-engine", "divvy-views", "divvy-words", "divvy-serve", "divvy-api"],
     ),
-    ("divvy-admission", &["divvy-words", "divvy-serve"]),
-    ("divvy-node", &["divvy-words"]),
+    ("divvy-admission", &["divvy-words", "divvy-serve", "divvy-api"]),
+    ("divvy-node", &["divvy-words", "divvy-api"]),
     ("divvy-bench", &["divvy-cluster", "divvy-engine", "divvy-ledger", "divvy-testbed"]),
     (
         "divvy",
         &[
             "divvy-admission",
+            "divvy-api",
             "divvy-cluster",
             "divvy-engine",
             "divvy-node",
@@ -40,6 +42,7 @@ const MAY_USE: [(&str, &[&str]); 16] = [
         "divvy-fuzz",
         &[
             "divvy-admission",
+            "divvy-api",
             "divvy-cluster",
             "divvy-engine",
             "divvy-ledger",

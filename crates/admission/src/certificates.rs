@@ -17,8 +17,8 @@ pub(crate) use current::Current;
 
 use crate::metrics::Metrics;
 use current::certified_key;
-use http::{Method, Request, StatusCode};
-use kube::Client;
+use divvy_api::{Api, resources};
+use http::{Method, StatusCode};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -56,10 +56,8 @@ pub enum Certificates {
 /// Why there is no fresh certificate.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    #[error("{method} {path}: {status}: {message}")]
-    Refused { method: Method, path: String, status: StatusCode, message: String },
-    #[error("{method} {path}: {why}")]
-    NoAnswer { method: Method, path: String, why: String },
+    #[error("{method} {path}: {}", said(.why))]
+    Api { method: Method, path: String, why: divvy_api::Failure },
     #[error("failed to make a certificate: {0}")]
     Certificate(String),
     #[error("failed to read {path}: {why}")]
@@ -72,14 +70,14 @@ impl Certificates {
     /// must not be taken for dead together with the API server.
     pub(crate) async fn keep(
         &self,
-        client: &Client,
+        api: &Api,
         current: &Current,
         metrics: &Metrics,
         unready: &watch::Sender<Option<String>>,
     ) {
         let mut told = None;
         loop {
-            let failure = self.refresh(client, current).await.err().map(|why| why.to_string());
+            let failure = self.refresh(api, current).await.err().map(|why| why.to_string());
             metrics.certificate_check(failure.is_none());
             if let Some(why) = failure.as_ref().filter(|_| failure != told) {
                 tracing::warn!("the certificate is not in order: {why}");
@@ -92,7 +90,7 @@ impl Certificates {
         }
     }
 
-    async fn refresh(&self, client: &Client, current: &Current) -> Result<(), Failure> {
+    async fn refresh(&self, api: &Api, current: &Current) -> Result<(), Failure> {
         match self {
             Self::Files { certificate, key } => {
                 let read = |path: &PathBuf| {
@@ -105,15 +103,15 @@ impl Certificates {
             }
             Self::Own { namespace, secret, names, mutating, validating } => {
                 let place = secret::Place { namespace, name: secret };
-                let material = place.ensure(client, names).await?;
+                let material = place.ensure(api, names).await?;
                 let pair = certified_key(&material.chain, &material.key);
                 current.set(pair.map_err(Failure::Certificate)?);
-                for (plural, name) in [
-                    ("mutatingwebhookconfigurations", mutating),
-                    ("validatingwebhookconfigurations", validating),
+                for (webhooks, name) in [
+                    (resources::MUTATING_WEBHOOKS, mutating),
+                    (resources::VALIDATING_WEBHOOKS, validating),
                 ] {
                     if !name.is_empty() {
-                        bundle::publish(client, plural, name, &material.ca).await?;
+                        bundle::publish(api, &webhooks, name, &material.ca).await?;
                     }
                 }
             }
@@ -122,33 +120,19 @@ impl Certificates {
     }
 }
 
-/// A request that is given up does not keep the next one waiting.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-async fn api(
-    client: &Client,
+/// What the API said to a request, read.
+fn answer(
     method: Method,
     path: &str,
-    kind: &str,
-    body: Option<&Value>,
+    answer: Result<Vec<u8>, divvy_api::Failure>,
 ) -> Result<Value, Failure> {
-    let no_answer =
-        |why: String| Failure::NoAnswer { method: method.clone(), path: path.to_owned(), why };
-    let text = body.map_or_else(Vec::new, |body| body.to_string().into_bytes());
-    let mut request = Request::builder().method(method.clone()).uri(path);
-    if body.is_some() {
-        request = request.header(http::header::CONTENT_TYPE, kind);
-    }
-    let request = request.body(text).map_err(|why| no_answer(why.to_string()))?;
-    match tokio::time::timeout(PATIENCE, client.request::<Value>(request)).await {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(kube::Error::Api(status))) => Err(Failure::Refused {
-            method: method.clone(),
-            path: path.to_owned(),
-            status: StatusCode::from_u16(status.code).unwrap_or_default(),
-            message: status.message.clone(),
-        }),
-        Ok(Err(why)) => Err(no_answer(why.to_string())),
-        Err(_) => Err(no_answer(format!("no answer in {} s", PATIENCE.as_secs()))),
+    let read = answer.and_then(|bytes| divvy_api::read(&bytes));
+    read.map_err(|why| Failure::Api { method, path: path.to_owned(), why })
+}
+
+fn said(why: &divvy_api::Failure) -> String {
+    match why.status().and_then(|code| StatusCode::from_u16(code).ok()) {
+        Some(status) => format!("{status}: {why}"),
+        None => why.to_string(),
     }
 }

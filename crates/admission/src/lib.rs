@@ -21,6 +21,7 @@ pub use divvy_words::admission::Settings;
 
 use bodies::Bodies;
 use certificates::{Current, client_verifier};
+use divvy_api::Api;
 use metrics::Metrics;
 use pages::Pages;
 use std::net::SocketAddr;
@@ -69,7 +70,7 @@ const LINGER: Duration = Duration::from_secs(5);
 /// Serves until `stop`, and then for a few seconds more. If there is a CA of clients, reviews are
 /// taken only from those with a certificate that it has signed.
 pub async fn run(
-    client: kube::Client,
+    api: Api,
     settings: Settings,
     certificates: Certificates,
     client_ca: Option<&Path>,
@@ -106,7 +107,7 @@ pub async fn run(
         tokio::time::sleep(LINGER).await;
         let _ = end.send(true);
     };
-    let keeping = certificates.keep(&client, &current, &metrics, &unready);
+    let keeping = certificates.keep(&api, &current, &metrics, &unready);
     tokio::pin!(serving);
     tokio::select! {
         () = &mut serving => return Ok(()),

@@ -14,8 +14,8 @@
 
 mod record;
 
-use crate::fence::Fence;
-use record::{Failure, Lease, Record, Spec};
+use divvy_api::{Api, Failure, Fence};
+use record::{Lease, Record, Spec};
 use std::hash::{BuildHasher, RandomState};
 use std::io::Read;
 use std::time::{Duration, Instant};
@@ -102,14 +102,14 @@ fn jitter(period: Duration) -> Duration {
 
 /// Waits until we lead. What was read from the API before that is old: list only afterwards.
 ///
-/// `client` must not be fenced: a candidate has to ask.
+/// `api` must not be fenced: a candidate has to ask.
 pub async fn lead(
-    client: kube::Client,
+    api: Api,
     settings: LeaseSettings,
     fence: Fence,
 ) -> Result<Leadership, LeaseError> {
     settings.check()?;
-    let record = Record::new(client, &settings);
+    let record = Record::new(api, &settings);
     let mut candidate = Candidate { record, settings, fence, seen: None, problem: None };
     loop {
         match candidate.attempt().await {
@@ -144,7 +144,7 @@ impl Candidate {
     async fn attempt(&mut self) -> Result<Attempt, Failure> {
         let found = match self.record.get().await {
             Ok(lease) => Some(lease),
-            Err(Failure::NotFound) => None,
+            Err(Failure::NotFound(_)) => None,
             Err(failure) => return Err(failure),
         };
         if let Some(lease) = &found {
@@ -202,7 +202,7 @@ impl Candidate {
     fn report(&mut self, failure: &Failure) {
         let LeaseSettings { namespace, name, .. } = &self.settings;
         let problem = failure.to_string();
-        if self.problem.as_ref() != Some(&problem) && !matches!(failure, Failure::Conflict) {
+        if self.problem.as_ref() != Some(&problem) && !matches!(failure, Failure::Conflict(_)) {
             tracing::warn!("failed to take the lease {namespace}/{name}: {problem}; trying on");
         }
         self.problem = Some(problem);
@@ -278,11 +278,11 @@ async fn renew(
         }
         Err(failure) => failure,
     };
-    if matches!(failure, Failure::Conflict) {
+    if matches!(failure, Failure::Conflict(_)) {
         // Ours without our knowing, if the answer to an earlier renewal was lost.
         match record.get().await {
             Ok(current) => *lease = current,
-            Err(Failure::NotFound) => return Err(Lost::Deleted),
+            Err(Failure::NotFound(_)) => return Err(Lost::Deleted),
             Err(failure) => return Ok(Some(failure)),
         }
         return match lease.spec.holder() {
@@ -291,7 +291,7 @@ async fn renew(
             None => Err(Lost::Deleted),
         };
     }
-    if matches!(failure, Failure::NotFound) {
+    if matches!(failure, Failure::NotFound(_)) {
         return Err(Lost::Deleted);
     }
     Ok(Some(failure))
@@ -325,7 +325,7 @@ impl Leadership {
         for _ in 0..2 {
             match self.give_back().await {
                 Ok(()) => return tracing::info!("gave the lease back"),
-                Err(Failure::Conflict) => {}
+                Err(Failure::Conflict(_)) => {}
                 Err(why) => return tracing::warn!("failed to give the lease back: {why}"),
             }
         }

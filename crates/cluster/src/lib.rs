@@ -7,11 +7,9 @@
 //!                         └──────────────── Outcome ────────────────────┘
 //!   lease ─► fence: every socket of the writer closes with the lease
 //! ```
+//!
+//! The way to the API and back is `divvy_api`; here is what its objects mean to a scheduler.
 
-mod api;
-pub mod client;
-pub mod fence;
-mod fenced;
 pub mod health;
 pub mod lease;
 pub mod metrics;
@@ -26,9 +24,9 @@ mod side;
 pub mod snapshot;
 mod sources;
 mod state;
-mod timely;
-mod watch;
 mod writer;
+
+use divvy_api::{self as api, watch};
 
 pub use run::{RunError, run};
 pub use settings::{HandOffSettings, Lease, Overrides, Settings};

@@ -5,8 +5,9 @@
 
 mod labels;
 
-pub use labels::{Attempt, Binding, Restart, Verb};
+pub use labels::{Attempt, Binding};
 
+use divvy_api::{Observer, Restart, Verb};
 use divvy_views::Totals;
 use labels::Label;
 use prometheus_client::encoding::text::encode;
@@ -57,6 +58,18 @@ struct Inner {
     leader: Gauge,
     synced: Family<Label, Gauge>,
     versions: Family<Label, Gauge>,
+}
+
+impl Observer for Metrics {
+    fn request(&self, verb: Verb, code: Option<u16>) {
+        let labels = ([("verb", verb.name())], [("code", code.unwrap_or(0))]);
+        self.0.requests.get_or_create(&labels).inc();
+    }
+
+    fn watch_restart(&self, resource: &'static str, why: Restart) {
+        let labels = [("resource", resource), ("why", why.name())];
+        self.0.watch_restarts.get_or_create(&labels).inc();
+    }
 }
 
 impl Default for Metrics {
@@ -117,18 +130,6 @@ impl Metrics {
     /// A pod was bound so long after it was created.
     pub fn bound(&self, after: Duration) {
         self.0.bound.observe(after.as_secs_f64());
-    }
-
-    /// The API answered with this status, or not at all.
-    pub fn request(&self, verb: Verb, code: Option<u16>) {
-        let labels = ([("verb", verb.name())], [("code", code.unwrap_or(0))]);
-        self.0.requests.get_or_create(&labels).inc();
-    }
-
-    /// A watch began anew.
-    pub fn watch_restart(&self, resource: &'static str, why: Restart) {
-        let labels = [("resource", resource), ("why", why.name())];
-        self.0.watch_restarts.get_or_create(&labels).inc();
     }
 
     /// An event was written.

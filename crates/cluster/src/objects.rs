@@ -1,6 +1,6 @@
 //! Objects of the API as far as a decision needs them, decoded straight from its answers.
 
-use crate::watch::Item;
+use divvy_api::watch::Item;
 use divvy_engine::PodKey;
 use divvy_words::manifest::{
     GroupManifest, Metadata, NodeManifest, NodeStatus, PodManifest, PodStatus, StorageManifest,

@@ -7,32 +7,20 @@
 //!                       └────────────── Outcome ◄──────────────┘
 //! ```
 
-use crate::api::Api;
-use crate::fence::Fence;
 use crate::metrics::Metrics;
 use crate::settings::HandOffSettings;
 use crate::sources::{self, Heard};
 use crate::state::{Action, Clock, Rules, State};
-use crate::watch::{Batch, Change, Item, Source, Split, decode, read_lines};
 use crate::writer::Writer;
+use divvy_api::resources::{KAI_BIND_REQUESTS, NAMESPACES, NODES, PODS};
+use divvy_api::watch::{Batch, Change, Item, decode, read_lines};
+use divvy_api::{Api, Resource};
 use divvy_engine::{Config, Scheduler};
 use divvy_words::{keys, reservation};
 use http::{Request, Response};
-use kube::client::Body;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
-
-/// The objects of a list that comes in pieces, and the rest of it.
-pub fn split<'a>(
-    pieces: impl IntoIterator<Item = &'a [u8]>,
-) -> Result<(Vec<Vec<u8>>, Vec<u8>), &'static str> {
-    let (mut split, mut items) = (Split::default(), Vec::new());
-    for piece in pieces {
-        split.push(piece, |item| items.push(item.to_vec()))?;
-    }
-    Ok((items, split.rest().to_vec()))
-}
 
 /// The names of all watches.
 pub fn watches() -> impl Iterator<Item = &'static str> {
@@ -85,21 +73,21 @@ enum Told<'a> {
 }
 
 impl Told<'_> {
-    fn batch<T: Item>(&self, source: &Source) -> Batch<T> {
+    fn batch<T: Item>(&self, resource: &Resource) -> Batch<T> {
         let changes = match self {
             Self::Lines(text) => {
                 let mut changes = Vec::new();
                 // A line that makes no sense ends the watch; what was told before it counts.
-                let _ = read_lines(source, text, &mut String::new(), &mut changes);
+                let _ = read_lines(resource, text, &mut String::new(), &mut changes);
                 changes
             }
             Self::List(objects) => {
-                let seen = objects.iter().filter_map(|text| decode(source, text));
+                let seen = objects.iter().filter_map(|text| decode(resource, text));
                 let all = [Change::Relisting].into_iter().chain(seen.map(Change::Seen));
                 all.chain([Change::Listed]).collect()
             }
         };
-        source.batch(changes, None)
+        Batch::new(resource, changes, None)
     }
 }
 
@@ -126,9 +114,8 @@ impl Live {
         let config = Config { hand_off: opening, ..Config::default() };
         let mut state = State::new(config, rules, sources::names());
         state.scheduler = Scheduler::taped(config);
-        let service = tower::service_fn(move |request| respond(Arc::clone(&server), request));
-        let client = runtime.block_on(async { kube::Client::new(service, "default") });
-        let api = Api::new(client, Fence::open(), Metrics::new());
+        let answer = move |request| respond(&server, request);
+        let api = runtime.block_on(async { Api::answered_by(answer) });
         let writer = Writer::new(api, "probe", Metrics::new(), hand_off);
         Ok(Self { state, writer, runtime, now })
     }
@@ -144,10 +131,10 @@ impl Live {
     }
 
     fn take_in(&mut self, watch: &str, told: &Told<'_>) {
-        if watch == sources::PODS.name {
+        if watch == PODS.name {
             // They are not read before all else is known.
             if self.state.takes_pods() {
-                let batch = told.batch(&sources::PODS);
+                let batch = told.batch(&PODS);
                 batch.enter(|_, change| self.state.pod_changed(change, self.now));
             }
         } else if let Some(heard) = heard(watch, told) {
@@ -189,26 +176,24 @@ impl Live {
 }
 
 fn heard(watch: &str, told: &Told<'_>) -> Option<Heard> {
-    let is_it = |source: &Source| source.name == watch;
-    Some(if is_it(&sources::NODES) {
-        Heard::Nodes(told.batch(&sources::NODES))
-    } else if is_it(&sources::NAMESPACES) {
-        Heard::Namespaces(told.batch(&sources::NAMESPACES))
-    } else if is_it(&sources::BIND_REQUESTS) {
-        Heard::BindRequests(told.batch(&sources::BIND_REQUESTS))
-    } else if let Some((kind, source)) = sources::STORAGE.iter().find(|(_, source)| is_it(source)) {
-        Heard::Storage(*kind, told.batch(source))
+    let is_it = |resource: &Resource| resource.name == watch;
+    Some(if is_it(&NODES) {
+        Heard::Nodes(told.batch(&NODES))
+    } else if is_it(&NAMESPACES) {
+        Heard::Namespaces(told.batch(&NAMESPACES))
+    } else if is_it(&KAI_BIND_REQUESTS) {
+        Heard::BindRequests(told.batch(&KAI_BIND_REQUESTS))
+    } else if let Some((kind, resource)) = sources::STORAGE.iter().find(|(_, r)| is_it(r)) {
+        Heard::Storage(*kind, told.batch(resource))
     } else {
-        let (api_group, source) = sources::GROUPS.iter().find(|(_, source)| is_it(source))?;
-        Heard::Groups(api_group, told.batch(source))
+        let (api_group, resource) = sources::GROUPS.iter().find(|(_, r)| is_it(r))?;
+        Heard::Groups(api_group, told.batch(resource))
     })
 }
 
-async fn respond(server: Server, request: Request<Body>) -> Result<Response<Body>, &'static str> {
+fn respond(server: &Server, request: Request<Vec<u8>>) -> Option<Response<Vec<u8>>> {
     let (parts, body) = request.into_parts();
-    let body = body.collect_bytes().await.map_err(|_| "the body cannot be read")?;
     let (method, path) = (parts.method.to_string(), parts.uri.path().to_owned());
-    let (status, body) = server(Asked { method, path, body: body.into() }).ok_or("no answer")?;
-    let response = Response::builder().status(status).body(Body::from(body));
-    response.map_err(|_| "the answer makes no sense")
+    let (status, body) = server(Asked { method, path, body })?;
+    Response::builder().status(status).body(body).ok()
 }

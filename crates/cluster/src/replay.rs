@@ -1,16 +1,14 @@
 //! A scheduler's writes without the scheduler: the same client, encoding, concurrency and watches,
 //! with decisions that were made before. What is measured beside it is what deciding costs.
 
-use crate::api::Api;
-use crate::client::{self, ClientError};
-use crate::fence::Fence;
 use crate::metrics::Metrics;
 use crate::run::SIDE_WRITES;
-use crate::settings::HandOffSettings;
+use crate::settings::{HandOffSettings, Settings};
 use crate::sources::Watches;
 use crate::state::{Action, Binding, Grant, HandOff, Outcome, Target};
-use crate::watch::{Change, Pace};
 use crate::writer::Writer;
+use divvy_api::watch::{Change, Pace};
+use divvy_api::{Api, ClientError, Fence};
 use divvy_engine::{Placement, PodKey};
 use divvy_ledger::CardShare;
 use divvy_words::cards::{CardName, NamedShare};
@@ -67,11 +65,11 @@ pub async fn replay(
     image: &str,
     steps: Vec<Repeated>,
 ) -> Result<usize, ClientError> {
-    let config = client::config(Some(kubeconfig), None).await?;
-    let (fence, metrics) = (Fence::open(), Metrics::new());
-    let api = Api::new(client::client(config, &fence)?, fence, metrics.clone());
+    let config = divvy_api::config(Some(kubeconfig), None).await?;
+    let (fence, metrics) = (Fence::alone(Settings::TAKEOVER_WAIT), Metrics::new());
+    let api = Api::connect(config, fence)?.observed(metrics.clone());
     let pace = Pace { page: 500, silence: Duration::from_secs(90) };
-    let watches = Watches { api: api.clone(), pace, metrics: metrics.clone() };
+    let watches = Watches { api: api.clone(), pace };
     let mut heard = watches.start();
     let (mut pods, _) = watches.start_pods();
     let is_last = |change: &Change<_>| matches!(change, Change::Listed);

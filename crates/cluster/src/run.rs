@@ -7,9 +7,6 @@
 //! One task owns the state. Watches decode in tasks of their own, every write is a task of its
 //! own, and their number is bounded: of bindings by the state, of all else here.
 
-use crate::api::Api;
-use crate::client::{self, ClientError};
-use crate::fence::{Fence, writing_part};
 use crate::health::Health;
 use crate::lease::{self, Leadership, LeaseError, LeaseSettings, Lost};
 use crate::metrics::Metrics;
@@ -20,8 +17,10 @@ use crate::settings::{Lease, Overrides, Settings};
 use crate::side::Side;
 use crate::sources::{self, Heard, Watches};
 use crate::state::{Action, Clock, Outcome, Rules, State};
-use crate::watch::{Batch, Pace, Seen};
 use crate::writer::{Writer, is_binding};
+use divvy_api::resources::PODS;
+use divvy_api::watch::{Batch, Pace, Seen};
+use divvy_api::{Api, ClientError, Fence, writing_part};
 use divvy_engine::{Config, Event};
 use divvy_ledger::Position;
 use divvy_views::Totals;
@@ -85,7 +84,7 @@ pub async fn run(settings: Settings, stop: impl Future<Output = ()>) -> Result<(
     }
     let placing = placing(&settings, &metrics)?;
     let config =
-        client::config(settings.kubeconfig.as_deref(), settings.context.as_deref()).await?;
+        divvy_api::config(settings.kubeconfig.as_deref(), settings.context.as_deref()).await?;
     let (fence, identity, mut leadership) = match &settings.lease {
         None => {
             let wait = settings.takeover_wait;
@@ -106,7 +105,7 @@ pub async fn run(settings: Settings, stop: impl Future<Output = ()>) -> Result<(
         }
         Some(lease) => {
             let fence = Fence::elected(lease.duration);
-            let unfenced = client::client(config.clone(), &Fence::open())?;
+            let unfenced = Api::connect(config.clone(), Fence::open())?;
             let asked = election(lease)?;
             let identity = asked.identity.clone();
             let lease = format!("{}/{}", lease.namespace, lease.name);
@@ -123,7 +122,7 @@ pub async fn run(settings: Settings, stop: impl Future<Output = ()>) -> Result<(
     metrics.set_leader(true);
     health.leads();
     // Only now: what was written by who led before is in the lists.
-    let api = Api::new(client::client(config, &fence)?, fence.clone(), metrics.clone());
+    let api = Api::connect(config, fence.clone())?.observed(metrics.clone());
     let mut scheduler = Loop::new(&settings, placing, api, &identity, metrics, health);
     let ended = scheduler.run(&mut stop, &mut leadership).await;
     let answered = scheduler.finish().await;
@@ -197,7 +196,7 @@ impl Loop {
         let hand_off = settings.hand_off.as_ref().map(|h| h.reservation.resources);
         let config = Config { hand_off, ..settings.overrides.over(*placing.borrow()) };
         let pace = Pace { page: 500, silence: settings.watch_silence };
-        let watches = Watches { api: api.clone(), pace, metrics: metrics.clone() };
+        let watches = Watches { api: api.clone(), pace };
         let (pods, pod_watch) = watches.start_pods();
         let others = watches.start();
         let (tell, outcomes) = mpsc::unbounded_channel();
@@ -255,7 +254,7 @@ impl Loop {
                 Some(heard) = self.others.recv() => self.on_others(heard),
                 batch = self.pods.recv(), if self.state.takes_pods() => match batch {
                     Some(batch) => self.on_pods(batch),
-                    None => self.dead = Some(sources::PODS.name),
+                    None => self.dead = Some(PODS.name),
                 },
                 () = tokio::time::sleep_until(due.into()) => {}
                 Ok(()) = self.placing.changed() => self.configure(),

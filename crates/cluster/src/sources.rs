@@ -3,77 +3,46 @@
 //! Pods have a channel of their own: they are taken in only when all else is known, so that a pod
 //! never waits for an object that is merely listed later.
 
-use crate::api::Api;
-use crate::metrics::Metrics;
 use crate::objects::{BindRequestItem, GroupItem, NamespaceItem, NodeItem, PodItem, StorageItem};
 use crate::state::State;
-use crate::watch::{Batch, Item, Pace, Seen, Source, watch};
+use divvy_api::resources::{self, KAI_BIND_REQUESTS, NAMESPACES, NODES, PODS};
+use divvy_api::watch::{Batch, Item, Pace, Seen, watch};
+use divvy_api::{Api, Resource};
 use divvy_words::keys;
 use divvy_words::manifest::StorageKind;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-pub(crate) const PODS: Source = required("pods", "/api/v1/pods");
-pub(crate) const NODES: Source = required("nodes", "/api/v1/nodes");
-pub(crate) const NAMESPACES: Source = optional("namespaces", "/api/v1/namespaces");
-
-pub(crate) const STORAGE: [(StorageKind, Source); 7] = [
-    (StorageKind::Claim, optional("persistentvolumeclaims", "/api/v1/persistentvolumeclaims")),
-    (StorageKind::Volume, optional("persistentvolumes", "/api/v1/persistentvolumes")),
-    (StorageKind::Class, optional("storageclasses", "/apis/storage.k8s.io/v1/storageclasses")),
-    (StorageKind::CsiNode, optional("csinodes", "/apis/storage.k8s.io/v1/csinodes")),
-    (StorageKind::Driver, optional("csidrivers", "/apis/storage.k8s.io/v1/csidrivers")),
-    (
-        StorageKind::Capacity,
-        optional("csistoragecapacities", "/apis/storage.k8s.io/v1/csistoragecapacities"),
-    ),
-    (
-        StorageKind::Attachment,
-        optional("volumeattachments", "/apis/storage.k8s.io/v1/volumeattachments"),
-    ),
+pub(crate) const STORAGE: [(StorageKind, Resource); 7] = [
+    (StorageKind::Claim, resources::VOLUME_CLAIMS),
+    (StorageKind::Volume, resources::VOLUMES),
+    (StorageKind::Class, resources::STORAGE_CLASSES),
+    (StorageKind::CsiNode, resources::CSI_NODES),
+    (StorageKind::Driver, resources::CSI_DRIVERS),
+    (StorageKind::Capacity, resources::STORAGE_CAPACITIES),
+    (StorageKind::Attachment, resources::VOLUME_ATTACHMENTS),
 ];
 
 /// Pod groups of KAI, of the scheduler plugins, and of Kubernetes itself.
-pub(crate) const GROUPS: [(&str, Source); 3] = [
-    (
-        keys::KAI_GROUPS,
-        optional("podgroups.scheduling.run.ai", "/apis/scheduling.run.ai/v2alpha2/podgroups"),
-    ),
-    (
-        keys::PLUGIN_GROUPS,
-        optional("podgroups.scheduling.x-k8s.io", "/apis/scheduling.x-k8s.io/v1alpha1/podgroups"),
-    ),
-    (
-        keys::KUBERNETES_GROUPS,
-        optional("podgroups.scheduling.k8s.io", "/apis/scheduling.k8s.io/v1beta1/podgroups"),
-    ),
+pub(crate) const GROUPS: [(&str, Resource); 3] = [
+    (keys::KAI_GROUPS, resources::KAI_POD_GROUPS),
+    (keys::PLUGIN_GROUPS, resources::PLUGIN_POD_GROUPS),
+    (keys::KUBERNETES_GROUPS, resources::POD_GROUPS),
 ];
-
-/// What KAI decided, which tells of the cards of pods that it bound.
-pub(crate) const BIND_REQUESTS: Source =
-    optional("bindrequests.scheduling.run.ai", "/apis/scheduling.run.ai/v1alpha2/bindrequests");
 
 /// The names of all watches.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    let storage = STORAGE.iter().map(|(_, source)| source);
-    let groups = GROUPS.iter().map(|(_, source)| source);
-    [&PODS, &NODES, &NAMESPACES, &BIND_REQUESTS]
+    let storage = STORAGE.iter().map(|(_, resource)| resource);
+    let groups = GROUPS.iter().map(|(_, resource)| resource);
+    [&PODS, &NODES, &NAMESPACES, &KAI_BIND_REQUESTS]
         .into_iter()
         .chain(storage)
         .chain(groups)
-        .map(|s| s.name)
+        .map(|resource| resource.name)
 }
 
 /// Batches that wait for the loop, per watch: few, so that a list is not held twice.
 const BATCHES: usize = 4;
-
-const fn required(name: &'static str, path: &'static str) -> Source {
-    Source { name, path, optional: false }
-}
-
-const fn optional(name: &'static str, path: &'static str) -> Source {
-    Source { name, path, optional: true }
-}
 
 /// News of everything but pods.
 pub(crate) enum Heard {
@@ -112,7 +81,6 @@ impl Heard {
 pub(crate) struct Watches {
     pub(crate) api: Api,
     pub(crate) pace: Pace,
-    pub(crate) metrics: Metrics,
 }
 
 impl Watches {
@@ -121,13 +89,13 @@ impl Watches {
         let (tell, hear) = mpsc::channel(BATCHES);
         self.forward(NODES, &tell, Heard::Nodes);
         self.forward(NAMESPACES, &tell, Heard::Namespaces);
-        for (kind, source) in STORAGE {
-            self.forward(source, &tell, move |batch| Heard::Storage(kind, batch));
+        for (kind, resource) in STORAGE {
+            self.forward(resource, &tell, move |batch| Heard::Storage(kind, batch));
         }
-        for (api_group, source) in GROUPS {
-            self.forward(source, &tell, move |batch| Heard::Groups(api_group, batch));
+        for (api_group, resource) in GROUPS {
+            self.forward(resource, &tell, move |batch| Heard::Groups(api_group, batch));
         }
-        self.forward(BIND_REQUESTS, &tell, Heard::BindRequests);
+        self.forward(KAI_BIND_REQUESTS, &tell, Heard::BindRequests);
         hear
     }
 
@@ -136,20 +104,19 @@ impl Watches {
         self.watch(PODS)
     }
 
-    fn watch<T: Item>(&self, source: Source) -> (mpsc::Receiver<Batch<T>>, JoinHandle<()>) {
+    fn watch<T: Item>(&self, resource: Resource) -> (mpsc::Receiver<Batch<T>>, JoinHandle<()>) {
         let (tell, hear) = mpsc::channel(BATCHES);
-        let watching = watch(self.api.clone(), source, self.pace, self.metrics.clone(), tell);
-        (hear, tokio::spawn(watching))
+        (hear, tokio::spawn(watch(self.api.clone(), resource, self.pace, tell)))
     }
 
     fn forward<T: Item>(
         &self,
-        source: Source,
+        resource: Resource,
         tell: &mpsc::Sender<Heard>,
         heard: impl Fn(Batch<T>) -> Heard + Send + 'static,
     ) {
-        let name = source.name;
-        let (mut hear, _) = self.watch(source);
+        let name = resource.name;
+        let (mut hear, _) = self.watch(resource);
         let tell = tell.clone();
         tokio::spawn(async move {
             while let Some(batch) = hear.recv().await {

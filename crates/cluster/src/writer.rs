@@ -3,12 +3,13 @@
 mod hand_off;
 mod provide;
 
-use crate::api::{Api, Failure};
 use crate::metrics::{self, Attempt, Metrics};
 use crate::objects::PodItem;
 use crate::settings::HandOffSettings;
 use crate::state::{Action, Binding, Grant, Outcome, Target};
-use crate::watch::Item;
+use divvy_api::resources::{EVENTS, PODS};
+use divvy_api::watch::Item;
+use divvy_api::{Api, Failure, Patch};
 use divvy_words::reservation;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
@@ -191,7 +192,8 @@ impl Writer {
     ) -> Result<Box<PodItem>, Failure> {
         let path = format!("{}/status", path(pod));
         let body = condition_body(pod, version, why).to_string().into_bytes();
-        let bytes = self.patiently(|| self.api.patch(&path, body.clone())).await?;
+        let bytes =
+            self.patiently(|| self.api.patch(&path, Patch::Strategic, body.clone())).await?;
         self.say(pod, "Warning", "FailedScheduling", "Scheduling", why.text).await;
         read(&bytes)
     }
@@ -201,8 +203,8 @@ impl Writer {
         let number = self.events.fetch_add(1, Ordering::Relaxed);
         let namespace = pod.key.namespace();
         let body = json!({
-            "apiVersion": "events.k8s.io/v1",
-            "kind": "Event",
+            "apiVersion": EVENTS.api_version,
+            "kind": EVENTS.kind,
             "metadata": {
                 // As long as a pod's name may be, so may this one.
                 "name": format!("{}.{number:x}", shortened(pod.key.name(), 230)),
@@ -220,8 +222,7 @@ impl Writer {
             "note": shortened(note, 1023),
             "type": kind,
         });
-        let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
-        match self.api.post(&path, body.to_string().into_bytes()).await {
+        match self.api.post(&EVENTS.path_in(namespace), body.to_string().into_bytes()).await {
             Ok(_) => self.metrics.event_written(),
             Err(failure) => {
                 tracing::debug!(pod = %pod.key, why = %failure, "failed to record an event");
@@ -246,7 +247,7 @@ pub(crate) const fn is_binding(action: &Action) -> bool {
 }
 
 fn path(pod: &Target) -> String {
-    format!("/api/v1/namespaces/{}/pods/{}", pod.key.namespace(), pod.key.name())
+    PODS.path_of(pod.key.namespace(), pod.key.name())
 }
 
 fn read(bytes: &[u8]) -> Result<Box<PodItem>, Failure> {

@@ -1,8 +1,7 @@
 //! Leader election and fencing on a real API server.
 #![allow(clippy::unwrap_used)]
 
-use divvy_cluster::client::{client, config};
-use divvy_cluster::fence::Fence;
+use divvy_api::{Config, Fence, config};
 use divvy_cluster::lease::{Leadership, LeaseSettings, Lost, lead};
 use divvy_testbed::api::Api;
 use divvy_testbed::proxy::{Fault, Proxy, Target};
@@ -36,7 +35,7 @@ struct Stage {
     kubeconfig: PathBuf,
     lease: &'static str,
     api: Api,
-    direct: kube::Config,
+    direct: Config,
 }
 
 impl Stage {
@@ -92,7 +91,7 @@ impl Stage {
 struct Replica {
     settings: LeaseSettings,
     fence: Fence,
-    config: kube::Config,
+    config: Config,
 }
 
 impl Replica {
@@ -102,8 +101,8 @@ impl Replica {
     }
 
     async fn lead(&self) -> Leadership {
-        let client = client(self.config.clone(), &Fence::open()).unwrap();
-        lead(client, self.settings.clone(), self.fence.clone()).await.unwrap()
+        let api = connect(&self.config, &Fence::open());
+        lead(api, self.settings.clone(), self.fence.clone()).await.unwrap()
     }
 
     fn apply(self) -> (Arc<Self>, JoinHandle<Leadership>) {
@@ -111,6 +110,10 @@ impl Replica {
         let candidate = replica.clone();
         (replica, tokio::spawn(async move { candidate.lead().await }))
     }
+}
+
+fn connect(config: &Config, fence: &Fence) -> divvy_api::Api {
+    divvy_api::Api::connect(config.clone(), fence.clone()).unwrap()
 }
 
 /// Between two looks at a condition.
@@ -164,10 +167,8 @@ async fn a_leader_without_the_api_stops_before_the_other_starts() {
     let first = stage.replica().through(&proxy);
     let mut leadership = first.lead().await;
     // Only the lease is out of reach: what stops the write is the fence alone.
-    let fenced = client(stage.direct.clone(), &first.fence).unwrap();
-    let read = async || {
-        fenced.request_text(http::Request::get(stage.path()).body(Vec::new()).unwrap()).await
-    };
+    let fenced = connect(&stage.direct, &first.fence);
+    let read = async || fenced.get(&stage.path()).await;
     read().await.unwrap();
     let second = Arc::new(stage.replica());
     let (candidate, fence) = (second.clone(), first.fence.clone());
@@ -315,14 +316,11 @@ async fn write_while_leading(kubeconfig: PathBuf) {
     let api = Api::from_kubeconfig(&kubeconfig).await.unwrap();
     let replica = Stage { kubeconfig, lease: "paused", api, direct }.replica();
     let mut leadership = replica.lead().await;
-    let fenced = client(replica.config.clone(), &replica.fence).unwrap();
+    let fenced = connect(&replica.config, &replica.fence);
     let write = async {
         for number in 0.. {
-            let request = http::Request::post(CONFIG_MAPS)
-                .header("content-type", "application/json")
-                .body(json!({"metadata": {"name": format!("written-{number}")}}).to_string());
-            let request = request.unwrap().map(String::into_bytes);
-            if fenced.request_text(request).await.is_err() {
+            let body = json!({"metadata": {"name": format!("written-{number}")}}).to_string();
+            if fenced.post(CONFIG_MAPS, body.into_bytes()).await.is_err() {
                 pause().await;
             }
         }

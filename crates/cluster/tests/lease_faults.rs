@@ -2,8 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use axum::Router;
-use divvy_cluster::client::client;
-use divvy_cluster::fence::Fence;
+use divvy_api::{Api, Config, Fence};
 use divvy_cluster::lease::{LeaseSettings, lead};
 use http::StatusCode;
 use std::sync::Arc;
@@ -23,13 +22,13 @@ async fn a_candidate_asks_at_most_once_in_a_period_whatever_the_answer() {
         };
         let server = Router::new().fallback(answer);
         let server = tokio::spawn(async { axum::serve(listener, server).await });
-        let mut config = kube::Config::new(url.parse().unwrap());
+        let mut config = Config::new(url.parse().unwrap());
         config.root_cert = Some(Vec::new());
 
         let mut settings = LeaseSettings::new("default", "divvy").unwrap();
         settings.retry = Duration::from_millis(50);
         let (fence, start) = (Fence::elected(Duration::from_secs(15)), Instant::now());
-        let candidate = client(config, &Fence::open()).unwrap();
+        let candidate = Api::connect(config, Fence::open()).unwrap();
         let candidate = tokio::spawn(lead(candidate, settings, fence.clone()));
         while asked.load(Ordering::SeqCst) < 10 {
             tokio::task::yield_now().await;
@@ -55,14 +54,13 @@ async fn times_that_would_let_two_lead_are_refused() {
         LeaseSettings { name: String::new(), ..good.clone() },
         LeaseSettings { name: "a b".to_owned(), ..good.clone() },
     ];
-    let mut config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+    let mut config = Config::new("http://127.0.0.1:1".parse().unwrap());
     config.root_cert = Some(Vec::new());
-    let client = client(config, &Fence::open()).unwrap();
+    let api = Api::connect(config, Fence::open()).unwrap();
     for settings in cases {
         let text = format!("{settings:?}");
-        let error = lead(client.clone(), settings, Fence::elected(Duration::from_secs(15)))
-            .await
-            .unwrap_err();
+        let error =
+            lead(api.clone(), settings, Fence::elected(Duration::from_secs(15))).await.unwrap_err();
         assert!(error.to_string().starts_with("leader election: "), "{text}: {error}");
     }
     assert_ne!(good.identity, LeaseSettings::new("default", "divvy").unwrap().identity);

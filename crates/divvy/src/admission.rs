@@ -4,8 +4,7 @@ use crate::DONE;
 use crate::daemon::{LogArgs, runtime, signals};
 use clap::{ArgAction, Args};
 use divvy_admission::{Certificates, Settings};
-use divvy_cluster::client::{client, config};
-use divvy_cluster::fence::Fence;
+use divvy_api::{Api, Fence, config};
 use divvy_words::{MAX_GRACE_PERIOD, keys};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -102,9 +101,9 @@ pub fn run(args: &AdmissionArgs) -> anyhow::Result<u8> {
     runtime()?.block_on(async {
         let stop = signals()?;
         let config = config(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
-        let client = client(config, &Fence::open())?;
+        let api = Api::connect(config, Fence::open())?;
         let (certificates, client_ca) = (certificates(args), args.client_ca.as_deref());
-        divvy_admission::run(client, settings, certificates, client_ca, args.listen, stop).await?;
+        divvy_admission::run(api, settings, certificates, client_ca, args.listen, stop).await?;
         Ok(DONE)
     })
 }

@@ -4,7 +4,7 @@ use crate::output;
 use crate::progress::Bar;
 use anyhow::Context;
 use clap::Args;
-use divvy_cluster::snapshot::{Reader, Resource, Snapshot};
+use divvy_cluster::snapshot::{Reader, Saved, Snapshot};
 use divvy_sim::{Progress, Source};
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -60,7 +60,7 @@ impl Live {
     }
 
     /// Reads collections, with a bar for each.
-    pub fn read(&self, resources: &[Resource], bar: &Bar) -> anyhow::Result<Snapshot> {
+    pub fn read(&self, collections: &[Saved], bar: &Bar) -> anyhow::Result<Snapshot> {
         let current = Mutex::new("");
         let on_page = |kind: &'static str, read: u64, left: u64| {
             if let Ok(mut current) = current.lock()
@@ -70,7 +70,7 @@ impl Live {
             }
             bar.advance(read);
         };
-        let snapshot = self.runtime.block_on(self.reader.read(resources, &on_page))?;
+        let snapshot = self.runtime.block_on(self.reader.read(collections, &on_page))?;
         for note in &snapshot.notes {
             output::note(&format!("note: {note}"));
         }

@@ -3,8 +3,7 @@
 use crate::DONE;
 use crate::daemon::{LogArgs, runtime, signals};
 use clap::Args;
-use divvy_cluster::client::{client, config};
-use divvy_cluster::fence::Fence;
+use divvy_api::{Api, Fence, config};
 use divvy_words::{keys, reservation};
 use std::path::Path;
 
@@ -45,9 +44,9 @@ async fn say() {
     };
     let namespace = std::env::var("POD_NAMESPACE");
     let namespace = namespace.unwrap_or_else(|_| reservation::NAMESPACE.to_owned());
-    let found = config(None, None).await.and_then(|config| client(config, &Fence::open()));
+    let found = config(None, None).await.and_then(|config| Api::connect(config, Fence::open()));
     match found {
-        Ok(client) => divvy_node::report(&client, &namespace, &pod, &card, number).await,
+        Ok(api) => divvy_node::report(&api, &namespace, &pod, &card, number).await,
         Err(why) => {
             tracing::info!(%why, "no way to the API: the kubelet has to say which card this is");
         }

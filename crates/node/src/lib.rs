@@ -4,10 +4,10 @@
 //! From Kubernetes 1.36 on the kubelet says it too, in the pod's status; then nobody needs what is
 //! written here, and the pod needs no right to write it.
 
+use divvy_api::resources::PODS;
+use divvy_api::{Api, Patch};
 use divvy_words::cards::is_uuid;
 use divvy_words::keys;
-use http::Request;
-use kube::client::Body;
 use nvml_wrapper::Nvml;
 use serde_json::json;
 use std::path::Path;
@@ -50,32 +50,18 @@ pub fn own_number(devices: &Path) -> Option<u32> {
 const TRIES: u32 = 10;
 
 /// Writes the card on the pod, and its number if that is known, unless somebody forbids it.
-pub async fn report(
-    client: &kube::Client,
-    namespace: &str,
-    pod: &str,
-    card: &str,
-    number: Option<u32>,
-) {
+pub async fn report(api: &Api, namespace: &str, pod: &str, card: &str, number: Option<u32>) {
     let number = number.map(|number| number.to_string());
     let annotations = json!({ keys::RESERVED_CARD: card, keys::RESERVED_NUMBER: number });
-    let body = json!({ "metadata": { "annotations": annotations } }).to_string();
+    let body = json!({ "metadata": { "annotations": annotations } }).to_string().into_bytes();
+    let path = PODS.path_of(namespace, pod);
     for attempt in 1..=TRIES {
-        let request = Request::patch(format!("/api/v1/namespaces/{namespace}/pods/{pod}"))
-            .header(http::header::CONTENT_TYPE, "application/merge-patch+json")
-            .body(Body::from(body.clone().into_bytes()));
-        let Ok(request) = request else { return };
-        let why = match client.send(request).await {
-            Ok(answer) if answer.status().is_success() => return,
-            Ok(answer) if answer.status().is_client_error() => {
-                let status = answer.status().as_u16();
-                tracing::info!(status, "may not say which card this is; the kubelet has to");
-                return;
-            }
-            Ok(answer) => answer.status().to_string(),
-            Err(error) => error.to_string(),
-        };
-        tracing::warn!(why, attempt, "failed to say which card this is, will try again");
+        let Err(why) = api.patch(&path, Patch::Merge, body.clone()).await else { return };
+        if let Some(status) = why.status() {
+            tracing::info!(status, "may not say which card this is; the kubelet has to");
+            return;
+        }
+        tracing::warn!(%why, attempt, "failed to say which card this is, will try again");
         tokio::time::sleep(Duration::from_secs(1 << attempt.min(5))).await;
     }
 }

@@ -1,29 +1,28 @@
 //! Which CA the API server trusts: `caBundle` of our webhook configurations.
 
-use super::{Failure, api};
+use super::{Failure, answer};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use divvy_api::{Api, Patch, Resource};
 use http::Method;
-use kube::Client;
 use serde_json::{Value, json};
 
-/// Puts `ca` into every webhook of a configuration that does not have it. `plural` is the kind of
-/// the configuration as in its path.
+/// Puts `ca` into every webhook of a configuration that does not have it.
 pub(super) async fn publish(
-    client: &Client,
-    plural: &str,
+    api: &Api,
+    webhooks: &Resource,
     name: &str,
     ca: &str,
 ) -> Result<(), Failure> {
-    let path = format!("/apis/admissionregistration.k8s.io/v1/{plural}/{name}");
-    let found = api(client, Method::GET, &path, "", None).await?;
+    let path = webhooks.path_of("", name);
+    let found = answer(Method::GET, &path, api.get(&path).await)?;
     let patch = steps(&found, &BASE64_STANDARD.encode(ca));
     if patch.is_empty() {
         return Ok(());
     }
-    let kind = "application/json-patch+json";
-    api(client, Method::PATCH, &path, kind, Some(&Value::Array(patch))).await?;
-    tracing::info!("put the CA into {plural} {name}");
+    let patch = Value::Array(patch).to_string().into_bytes();
+    answer(Method::PATCH, &path, api.patch(&path, Patch::Steps, patch).await)?;
+    tracing::info!("put the CA into {} {name}", webhooks.plural);
     Ok(())
 }
 

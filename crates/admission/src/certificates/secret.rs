@@ -1,11 +1,13 @@
 //! The Secret that replicas share. Who writes first wins, the others read again.
 
 use super::material::Material;
-use super::{Failure, api};
+use super::{Failure, answer};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use http::{Method, StatusCode};
-use kube::Client;
+use divvy_api::Api;
+use divvy_api::Failure::{Conflict, NotFound};
+use divvy_api::resources::SECRETS;
+use http::Method;
 use serde_json::{Value, json};
 use std::time::SystemTime;
 
@@ -21,16 +23,12 @@ pub(super) struct Place<'a> {
 
 impl Place<'_> {
     /// The certificates for these names, made or renewed if it is time.
-    pub(super) async fn ensure(
-        &self,
-        client: &Client,
-        names: &[String],
-    ) -> Result<Material, Failure> {
-        let collection = format!("/api/v1/namespaces/{}/secrets", self.namespace);
-        let path = format!("{collection}/{}", self.name);
+    pub(super) async fn ensure(&self, api: &Api, names: &[String]) -> Result<Material, Failure> {
+        let collection = SECRETS.path_in(self.namespace);
+        let path = SECRETS.path_of(self.namespace, self.name);
         for _ in 0..TRIES {
-            let found = match api(client, Method::GET, &path, "", None).await {
-                Err(Failure::Refused { status: StatusCode::NOT_FOUND, .. }) => None,
+            let found = match answer(Method::GET, &path, api.get(&path).await) {
+                Err(Failure::Api { why: NotFound(_), .. }) => None,
                 found => Some(found?),
             };
             let old = found.as_ref().and_then(material);
@@ -41,16 +39,16 @@ impl Place<'_> {
             let written = match found {
                 None => {
                     let secret = self.filled(json!({}), &new);
-                    api(client, Method::POST, &collection, "application/json", Some(&secret)).await
+                    answer(Method::POST, &collection, api.post(&collection, secret).await)
                 }
                 // With the version that was read: a replica that was faster is not overwritten.
                 Some(found) => {
                     let secret = self.filled(found, &new);
-                    api(client, Method::PUT, &path, "application/json", Some(&secret)).await
+                    answer(Method::PUT, &path, api.put(&path, secret).await)
                 }
             };
             match written {
-                Err(Failure::Refused { status: StatusCode::CONFLICT, .. }) => {}
+                Err(Failure::Api { why: Conflict(_), .. }) => {}
                 written => {
                     written?;
                     tracing::info!("wrote new certificates to the secret {path}");
@@ -61,10 +59,10 @@ impl Place<'_> {
         Err(Failure::Certificate(format!("{path} changes all the time")))
     }
 
-    fn filled(&self, mut secret: Value, material: &Material) -> Value {
+    fn filled(&self, mut secret: Value, material: &Material) -> Vec<u8> {
         let (namespace, name) = (self.namespace, self.name);
-        secret["apiVersion"] = json!("v1");
-        secret["kind"] = json!("Secret");
+        secret["apiVersion"] = json!(SECRETS.api_version);
+        secret["kind"] = json!(SECRETS.kind);
         secret["metadata"]["namespace"] = json!(namespace);
         secret["metadata"]["name"] = json!(name);
         let until = material.ca_until.to_string();
@@ -77,7 +75,7 @@ impl Place<'_> {
         ] {
             secret["data"][key] = json!(BASE64_STANDARD.encode(text));
         }
-        secret
+        secret.to_string().into_bytes()
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a server does with bodies that are no review; and with certificates from files.
 
 use divvy_admission::{Certificates, Settings};
+use divvy_api::Api;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
@@ -38,13 +39,12 @@ async fn start(certificate: PathBuf, key: PathBuf, client_ca: Option<PathBuf>) -
     let settings = settings();
     let [port] = divvy_testbed::free_ports().unwrap();
     let address = SocketAddr::from(([127, 0, 0, 1], port));
-    let nobody = kube::Config::new("https://127.0.0.1:1".parse().unwrap());
-    let client = kube::Client::try_from(nobody).unwrap();
+    let api = Api::answered_by(|_| None);
     let files = Certificates::Files { certificate, key };
     let stop = std::future::pending();
     tokio::spawn(async move {
         let client_ca = client_ca.as_deref();
-        divvy_admission::run(client, settings, files, client_ca, address, stop).await.unwrap();
+        divvy_admission::run(api, settings, files, client_ca, address, stop).await.unwrap();
     });
     address
 }
@@ -183,12 +183,11 @@ async fn with_a_client_ca_reviews_need_its_certificate_and_probes_do_not() {
 async fn a_client_ca_that_cannot_be_read_ends_the_server_with_its_name() {
     let folder = folder("no-clients");
     let (certificate, key) = write_certificate(&folder);
-    let nobody = kube::Config::new("https://127.0.0.1:1".parse().unwrap());
-    let client = kube::Client::try_from(nobody).unwrap();
+    let api = Api::answered_by(|_| None);
     let files = Certificates::Files { certificate, key: key.clone() };
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
     let stop = std::future::pending();
-    let run = divvy_admission::run(client, settings(), files, Some(&key), address, stop);
+    let run = divvy_admission::run(api, settings(), files, Some(&key), address, stop);
     let why = run.await.unwrap_err().to_string();
     assert!(why.ends_with("tls.key: there is no certificate"), "{why}");
 }

@@ -2,6 +2,7 @@
 //! webhooks that runs in this process with the rights it has in a cluster.
 
 use divvy_admission::{Certificates, Settings};
+use divvy_api::Fence;
 use divvy_testbed::api::{Api, ApiError, JSON};
 use divvy_testbed::manifests::webhooks_at;
 use divvy_testbed::{ControlPlane, Programs, free_ports};
@@ -125,13 +126,11 @@ impl Cluster {
             validating: "divvy".to_owned(),
         };
         let task = self.runtime.spawn(async move {
-            let kubeconfig = kube::config::Kubeconfig::read_from(kubeconfig).unwrap();
-            let options = kube::config::KubeConfigOptions::default();
-            let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
-            let client = kube::Client::try_from(config).unwrap();
+            let config = divvy_api::config(Some(&kubeconfig), None).await.unwrap();
+            let api = divvy_api::Api::connect(config, Fence::open()).unwrap();
             let stop = std::future::pending();
             let client_ca = client_ca.as_deref();
-            divvy_admission::run(client, settings, certificates, client_ca, address, stop)
+            divvy_admission::run(api, settings, certificates, client_ca, address, stop)
                 .await
                 .unwrap();
         });

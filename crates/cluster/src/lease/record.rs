@@ -1,10 +1,11 @@
 //! The Lease object and the requests that read and write it.
 
 use super::LeaseSettings;
-use crate::client::explain;
-use http::header::CONTENT_TYPE;
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::{Map, Value};
+use divvy_api::resources::LEASES;
+use divvy_api::{Api, Failure, read};
+use k8s_openapi::jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 use std::time::Duration;
 
 /// What we read and write of a Lease; the rest goes back as it came.
@@ -59,30 +60,17 @@ impl Spec {
     }
 }
 
+/// With the six decimals that the API wants here.
 fn now() -> String {
-    k8s_openapi::jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
-}
-
-/// Why a request did not do what it should.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
-    #[error("somebody else wrote it at the same time")]
-    Conflict,
-    #[error("it does not exist")]
-    NotFound,
-    #[error("no answer in {} s", .0.as_secs_f32())]
-    Late(Duration),
-    #[error("{}", explain(.0))]
-    Failed(kube::Error),
+    format!("{:.6}", Timestamp::now())
 }
 
 /// One Lease of the cluster.
 #[derive(Clone)]
 pub(super) struct Record {
-    client: kube::Client,
+    api: Api,
     namespace: String,
     name: String,
-    patience: Duration,
 }
 
 impl std::fmt::Debug for Record {
@@ -92,52 +80,48 @@ impl std::fmt::Debug for Record {
 }
 
 impl Record {
-    pub(super) fn new(client: kube::Client, settings: &LeaseSettings) -> Self {
+    pub(super) fn new(api: Api, settings: &LeaseSettings) -> Self {
         let LeaseSettings { namespace, name, .. } = settings;
         // Two requests can fail before the fence closes.
-        let patience = settings.renew_deadline / 2;
-        Self { client, namespace: namespace.clone(), name: name.clone(), patience }
+        let api = api.with_patience(settings.renew_deadline / 2);
+        Self { api, namespace: namespace.clone(), name: name.clone() }
     }
 
     pub(super) async fn get(&self) -> Result<Lease, Failure> {
-        self.send("GET", &format!("/{}", self.name), Vec::new()).await
+        answer(self.api.get(&self.path()).await)
     }
 
     pub(super) async fn create(&self, spec: &Spec) -> Result<Lease, Failure> {
-        let body = serde_json::json!({
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
+        let body = json!({
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
             "metadata": {"name": self.name, "namespace": self.namespace},
             "spec": spec,
         });
-        self.send("POST", "", body.to_string().into_bytes()).await
+        let path = LEASES.path_in(&self.namespace);
+        read(&self.api.post(&path, body.to_string().into_bytes()).await?)
     }
 
     /// Only if it is still in the version that was read.
     pub(super) async fn replace(&self, lease: &Lease) -> Result<Lease, Failure> {
-        let body = serde_json::to_vec(lease).map_err(kube::Error::SerdeError);
-        let body = body.map_err(Failure::Failed)?;
-        self.send("PUT", &format!("/{}", self.name), body).await
+        let body = serde_json::to_vec(lease).map_err(|why| Failure::Unclear(why.to_string()))?;
+        answer(self.api.put(&self.path(), body).await)
     }
 
-    async fn send<T: DeserializeOwned>(
-        &self,
-        method: &str,
-        path: &str,
-        body: Vec<u8>,
-    ) -> Result<T, Failure> {
-        let namespace = &self.namespace;
-        let uri = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases{path}");
-        let request = http::Request::builder().method(method).uri(uri);
-        let request = request.header(CONTENT_TYPE, "application/json").body(body);
-        let request = request.map_err(|why| Failure::Failed(kube::Error::HttpError(why)))?;
-        let answer = tokio::time::timeout(self.patience, self.client.request(request)).await;
-        answer.map_err(|_| Failure::Late(self.patience))?.map_err(|why| match &why {
-            kube::Error::Api(status) if status.code == 409 => Failure::Conflict,
-            // Creating answers 404 if the namespace is missing, and that text says so.
-            kube::Error::Api(status) if status.code == 404 && method != "POST" => Failure::NotFound,
-            _ => Failure::Failed(why),
-        })
+    fn path(&self) -> String {
+        LEASES.path_of(&self.namespace, &self.name)
+    }
+}
+
+/// The usual refusals in fewer words than the server has for them.
+fn answer(answer: Result<Vec<u8>, Failure>) -> Result<Lease, Failure> {
+    match answer {
+        Ok(bytes) => read(&bytes),
+        Err(Failure::NotFound(_)) => Err(Failure::NotFound("it does not exist".to_owned())),
+        Err(Failure::Conflict(_)) => {
+            Err(Failure::Conflict("somebody else wrote it at the same time".to_owned()))
+        }
+        Err(failure) => Err(failure),
     }
 }
 

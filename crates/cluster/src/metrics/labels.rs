@@ -28,32 +28,6 @@ pub enum Binding {
     Unknown,
 }
 
-/// What a request to the API does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "verbs of Kubernetes")]
-pub enum Verb {
-    Get,
-    List,
-    Watch,
-    Create,
-    Update,
-    Patch,
-    Delete,
-}
-
-/// Why a watch began anew.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Restart {
-    /// The server ended it, as it does every few minutes.
-    Ended,
-    /// Its version is too old, so all is listed again.
-    Expired,
-    /// The connection or the server failed.
-    Failed,
-    /// Nothing was heard for too long.
-    Silent,
-}
-
 impl Attempt {
     pub(super) const ALL: [Self; 3] = [Self::Scheduled, Self::Unschedulable, Self::Error];
 
@@ -80,30 +54,5 @@ impl Binding {
             Self::Unknown => "unknown",
         };
         [("result", name)]
-    }
-}
-
-impl Verb {
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Get => "get",
-            Self::List => "list",
-            Self::Watch => "watch",
-            Self::Create => "create",
-            Self::Update => "update",
-            Self::Patch => "patch",
-            Self::Delete => "delete",
-        }
-    }
-}
-
-impl Restart {
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Ended => "ended",
-            Self::Expired => "expired",
-            Self::Failed => "failed",
-            Self::Silent => "silent",
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! Why a cluster could not be read: what was tried, and what to do.
 
-use super::Resource;
-use std::error::Error;
+use divvy_api::{Failure, Resource};
+use std::time::Duration;
 
 /// Why a collection could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -85,33 +85,23 @@ impl SnapshotError {
         Self::Failed { server: server.to_owned(), resource: resource.full_name(), why }
     }
 
-    /// What an error of the client means.
-    pub(super) fn of(server: &str, resource: &Resource, why: &kube::Error) -> Self {
+    /// An answer took too long.
+    pub(super) fn late(server: &str, resource: &Resource, patience: Duration) -> Self {
+        let seconds = patience.as_secs_f32();
+        Self::Late { server: server.to_owned(), resource: resource.full_name(), seconds }
+    }
+
+    /// What it means that a list failed.
+    pub(super) fn of(server: &str, resource: &Resource, failure: Failure) -> Self {
         let (server, resource) = (server.to_owned(), resource.full_name());
-        match why {
-            kube::Error::Api(status) => {
-                let why = status.message.clone();
-                match status.code {
-                    401 => Self::Unauthorized { server, why },
-                    403 => Self::Forbidden { resource, why },
-                    404 => Self::Absent { server, resource },
-                    410 => Self::Expired { resource },
-                    _ => Self::Failed { server, resource, why },
-                }
-            }
-            kube::Error::HyperError(_) | kube::Error::Service(_) => {
-                Self::Unreachable { server, why: innermost(why) }
-            }
-            _ => Self::Failed { server, resource, why: innermost(why) },
+        match failure {
+            Failure::Refused { code: 401, message: why } => Self::Unauthorized { server, why },
+            Failure::Refused { code: 403, message: why } => Self::Forbidden { resource, why },
+            Failure::NotFound(_) => Self::Absent { server, resource },
+            Failure::Expired(_) => Self::Expired { resource },
+            Failure::Unreachable { cause: why, .. } => Self::Unreachable { server, why },
+            Failure::Busy { message: why, .. } => Self::Failed { server, resource, why },
+            failure => Self::Failed { server, resource, why: failure.to_string() },
         }
     }
-}
-
-/// The cause behind all others: those in front of it only say that something failed.
-fn innermost(error: &dyn Error) -> String {
-    let mut cause = error;
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
-    }
-    cause.to_string()
 }

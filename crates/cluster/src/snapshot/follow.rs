@@ -1,10 +1,8 @@
 //! A snapshot of pods and nodes that follows the cluster.
 
 use super::{HOLDINGS, Reader, Snapshot, strip};
-use crate::api::Api;
-use crate::fence::Fence;
-use crate::metrics::Metrics;
-use crate::watch::{Batch, Change, Item, Pace, Source, watch};
+use divvy_api::Api;
+use divvy_api::watch::{Batch, Change, Item, Pace, watch};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -82,25 +80,18 @@ const SILENCE: Duration = Duration::from_secs(90);
 impl Reader {
     /// Follows pods and nodes from now on.
     pub fn follow(&self) -> Follower {
-        let api = Api::new(self.client.clone(), Fence::open(), Metrics::new());
         let pace = Pace { page: super::PAGE, silence: SILENCE };
         let (forward, changes) = mpsc::channel(1);
         let mut watches = JoinSet::new();
-        watches.spawn(one::<0>("/api/v1/pods", api.clone(), pace, forward.clone()));
-        watches.spawn(one::<1>("/api/v1/nodes", api, pace, forward));
+        watches.spawn(one::<0>(self.api.clone(), pace, forward.clone()));
+        watches.spawn(one::<1>(self.api.clone(), pace, forward));
         let collections = HOLDINGS.map(|_| Collection::default());
         Follower { collections, changes, _watches: watches }
     }
 }
 
 /// Watches `HOLDINGS[N]` and forwards what is kept, until nobody listens.
-async fn one<const N: usize>(
-    path: &'static str,
-    api: Api,
-    pace: Pace,
-    forward: Sender<(usize, Vec<Change<Value>>)>,
-) {
-    let source = Source { name: HOLDINGS[N].plural, path, optional: false };
+async fn one<const N: usize>(api: Api, pace: Pace, forward: Sender<(usize, Vec<Change<Value>>)>) {
     let (tell, mut told) = mpsc::channel::<Batch<_>>(1);
     let kept = |change: Change<Held<N>>| match change {
         Change::Relisting => Change::Relisting,
@@ -116,7 +107,7 @@ async fn one<const N: usize>(
             }
         }
     };
-    tokio::join!(watch(api, source, pace, Metrics::new(), tell), forward);
+    tokio::join!(watch(api, HOLDINGS[N].resource, pace, tell), forward);
 }
 
 impl Follower {

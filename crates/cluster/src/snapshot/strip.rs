@@ -1,15 +1,15 @@
 //! Leaves of an object what its kind keeps.
 
-use super::Resource;
+use super::Saved;
 use super::kept::Kept;
 use serde_json::{Map, Value};
 
 /// The object with its type, which items of a list lack, and of the rest only what is kept.
-pub fn strip(resource: &Resource, object: Value) -> Value {
-    let kept = keep(resource.kept, object).filter(Value::is_object);
+pub fn strip(saved: &Saved, object: Value) -> Value {
+    let kept = keep(saved.kept, object).filter(Value::is_object);
     let mut object = kept.unwrap_or_else(|| Value::Object(Map::new()));
-    object["apiVersion"] = resource.api_version.into();
-    object["kind"] = resource.kind.into();
+    object["apiVersion"] = saved.resource.api_version.into();
+    object["kind"] = saved.resource.kind.into();
     object
 }
 

@@ -1,22 +1,18 @@
 use super::*;
 use serde_json::{Value, json};
-use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// A reader of a server that answers the n-th request for a path like this.
-fn reader<T: ToString>(
-    answer: impl Fn(usize, &str) -> (u16, T) + Clone + Send + Sync + 'static,
-) -> Reader {
-    let asked = std::sync::Arc::new(AtomicUsize::new(0));
-    let service = tower::service_fn(move |request: http::Request<Body>| {
+fn reader<T: ToString>(answer: impl Fn(usize, &str) -> (u16, T) + Send + Sync + 'static) -> Reader {
+    let asked = AtomicUsize::new(0);
+    let api = Api::answered_by(move |request| {
         let (n, path) = (asked.fetch_add(1, Ordering::Relaxed), request.uri().to_string());
         let (code, body) = answer(n, &path);
-        let body = Body::from(body.to_string().into_bytes());
-        async move { Ok::<_, Infallible>(http::Response::builder().status(code).body(body).unwrap()) }
+        let body = body.to_string().into_bytes();
+        Some(http::Response::builder().status(code).body(body).unwrap())
     });
-    let client = kube::Client::new(service, "default");
     let (server, namespace) = ("https://server".to_owned(), "default".to_owned());
-    Reader { client, server, namespace, patience: Duration::from_secs(60) }
+    Reader { api, server, namespace, patience: Duration::from_secs(60) }
 }
 
 fn status(code: u16, message: &str) -> (u16, Value) {
@@ -92,9 +88,12 @@ async fn of_large_objects_fewer_are_asked_for_at_a_time() {
 
 #[tokio::test]
 async fn an_object_larger_than_a_page_may_be_ends_the_reading() {
-    let reader = reader(|_, path| {
+    // By so much that a server does not keep to the limit either.
+    let large = format!(r#"{{"metadata": {{"name": "{}"}}}}"#, "x".repeat(PAGE_BYTES / 5));
+    let list = format!(r#"{{"items": [{}]}}"#, vec![large; 5].join(","));
+    let reader = reader(move |_, path| {
         assert!(path.starts_with("/api/v1/pods?limit="), "{path}");
-        (200, "x".repeat(PAGE_BYTES + 1))
+        (200, list.clone())
     });
     let failed = reader.read(&HOLDINGS[..1], &|_, _, _| {}).await.unwrap_err().to_string();
     assert!(failed.ends_with("an object is larger than 64 MiB"), "{failed}");
@@ -135,15 +134,7 @@ async fn every_other_failure_ends_the_reading_and_says_what_to_do() {
     assert!(failed.contains("cannot list pods"), "{failed}");
     let proxy = reader(|_, _| (502, json!("bad gateway")));
     let failed = proxy.read(&EVERYTHING, &|_, _, _| {}).await.unwrap_err().to_string();
-    assert!(failed.ends_with("bad gateway\""), "{failed}");
-}
-
-#[test]
-fn collections_are_found_where_the_api_has_them() {
-    let paths: Vec<String> = EVERYTHING.iter().map(Resource::path).collect();
-    assert_eq!(paths[0], "/api/v1/pods");
-    assert_eq!(paths[3], "/apis/scheduling.k8s.io/v1/priorityclasses");
-    assert_eq!(EVERYTHING[3].full_name(), "priorityclasses.scheduling.k8s.io");
+    assert!(failed.ends_with("502 Bad Gateway"), "{failed}");
 }
 
 #[test]

@@ -124,9 +124,11 @@ impl State {
             Failure::Refused { .. } => Blame::Node(node),
             Failure::NotFound(_) | Failure::Conflict(_) => Blame::Version,
             // Fenced: too close to the end of the lease, which may have been renewed since.
-            Failure::Expired(_) | Failure::Busy { .. } | Failure::Unclear(_) | Failure::Fenced => {
-                Blame::Nobody
-            }
+            Failure::Expired(_)
+            | Failure::Busy { .. }
+            | Failure::Unreachable { .. }
+            | Failure::Unclear(_)
+            | Failure::Fenced => Blame::Nobody,
         };
         self.failed(pod, blame, &format!("to {node}: {failure}"), now);
     }

@@ -2,8 +2,9 @@
 //! keeps the card from everybody else.
 
 use super::Writer;
-use crate::api::Failure;
 use crate::state::{HandOff, Target};
+use divvy_api::resources::{NODES, PODS};
+use divvy_api::{Failure, Patch};
 use divvy_engine::PodKey;
 use divvy_ledger::CardShare;
 use divvy_words::cards::{self, CardName, NamedShare};
@@ -42,25 +43,25 @@ impl Writer {
         let Some(settings) = &self.hand_off else { return Ok(()) };
         let owner = reservation::Owner { name: node, uid };
         let pod = reservation::manifest(&settings.reservation, owner, group);
-        let path = format!("/api/v1/namespaces/{}/pods", reservation::NAMESPACE);
+        let path = PODS.path_in(reservation::NAMESPACE);
         let body = pod.to_string().into_bytes();
         self.patiently(|| self.api.post(&path, body.clone())).await.map(|_| ())
     }
 
     async fn merge(&self, path: &str, patch: &Value) -> Result<(), Failure> {
         let body = patch.to_string().into_bytes();
-        self.patiently(|| self.api.patch(path, body.clone())).await.map(|_| ())
+        self.patiently(|| self.api.patch(path, Patch::Strategic, body.clone())).await.map(|_| ())
     }
 
     /// Writes on a reservation pod what is left of pods on its card.
     pub(super) async fn remember(&self, key: &PodKey, ghosts: &str) -> Result<(), Failure> {
-        let path = format!("/api/v1/namespaces/{}/pods/{}", key.namespace(), key.name());
+        let path = PODS.path_of(key.namespace(), key.name());
         let ghosts = Some(ghosts).filter(|ghosts| !ghosts.is_empty());
         self.merge(&path, &json!({ "metadata": { "annotations": { keys::GHOSTS: ghosts } } })).await
     }
 
     pub(super) async fn relabel(&self, key: &PodKey, group: &str) -> Result<(), Failure> {
-        let path = format!("/api/v1/namespaces/{}/pods/{}", key.namespace(), key.name());
+        let path = PODS.path_of(key.namespace(), key.name());
         let body = json!({ "metadata": { "labels": reservation::our_labels(group) } });
         self.merge(&path, &body).await
     }
@@ -74,7 +75,7 @@ impl Writer {
     }
 
     pub(super) async fn unreserve(&self, key: &PodKey, uid: &str) -> Result<(), Failure> {
-        let path = format!("/api/v1/namespaces/{}/pods/{}", key.namespace(), key.name());
+        let path = PODS.path_of(key.namespace(), key.name());
         let mut options = json!({ "gracePeriodSeconds": 0 });
         if !uid.is_empty() {
             options["preconditions"] = json!({ "uid": uid });
@@ -106,15 +107,14 @@ impl Writer {
     /// Taints a node for other schedulers, or removes the taint. The list of taints is written as
     /// a whole, so only for the version that was read.
     pub(super) async fn taint(&self, node: &str, on: bool) -> Result<(), Failure> {
-        let path = format!("/api/v1/nodes/{node}");
+        let path = NODES.path_of("", node);
         let is_ours = |taint: &Value| taint["key"] == keys::UNSETTLED;
         for _ in 0..super::TRIES {
             let found = match self.patiently(|| self.api.get(&path)).await {
                 Err(Failure::NotFound(_)) => return Ok(()),
                 found => found?,
             };
-            let unclear = |why: serde_json::Error| Failure::Unclear(why.to_string());
-            let found: Value = serde_json::from_slice(&found).map_err(unclear)?;
+            let found: Value = divvy_api::read(&found)?;
             let mut taints = found["spec"]["taints"].as_array().cloned().unwrap_or_default();
             if taints.iter().any(is_ours) == on {
                 return Ok(());

@@ -1,7 +1,8 @@
 //! What makes the claims of a pod be bound: the node is written on the claim, for whoever makes
 //! the volume, or the claim on the volume that was chosen for it.
 
-use crate::api::{Api, Failure};
+use divvy_api::resources::{VOLUME_CLAIMS, VOLUMES};
+use divvy_api::{Api, Failure, read};
 use divvy_engine::{ClaimKey, VolumeStep};
 use divvy_words::keys;
 use serde_json::{Value, json};
@@ -42,7 +43,7 @@ async fn select_node(api: &Api, node: &str, claim: &ClaimKey) -> Result<(), Fail
 
 async fn bind_volume(api: &Api, claim: &ClaimKey, volume: &str) -> Result<(), Failure> {
     let found: Value = read(&api.get(&claim_path(claim)).await?)?;
-    let path = format!("/api/v1/persistentvolumes/{volume}");
+    let path = VOLUMES.path_of("", volume);
     amend(api, &path, |object| name_claim(object, claim, &found["metadata"])).await
 }
 
@@ -87,12 +88,7 @@ async fn amend(
 }
 
 fn claim_path(claim: &ClaimKey) -> String {
-    let (namespace, name) = (claim.namespace(), claim.name());
-    format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}")
-}
-
-fn read(bytes: &[u8]) -> Result<Value, Failure> {
-    serde_json::from_slice(bytes).map_err(|e| Failure::Unclear(e.to_string()))
+    VOLUME_CLAIMS.path_of(claim.namespace(), claim.name())
 }
 
 fn refused(message: String) -> Failure {

@@ -3,7 +3,7 @@
 use crate::cost::Bound;
 use crate::edit::odd;
 use crate::input::Input;
-use divvy_cluster::probe::split;
+use divvy_api::Split;
 use serde_json::{Value, json};
 
 const BOUND: Bound = Bound { base: 64 << 10, each: 64 };
@@ -25,6 +25,17 @@ pub fn lists(bytes: &[u8]) {
         others["items"] = json!([]);
         assert_eq!(serde_json::from_slice(&rest).ok(), Some(others));
     }
+}
+
+/// The objects of a list that comes in pieces, and the rest of it.
+fn split<'a>(
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+) -> Result<(Vec<Vec<u8>>, Vec<u8>), &'static str> {
+    let (mut split, mut items) = (Split::default(), Vec::new());
+    for piece in pieces {
+        split.push(piece, |item| items.push(item.to_vec()))?;
+    }
+    Ok((items, split.rest().to_vec()))
 }
 
 fn list(input: &mut Input<'_>) -> String {

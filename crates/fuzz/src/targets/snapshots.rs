@@ -22,11 +22,11 @@ pub fn snapshots(bytes: &[u8]) {
         let mut object = input.pick(&objects::ALL.iter().collect::<Vec<_>>()).clone();
         let kind = object["kind"].clone();
         edit(&mut input, &mut object);
-        for resource in EVERYTHING.iter().filter(|resource| kind == resource.kind) {
-            let kept = strip(resource, object.clone());
-            assert_eq!(strip(resource, kept.clone()), kept, "{object}");
-            if let Some(given) = as_given(resource.kind, &object) {
-                same_record(&given, &strip(resource, given.clone()));
+        for saved in EVERYTHING.iter().filter(|saved| kind == saved.resource.kind) {
+            let kept = strip(saved, object.clone());
+            assert_eq!(strip(saved, kept.clone()), kept, "{object}");
+            if let Some(given) = as_given(saved.resource.kind, &object) {
+                same_record(&given, &strip(saved, given.clone()));
             }
             snapshot.objects.push(kept.to_string());
         }

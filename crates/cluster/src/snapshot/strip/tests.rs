@@ -2,19 +2,19 @@ mod filled;
 mod rehearsed;
 
 use super::*;
-use crate::snapshot::{EVERYTHING, Resource};
+use crate::snapshot::{EVERYTHING, Saved};
 use divvy_words::{Object, keys};
 use filled::filled;
 use serde_json::json;
 use std::collections::BTreeSet;
 
-fn resource(kind: &str) -> &'static Resource {
-    EVERYTHING.iter().find(|resource| resource.kind == kind).unwrap()
+fn saved(kind: &str) -> &'static Saved {
+    EVERYTHING.iter().find(|saved| saved.resource.kind == kind).unwrap()
 }
 
 /// The object with every field, and with the annotations that divvy reads of any.
-fn annotated(resource: &Resource) -> Value {
-    let mut object = filled(resource);
+fn annotated(saved: &Saved) -> Value {
+    let mut object = filled(&saved.resource);
     for key in keys::ANNOTATIONS {
         object["metadata"]["annotations"][key] = "read".into();
     }
@@ -53,13 +53,13 @@ fn kept_paths(kept: &Kept, path: &str) -> Vec<String> {
 
 #[test]
 fn of_all_that_the_api_knows_only_what_the_table_names_is_kept() {
-    for resource in &EVERYTHING {
-        let stripped = strip(resource, annotated(resource));
+    for saved in &EVERYTHING {
+        let stripped = strip(saved, annotated(saved));
         let found: BTreeSet<String> = paths(&stripped, "").into_iter().collect();
         let head = ["apiVersion", "kind"].map(str::to_owned);
         let expected: BTreeSet<String> =
-            kept_paths(resource.kept, "").into_iter().chain(head).collect();
-        let kind = resource.full_name();
+            kept_paths(saved.kept, "").into_iter().chain(head).collect();
+        let kind = saved.resource.full_name();
         let beyond: Vec<_> = found.difference(&expected).collect();
         assert!(beyond.is_empty(), "{kind}: kept without being named: {beyond:?}");
         let unknown: Vec<_> = expected.difference(&found).collect();
@@ -106,31 +106,31 @@ fn read(object: Value) -> Object {
     serde_json::from_value(object).unwrap()
 }
 
-fn not_rehearsed(resource: &Resource) -> impl Iterator<Item = &'static str> {
-    let of_kind = NOT_REHEARSED.iter().filter(|(kind, _)| *kind == resource.kind);
+fn not_rehearsed(saved: &Saved) -> impl Iterator<Item = &'static str> {
+    let of_kind = NOT_REHEARSED.iter().filter(|(kind, _)| *kind == saved.resource.kind);
     of_kind.flat_map(|(_, paths)| *paths).copied()
 }
 
 #[test]
 fn all_that_divvy_reads_for_a_rehearsal_is_kept() {
-    for resource in &EVERYTHING {
-        let mut object = filled(resource);
-        not_rehearsed(resource).for_each(|path| remove(&mut object, path));
-        let stripped = strip(resource, object.clone());
-        assert_eq!(read(stripped), read(object), "{}", resource.full_name());
+    for saved in &EVERYTHING {
+        let mut object = filled(&saved.resource);
+        not_rehearsed(saved).for_each(|path| remove(&mut object, path));
+        let stripped = strip(saved, object.clone());
+        assert_eq!(read(stripped), read(object), "{}", saved.resource.full_name());
     }
 }
 
 #[test]
 fn nothing_is_kept_that_divvy_does_not_read() {
-    for resource in &EVERYTHING {
-        let kind = resource.full_name();
-        let stripped = strip(resource, annotated(resource));
-        for path in kept_paths(resource.kept, "") {
+    for saved in &EVERYTHING {
+        let kind = saved.resource.full_name();
+        let stripped = strip(saved, annotated(saved));
+        for path in kept_paths(saved.kept, "") {
             let mut without = stripped.clone();
             remove(&mut without, &path);
             assert_ne!(read(without), read(stripped.clone()), "{kind}: nobody reads {path}");
-            let mut others = not_rehearsed(resource);
+            let mut others = not_rehearsed(saved);
             assert!(
                 !others.any(|other| path.starts_with(other)),
                 "{kind}: no rehearsal reads {path}"
@@ -142,14 +142,14 @@ fn nothing_is_kept_that_divvy_does_not_read() {
 #[test]
 fn every_annotation_that_divvy_reads_is_kept_where_it_is_read_and_no_other() {
     let mut kept = BTreeSet::new();
-    for resource in &EVERYTHING {
-        let stripped = strip(resource, annotated(resource));
+    for saved in &EVERYTHING {
+        let stripped = strip(saved, annotated(saved));
         let Some(annotations) = stripped["metadata"]["annotations"].as_object() else { continue };
         kept.extend(annotations.keys().cloned());
     }
     assert_eq!(kept, keys::ANNOTATIONS.map(str::to_owned).into());
     assert_eq!(
-        strip(resource("Node"), annotated(resource("Node")))["metadata"]["annotations"],
+        strip(saved("Node"), annotated(saved("Node")))["metadata"]["annotations"],
         json!(null)
     );
 }
@@ -253,7 +253,7 @@ fn nothing_secret_is_kept() {
         ("CSIDriver", json!({"spec": {"tokenRequests": [{"audience": "hunter2"}]}})),
         ("CSINode", json!({"spec": {"drivers": [{"name": "d", "nodeID": "hunter2"}]}})),
     ] {
-        let text = strip(resource(kind), object).to_string();
+        let text = strip(saved(kind), object).to_string();
         assert!(!text.contains("hunter2"), "{kind}: {text}");
     }
 }
@@ -270,16 +270,17 @@ fn what_has_not_the_form_that_it_should_have_is_not_kept() {
         "status": ["hunter2"],
     });
     assert_eq!(
-        strip(resource("Pod"), pod),
+        strip(saved("Pod"), pod),
         json!({"apiVersion": "v1", "kind": "Pod",
             "metadata": {"uid": ["u"], "labels": {"c": "kept"}, "annotations": {}},
             "spec": {"resourceClaims": [{}], "containers": [{"name": "main"}]},
             "status": []})
     );
     for odd in [json!(null), json!(5), json!(["hunter2"]), json!([{"metadata": {"name": "x"}}])] {
-        for resource in &EVERYTHING {
-            let expected = json!({"apiVersion": resource.api_version, "kind": resource.kind});
-            assert_eq!(strip(resource, odd.clone()), expected);
+        for saved in &EVERYTHING {
+            let expected =
+                json!({"apiVersion": saved.resource.api_version, "kind": saved.resource.kind});
+            assert_eq!(strip(saved, odd.clone()), expected);
         }
     }
 }

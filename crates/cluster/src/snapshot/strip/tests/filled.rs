@@ -1,6 +1,6 @@
 //! Objects in which every field that the API knows is set, made from the types of k8s-openapi.
 
-use crate::snapshot::Resource;
+use divvy_api::Resource;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::scheduling;
 use k8s_openapi::api::storage::v1 as storage;

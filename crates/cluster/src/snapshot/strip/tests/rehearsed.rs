@@ -3,7 +3,7 @@
 
 use super::super::strip;
 use super::filled::filled;
-use crate::snapshot::{EVERYTHING, Resource};
+use crate::snapshot::{EVERYTHING, Saved};
 use divvy_differential::{Group, generate};
 use divvy_sim::{EMBEDDED_CLUSTER, Rehearsal, Setup, Source};
 use divvy_testbed::manifests::{GpuNode, cpu_node, pod, with_fraction, with_gpus, with_memory};
@@ -11,8 +11,10 @@ use divvy_words::keys;
 use serde_json::{Value, json};
 use std::sync::LazyLock;
 
-fn resource(object: &Value) -> &'static Resource {
-    let is_its = |r: &&Resource| object["kind"] == r.kind && object["apiVersion"] == r.api_version;
+fn saved(object: &Value) -> &'static Saved {
+    let is_its = |Saved { resource, .. }: &&Saved| {
+        object["kind"] == resource.kind && object["apiVersion"] == resource.api_version
+    };
     EVERYTHING.iter().find(is_its).unwrap_or_else(|| panic!("not in a snapshot: {object}"))
 }
 
@@ -36,10 +38,13 @@ fn noisy(object: &Value) -> Value {
         }
     }
     static ALL: LazyLock<[(Value, Value); EVERYTHING.len()]> = LazyLock::new(|| {
-        EVERYTHING.map(|resource| (filled(&resource), strip(&resource, filled(&resource))))
+        EVERYTHING.map(|saved| {
+            let all = filled(&saved.resource);
+            (all.clone(), strip(&saved, all))
+        })
     });
-    let resource = resource(object);
-    let at = EVERYTHING.iter().position(|other| other == resource).unwrap();
+    let saved = saved(object);
+    let at = EVERYTHING.iter().position(|other| other == saved).unwrap();
     let (all, kept) = &ALL[at];
     let mut noisy = object.clone();
     add(&mut noisy, all, kept);
@@ -78,7 +83,7 @@ fn said(objects: &[Value]) -> (String, [usize; 2]) {
 fn rehearse(objects: &[Value]) -> [usize; 2] {
     let noisy: Vec<Value> = objects.iter().map(noisy).collect();
     let of = |objects: &[Value]| -> Vec<Value> {
-        objects.iter().map(|object| strip(resource(object), object.clone())).collect()
+        objects.iter().map(|object| strip(saved(object), object.clone())).collect()
     };
     let stripped = of(&noisy);
     assert_eq!(stripped, of(objects), "what is left out changes what is kept");
@@ -109,7 +114,9 @@ fn objects_of(text: &str) -> Vec<Value> {
         Value::Array(items) => items.clone(),
         _ => vec![document],
     });
-    items.filter(|object| EVERYTHING.iter().any(|r| object["kind"] == r.kind)).collect()
+    items
+        .filter(|object| EVERYTHING.iter().any(|saved| object["kind"] == saved.resource.kind))
+        .collect()
 }
 
 #[test]

@@ -8,7 +8,7 @@ const MOST_ITEM: usize = 16 << 20;
 
 /// The state between two pieces of a list.
 #[derive(Debug, Default)]
-pub(crate) struct Split {
+pub struct Split {
     /// How many brackets and braces are open.
     depth: u32,
     in_text: bool,
@@ -24,11 +24,7 @@ pub(crate) struct Split {
 
 impl Split {
     /// Takes the next piece; each object that is complete now goes to `tell`.
-    pub(crate) fn push(
-        &mut self,
-        piece: &[u8],
-        mut tell: impl FnMut(&[u8]),
-    ) -> Result<(), &'static str> {
+    pub fn push(&mut self, piece: &[u8], mut tell: impl FnMut(&[u8])) -> Result<(), &'static str> {
         // Where the object begins that is being read, if it does in this piece.
         let mut begin = if self.is_inside() { Some(0) } else { None };
         for (at, byte) in piece.iter().enumerate() {
@@ -66,7 +62,7 @@ impl Split {
     }
 
     /// The list without its objects.
-    pub(crate) fn rest(&self) -> &[u8] {
+    pub fn rest(&self) -> &[u8] {
         &self.rest
     }
 

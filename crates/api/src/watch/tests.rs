@@ -1,13 +1,54 @@
 use super::*;
-use crate::objects::PodItem;
+use crate::fence::Fence;
+use crate::resources::PODS;
+use serde_json::Value;
 
-const SOURCE: Source = Source { name: "pods", path: "/api/v1/pods", optional: false };
+/// As much of a pod as it takes to tell one from another, and one that cannot be read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Pod {
+    metadata: PodMetadata,
+    #[serde(rename = "spec")]
+    _spec: Spec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PodMetadata {
+    namespace: String,
+    name: String,
+    resource_version: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Spec {
+    #[serde(rename = "containers")]
+    _containers: Vec<Value>,
+}
+
+impl Pod {
+    fn key(&self) -> String {
+        format!("{}/{}", self.metadata.namespace, self.metadata.name)
+    }
+}
+
+impl Item for Pod {
+    fn version(&self) -> &str {
+        &self.metadata.resource_version
+    }
+
+    fn unreadable(text: &str, _: &str) -> Option<Self> {
+        let mut object: Value = serde_json::from_str(text).ok()?;
+        let metadata = serde_json::from_value(object["metadata"].take()).ok()?;
+        Some(Self { metadata, ..Self::default() })
+    }
+}
 
 fn read(text: &str) -> (Vec<String>, String, Result<(), Failure>) {
     let mut version = "1".to_owned();
-    let mut changes: Vec<Change<PodItem>> = Vec::new();
-    let result = read_lines(&SOURCE, text.as_bytes(), &mut version, &mut changes);
-    let say = |change: Change<PodItem>| match change {
+    let mut changes: Vec<Change<Pod>> = Vec::new();
+    let result = read_lines(&PODS, text.as_bytes(), &mut version, &mut changes);
+    let say = |change: Change<Pod>| match change {
         Change::Seen(pod) => format!("seen {}", pod.key()),
         Change::Gone(pod) => format!("gone {}", pod.key()),
         Change::Relisting | Change::Listed => "list".to_owned(),
@@ -86,12 +127,10 @@ async fn serve() -> String {
 async fn all_is_known_up_to_a_version_at_the_end_of_a_list_and_with_what_a_watch_tells() {
     let mut config = kube::Config::new(serve().await.parse().unwrap());
     config.root_cert = Some(Vec::new());
-    let fence = crate::fence::Fence::open();
-    let client = crate::client::client(config, &fence).unwrap();
-    let api = Api::new(client, fence, Metrics::new());
+    let api = Api::connect(config, Fence::open()).unwrap();
     let pace = Pace { page: 1, silence: Duration::from_secs(60) };
-    let (tell, mut told) = mpsc::channel::<Batch<PodItem>>(1);
-    tokio::spawn(watch(api, SOURCE, pace, Metrics::new(), tell));
+    let (tell, mut told) = mpsc::channel::<Batch<Pod>>(1);
+    tokio::spawn(watch(api, PODS, pace, tell));
     let mut versions = Vec::new();
     while versions.last() != Some(&Some(41)) {
         let batch = told.recv().await.unwrap();

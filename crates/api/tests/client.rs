@@ -3,15 +3,14 @@
 
 use axum::Router;
 use axum::extract::Request;
-use divvy_cluster::client::{client, config};
-use divvy_cluster::fence::Fence;
+use divvy_api::{Api, Config, Failure, Fence, config};
 use http::StatusCode;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// A server that answers everything with `status` and remembers who asked for what.
-async fn server(status: StatusCode) -> (kube::Config, Arc<Mutex<Vec<String>>>) {
+async fn server(status: StatusCode) -> (Config, Arc<Mutex<Vec<String>>>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -32,20 +31,29 @@ async fn server(status: StatusCode) -> (kube::Config, Arc<Mutex<Vec<String>>>) {
 }
 
 /// Trusts nobody, so that it does not matter which certificates the machine has.
-fn config_of(url: &str) -> kube::Config {
-    let mut config = kube::Config::new(url.parse().unwrap());
+fn config_of(url: &str) -> Config {
+    let mut config = Config::new(url.parse().unwrap());
     config.root_cert = Some(Vec::new());
     config
 }
 
-async fn post(client: &kube::Client) -> Result<String, kube::Error> {
-    client.request_text(http::Request::post("/api/v1").body(Vec::new()).unwrap()).await
+fn api(config: Config, fence: &Fence) -> Api {
+    Api::connect(config, fence.clone()).unwrap()
+}
+
+async fn post(api: &Api) -> Result<Vec<u8>, Failure> {
+    api.post("/api/v1", Vec::new()).await
+}
+
+/// Writes look at the fence before they are sent; this is held up by the connection alone.
+async fn get(api: &Api) -> Result<Vec<u8>, Failure> {
+    api.get("/api/v1").await
 }
 
 #[tokio::test]
 async fn a_request_is_plain_and_says_who_sends_it() {
     let (config, seen) = server(StatusCode::OK).await;
-    post(&client(config, &Fence::open()).unwrap()).await.unwrap();
+    post(&api(config, &Fence::open())).await.unwrap();
     let agent = concat!("agent=divvy/", env!("CARGO_PKG_VERSION"));
     assert_eq!(*seen.lock().unwrap(), [format!("POST /api/v1 HTTP/1.1 {agent} encoding=")]);
 }
@@ -54,7 +62,7 @@ async fn a_request_is_plain_and_says_who_sends_it() {
 async fn a_failed_write_is_not_sent_again_behind_our_back() {
     for status in [429, 500, 503, 504] {
         let (config, seen) = server(StatusCode::from_u16(status).unwrap()).await;
-        post(&client(config, &Fence::open()).unwrap()).await.unwrap_err();
+        post(&api(config, &Fence::open())).await.unwrap_err();
         assert_eq!(seen.lock().unwrap().len(), 1, "{status}");
     }
 }
@@ -63,16 +71,16 @@ async fn a_failed_write_is_not_sent_again_behind_our_back() {
 async fn nothing_is_sent_before_the_fence_opens_and_after_it_is_shut() {
     let (config, seen) = server(StatusCode::OK).await;
     let fence = Fence::elected(Duration::from_secs(15));
-    let client = client(config, &fence).unwrap();
-    let error = post(&client).await.unwrap_err();
+    let api = api(config, &fence);
+    let error = get(&api).await.unwrap_err();
     let text = format!("{error:?}");
     assert!(text.contains("not leading: nothing is sent"), "{text}");
 
     fence.extend(Instant::now() + Duration::from_secs(3600));
-    post(&client).await.unwrap();
+    get(&api).await.unwrap();
     // The connection is open now and waits for the next request.
     fence.shut();
-    post(&client).await.unwrap_err();
+    get(&api).await.unwrap_err();
     assert_eq!(seen.lock().unwrap().len(), 1);
 }
 
@@ -80,15 +88,15 @@ async fn nothing_is_sent_before_the_fence_opens_and_after_it_is_shut() {
 async fn a_fence_that_runs_out_refuses_on_a_connection_that_is_open() {
     let (config, seen) = server(StatusCode::OK).await;
     let fence = Fence::elected(Duration::from_secs(15));
-    let client = client(config, &fence).unwrap();
+    let api = api(config, &fence);
     // However slow the machine is, one gets through.
     fence.extend(Instant::now() + Duration::from_secs(1));
-    while post(&client).await.is_err() {
+    while get(&api).await.is_err() {
         fence.extend(Instant::now() + Duration::from_secs(1));
     }
     let sent = loop {
         let sent = seen.lock().unwrap().len();
-        if post(&client).await.is_err() {
+        if get(&api).await.is_err() {
             break sent;
         }
     };
@@ -101,8 +109,8 @@ async fn a_server_that_never_says_hello_is_given_up() {
     // Accepts by its backlog alone; the handshake of TLS is never answered.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://{}", listener.local_addr().unwrap());
-    let client = client(config_of(&url), &Fence::open()).unwrap();
-    let text = format!("{:?}", post(&client).await.unwrap_err());
+    let api = api(config_of(&url), &Fence::open());
+    let text = format!("{:?}", get(&api).await.unwrap_err());
     assert!(text.contains("failed to connect in 5 s"), "{text}");
 }
 

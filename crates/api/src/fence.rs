@@ -32,7 +32,7 @@ const REACH: Duration = Duration::from_secs(4);
 
 /// Of the time that a successor waits, the part in which a leader may write since it was last sure
 /// to lead, or a write may take.
-pub(crate) fn writing_part(wait: Duration) -> Duration {
+pub fn writing_part(wait: Duration) -> Duration {
     wait * 2 / 3
 }
 
@@ -78,7 +78,8 @@ impl Fence {
         self.0.until.store(SHUT, Ordering::SeqCst);
     }
 
-    /// How long something may still be sent; nothing if it is closed.
+    /// How long something may still be sent; nothing if it is closed, [`Duration::MAX`] if it has no
+    /// end.
     pub fn left(&self) -> Duration {
         match self.0.until.load(Ordering::SeqCst) {
             NEVER_CLOSES => self.0.longest,

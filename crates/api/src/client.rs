@@ -130,7 +130,7 @@ fn without_proxy(mut config: kube::Config) -> Result<kube::Config, ClientError> 
 /// A client that sends nothing once `fence` is closed, also on connections that are open already.
 ///
 /// There is no limit on the rate of requests: who writes decides how many at once.
-pub fn client(mut config: kube::Config, fence: &Fence) -> Result<kube::Client, ClientError> {
+pub(crate) fn client(mut config: kube::Config, fence: &Fence) -> Result<kube::Client, ClientError> {
     // The one provider of this build; an error means that it is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let name = HeaderValue::from_static(concat!("divvy/", env!("CARGO_PKG_VERSION")));
@@ -167,20 +167,4 @@ fn build(config: &kube::Config, fence: Fence) -> Result<kube::Client, kube::Erro
         .with_layer(&option_layer(config.auth_layer()?))
         .with_layer(&config.base_uri_layer())
         .build())
-}
-
-/// An error with all its causes on one line; the outermost alone says only that a request failed.
-pub fn explain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let inner = error.to_string();
-        // Some print their cause themselves.
-        if !text.contains(&inner) {
-            text.push_str(": ");
-            text.push_str(&inner);
-        }
-        cause = error.source();
-    }
-    text
 }
