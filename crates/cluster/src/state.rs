@@ -32,6 +32,7 @@ mod taints;
 mod timers;
 mod told;
 mod trouble;
+mod unseen;
 mod wanted;
 mod win_back;
 
@@ -213,6 +214,7 @@ pub(crate) struct State {
     stirred: bool,
     slots: slots::Slots,
     reservations: reserved::Reservations,
+    unseen: unseen::Unseen,
     adoption: adopt::Adoption,
     ghosts: ghosts::Ghosts,
     bounds: bounds::Bounds,
@@ -263,6 +265,7 @@ impl State {
             stirred: false,
             slots: slots::Slots::default(),
             reservations: reserved::Reservations::default(),
+            unseen: unseen::Unseen::default(),
             adoption: adopt::Adoption::default(),
             ghosts: ghosts::Ghosts::default(),
             bounds: bounds::Bounds::default(),
@@ -344,6 +347,7 @@ impl State {
                     }
                     self.forget(&key, now);
                 }
+                self.forget_unseen(now);
                 self.missing.remove("pods");
                 self.adoption.stir();
             }

@@ -1,26 +1,20 @@
 //! Random choices that are the same for the same seed on every machine.
 
-/// A generator of random numbers (SplitMix64).
-#[derive(Clone, Debug)]
-pub struct Random(u64);
+use divvy_testbed::dice::Dice;
+
+/// What a generator of cases asks of the dice.
+#[derive(Debug)]
+pub struct Random(Dice);
 
 impl Random {
     /// The generator of a seed.
     pub const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        Self(Dice(seed))
     }
 
     /// A number from 0 up to but not including `end`; 0 if there is none.
     pub fn below(&mut self, end: usize) -> usize {
-        let end = end.max(1) as u64;
-        (self.next() % end) as usize
+        self.0.below(end as u64) as usize
     }
 
     /// A number of this range, both ends included.
@@ -42,7 +36,7 @@ impl Random {
 
     /// One of these.
     pub fn pick<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len())]
+        self.0.of(all)
     }
 }
 

@@ -84,8 +84,14 @@ impl Scheduler {
             Some(Bound { node: other, cards: BoundCards::Recorded(cards), .. })
                 if *other == *node =>
             {
-                let cards = self.as_recorded(id?, &record.spec.request, cards);
-                cards.iter().find(|card| card.index == index).map(|card| card.bytes)
+                // Where the node is not known, they are claimed as the record says.
+                let sized = id.map(|id| self.as_recorded(id, &record.spec.request, cards));
+                sized
+                    .as_deref()
+                    .unwrap_or(cards)
+                    .iter()
+                    .find(|card| card.index == index)
+                    .map(|card| card.bytes)
             }
             _ => None,
         };

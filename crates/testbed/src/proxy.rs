@@ -9,6 +9,7 @@ mod fault;
 mod streams;
 
 use crate::api::{Api, ApiError};
+use crate::dice::Dice;
 use fault::Faults;
 pub use fault::{Fault, Target};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
@@ -79,6 +80,37 @@ impl Proxy {
     /// The next `times` requests of this kind go wrong in this way.
     pub fn inject(&self, target: Target, fault: Fault, times: usize) {
         lock(&self.state.faults).add(target, fault, times);
+    }
+
+    /// Some requests of one kind go wrong in one way, as the dice fall; gives how many. The lease is
+    /// spared unless `leases`.
+    pub fn inject_any(&self, dice: &mut Dice, leases: bool) -> usize {
+        let targets = [
+            Target::Pods,
+            Target::Bindings,
+            Target::PodStatus,
+            Target::Events,
+            Target::Lists,
+            Target::Watches,
+            // These may take the lease away.
+            Target::Any,
+            Target::Writes,
+            Target::Leases,
+        ];
+        let target = dice.of(if leases { &targets[..] } else { &targets[..6] });
+        let fault = dice.of(&[
+            Fault::Status(StatusCode::INTERNAL_SERVER_ERROR),
+            Fault::Status(StatusCode::CONFLICT),
+            Fault::TooMany { retry_after: 1 },
+            Fault::Drop,
+            Fault::Hang(Duration::from_secs(2)),
+            Fault::Slow(Duration::from_millis(700)),
+            Fault::LoseAnswer,
+            Fault::Late(Duration::from_millis(1500)),
+        ]);
+        let times = 1 + dice.below(12) as usize;
+        self.inject(target, fault, times);
+        times
     }
 
     /// No more faults from now on, and what is held back goes through; streams that are stuck stay so.

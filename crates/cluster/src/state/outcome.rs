@@ -240,6 +240,7 @@ impl State {
                 Timer::NotReserved(key) => self.reservation_is_late(&key, now),
                 Timer::ReserveAgain(key) => self.reserve_again(key),
                 Timer::UnreserveAgain { key, uid } => self.unreserve_again(key, uid),
+                Timer::Unseen => self.seek_unseen(),
                 Timer::Search(node) => {
                     self.unsettled.insert(node);
                 }

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 /// How long a reservation pod may take to run.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// When a request that failed is made again.
-const AGAIN: Duration = Duration::from_secs(5);
+pub(super) const AGAIN: Duration = Duration::from_secs(5);
 
 impl State {
     /// Makes sure that each card of a share is held, or will be.
@@ -334,16 +334,10 @@ impl State {
         now: Instant,
     ) {
         match result {
-            // One that was never seen is gone for good. Of others the watch will tell.
-            Ok(()) if uid.is_empty() => self.reservation_gone(&key, now),
-            Ok(()) => {}
-            // A conflict does not say that this one is gone: the watch will, if there is another one
-            // of that name.
-            Err(Failure::NotFound(_)) => {
-                if self.reservations.get(&key).is_some_and(|known| known.uid == uid) {
-                    self.reservation_gone(&key, now);
-                }
-            }
+            Ok(()) | Err(Failure::NotFound(_)) if uid.is_empty() => self.deleted_unseen(key, now),
+            // Of others the watch will tell. A conflict does not say that this one is gone: the watch
+            // will, if there is another one of that name.
+            Ok(()) | Err(Failure::NotFound(_)) => {}
             Err(_) => self.timers.add(now + AGAIN, Timer::UnreserveAgain { key, uid }),
         }
     }

@@ -33,6 +33,8 @@ pub(crate) enum Timer {
     ReserveAgain(PodKey),
     /// A reservation pod that could not be deleted.
     UnreserveAgain { key: PodKey, uid: Box<str> },
+    /// Reservations were deleted that nobody has seen.
+    Unseen,
     /// Lost cards of a node may be looked for again.
     Search(Box<str>),
     /// The taint of a node could not be written.

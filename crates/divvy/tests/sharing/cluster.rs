@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, MutexGuard};
 
 /// Long enough for a busy machine; a test that waits so long has failed.
-const PATIENCE: Duration = Duration::from_secs(180);
+pub const PATIENCE: Duration = Duration::from_secs(180);
 /// What `deploy/` names.
 const IMAGE: &str = concat!("docker.io/library/divvy:", env!("CARGO_PKG_VERSION"));
 const RESERVATIONS: &str = "kai-resource-reservation";
@@ -50,10 +50,13 @@ pub struct Divvy<'a> {
     pub wait: u64,
     /// What its requests go through.
     pub through: Option<&'a Proxy>,
+    /// What it is called, if it is one of several of which one leads.
+    pub replica: Option<&'a str>,
 }
 
 impl Divvy<'_> {
-    pub const USUAL: Self = Self { image: IMAGE, quarantine: 1, wait: 0, through: None };
+    pub const USUAL: Self =
+        Self { image: IMAGE, quarantine: 1, wait: 0, through: None, replica: None };
 }
 
 /// A turn on the cluster.
@@ -122,6 +125,11 @@ impl Cluster {
     /// Looks into every running pod: no whole-GPU pod has a shared card, each share has one, and
     /// it is the one that its binding named.
     pub async fn check(&self) {
+        self.check_beside(&[]).await;
+    }
+
+    /// The same, and halves that the API has forgotten count while their containers run.
+    pub async fn check_beside(&self, ghosts: &[&Value]) {
         let mut of_card: BTreeMap<String, Vec<(String, bool)>> = BTreeMap::new();
         for namespace in ["default", "team"] {
             for pod in self.pods(namespace).await {
@@ -152,6 +160,14 @@ impl Cluster {
                 }
             }
         }
+        // After all others: what runs now has run beside them.
+        for ghost in ghosts {
+            let Ok(found) = self.parts().node.look_into(ghost, "main") else { continue };
+            for card in found.cards {
+                let name = format!("{}, which is gone", ghost["metadata"]["name"]);
+                of_card.entry(card).or_default().push((name, false));
+            }
+        }
         for (card, pods) in of_card {
             let wholes = pods.iter().filter(|(_, is_whole)| *is_whole).count();
             assert!(wholes == 0 || pods.len() == 1, "{card} has {pods:?}");
@@ -165,19 +181,25 @@ impl Cluster {
     }
 
     pub fn start_divvy_with(&self, divvy: &Divvy<'_>) -> Process {
-        let plane = &self.parts().plane;
+        let (plane, name) = (&self.parts().plane, divvy.replica.unwrap_or("divvy"));
         let kubeconfig = match divvy.through {
-            Some(proxy) => plane.kubeconfig_through("kubeconfig-proxy", proxy.url()).unwrap(),
+            Some(proxy) => {
+                plane.kubeconfig_through(&format!("kubeconfig-{name}"), proxy.url()).unwrap()
+            }
             None => self.kubeconfig_of_divvy(),
         };
         let mut command = Command::new(env!("CARGO_BIN_EXE_divvy"));
         command.arg("scheduler").arg("--kubeconfig").arg(kubeconfig);
-        command.args(["--leader-elect=false", "--listen=127.0.0.1:0"]);
-        command.arg(format!("--takeover-wait={}", divvy.wait));
-        command.arg("--gpu-sharing");
+        if divvy.replica.is_some() {
+            command.args(["--lease-namespace=divvy-system", "--lease-duration=8"]);
+        } else {
+            command.arg("--leader-elect=false");
+            command.arg(format!("--takeover-wait={}", divvy.wait));
+        }
+        command.args(["--listen=127.0.0.1:0", "--gpu-sharing"]);
         command.arg("--reservation-image").arg(divvy.image);
         command.arg(format!("--quarantine={}", divvy.quarantine));
-        Process::start(command, "divvy", plane.folder()).unwrap()
+        Process::start(command, name, plane.folder()).unwrap()
     }
 
     /// What deploy/scheduler.yaml says that reservation pods need before Kubernetes 1.36.

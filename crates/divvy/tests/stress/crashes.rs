@@ -3,6 +3,7 @@
 use crate::arena::{Arena, PATIENCE, pod};
 use crate::bursts::mixed;
 use crate::kubelets::{Kubelets, RESERVATIONS};
+use crate::leases::has_lost_its_lease;
 use crate::scheduler::{ALONE, Divvy};
 use divvy_testbed::dice::Dice;
 use divvy_testbed::history::Now;
@@ -116,7 +117,7 @@ async fn killed_while_its_writes_are_under_way(options: &[&str]) {
 async fn bound(arena: &Arena, count: usize, divvy: &mut Divvy, start: impl Fn() -> Divvy) {
     let end = Instant::now() + PATIENCE;
     while arena.history.look(|now| now.bound("default")) < count {
-        if divvy.has_lost_its_lease() {
+        if has_lost_its_lease(&mut divvy.process) {
             *divvy = start();
         }
         assert!(Instant::now() < end, "{count} pods are not bound: {}", divvy.log());

@@ -4,6 +4,8 @@
 //! machine lacks is a line `skipped: ...`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "../common/leases.rs"]
+mod leases;
 #[path = "../common/pages.rs"]
 mod pages;
 

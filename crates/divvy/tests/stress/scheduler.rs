@@ -64,15 +64,6 @@ impl Divvy {
         }
     }
 
-    /// Whether it has ended because it lost its lease, as happens on a busy machine: whoever keeps it
-    /// running starts it again. It ends for no other reason.
-    pub fn has_lost_its_lease(&mut self) -> bool {
-        let ended = self.process.exited().is_some();
-        let lost = ["the lease was not renewed in time", "the lease is held by"];
-        assert!(!ended || lost.iter().any(|why| self.log().contains(why)), "{}", self.log());
-        ended
-    }
-
     /// What it has logged.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.process.log()).unwrap_or_default()

@@ -9,6 +9,7 @@
 use crate::arena::{Arena, PATIENCE, US, path};
 use crate::bursts::mixed;
 use crate::kubelets::{Kubelets, RESERVATIONS};
+use crate::leases::has_lost_its_lease;
 use crate::scheduler::Divvy;
 use crate::siege::limit;
 use divvy_testbed::Process;
@@ -16,8 +17,7 @@ use divvy_testbed::checker::Checker;
 use divvy_testbed::dice::Dice;
 use divvy_testbed::history::Now;
 use divvy_testbed::manifests::{GpuNode, with_hand_off};
-use divvy_testbed::proxy::{Fault, Proxy, Target};
-use http::StatusCode;
+use divvy_testbed::proxy::Proxy;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -126,7 +126,7 @@ impl Soak {
     /// A replica that has lost its lease ends, and is started again as the kubelet would.
     async fn revive(&mut self) {
         for one in 0..self.replicas.len() {
-            if self.replicas[one].0.has_lost_its_lease() {
+            if has_lost_its_lease(&mut self.replicas[one].0.process) {
                 self.counts.lost_leases += 1;
                 self.replicas[one] = self.start(one).await;
             }
@@ -163,7 +163,10 @@ impl Soak {
                 divvy.process.signal("CONT").unwrap();
                 self.counts.pauses += 1;
             }
-            87..95 => self.fail(one, wild),
+            87..95 => {
+                let (_, proxy) = &self.replicas[one];
+                self.counts.faults += proxy.inject_any(&mut self.dice, wild);
+            }
             95..97 => self.replicas[one].1.cut_watches(),
             97 => self.replicas[one].1.expire_watches(),
             _ => {
@@ -209,35 +212,6 @@ impl Soak {
         self.arena.api.patch(&format!("{path}/status"), &runs).await.unwrap();
         self.arena.delete(&name).await;
         self.counts.vanished += 1;
-    }
-
-    fn fail(&mut self, one: usize, wild: bool) {
-        let targets = [
-            Target::Pods,
-            Target::Bindings,
-            Target::PodStatus,
-            Target::Events,
-            Target::Lists,
-            Target::Watches,
-            // These may take the lease away.
-            Target::Any,
-            Target::Writes,
-            Target::Leases,
-        ];
-        let target = self.dice.of(if wild { &targets[..] } else { &targets[..6] });
-        let fault = self.dice.of(&[
-            Fault::Status(StatusCode::INTERNAL_SERVER_ERROR),
-            Fault::Status(StatusCode::CONFLICT),
-            Fault::TooMany { retry_after: 1 },
-            Fault::Drop,
-            Fault::Hang(Duration::from_secs(2)),
-            Fault::Slow(Duration::from_millis(700)),
-            Fault::LoseAnswer,
-            Fault::Late(Duration::from_millis(1500)),
-        ]);
-        let times = 1 + self.dice.below(12) as usize;
-        self.replicas[one].1.inject(target, fault, times);
-        self.counts.faults += times;
     }
 
     /// Lets everything that is wrong end, and looks at what there is.

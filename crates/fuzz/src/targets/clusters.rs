@@ -3,6 +3,7 @@
 //! answers, late writes, restarts and lists; and when all is quiet, nothing that fits waits.
 
 pub(super) mod api;
+mod disturbances;
 mod kubelet;
 
 use crate::input::Input;
@@ -10,15 +11,14 @@ use api::{Api, Done, Fate, path_of, pod_path};
 use divvy_cluster::probe::{Live, Server, Write, watches};
 use divvy_engine::Tape;
 use divvy_words::{keys, reservation};
-use kubelet::{CARD, Kubelets, Left, cards_of, has_ended, text};
+use kubelet::{CARD, Kubelets, cards_of, has_ended, text};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// So many steps are enough for anything.
 const MOST_STEPS: usize = 200;
-/// How long the containers of a pod have to end.
-const GRACE: u64 = 30;
 
 /// The nodes: plenty of all but cards.
 const NODES: [Shape; 2] = [
@@ -35,6 +35,27 @@ pub(super) struct Shape {
     pub(super) pods: usize,
 }
 
+impl Shape {
+    fn path(&self) -> String {
+        format!("/api/v1/nodes/{}", self.name)
+    }
+
+    /// The node, while its device plugin hands out so many cards.
+    fn node(&self, usable: usize) -> Value {
+        json!({
+            "metadata": { "name": self.name, "labels": {
+                keys::LABEL_GPU_COUNT: self.cards.to_string(),
+                keys::LABEL_GPU_MEMORY: (CARD >> 20).to_string(),
+            } },
+            "spec": {},
+            "status": { "allocatable": {
+                "cpu": self.cpu, "memory": "64Gi", "pods": self.pods.to_string(),
+                keys::GPU: usable.to_string(),
+            } },
+        })
+    }
+}
+
 /// Steps of a cluster that make sense.
 pub fn clusters(bytes: &[u8]) {
     let mut input = Input::new(bytes);
@@ -46,21 +67,27 @@ pub fn clusters(bytes: &[u8]) {
         world.step(&mut input);
         world.check();
     }
+    if std::env::var("STORY").is_ok() {
+        println!("{}\n=====", world.story());
+    }
     world.settle();
     world.check_replay();
 }
 
 pub(super) struct World {
     api: Arc<Mutex<Api>>,
+    nodes: Vec<Shape>,
     kubelets: Kubelets,
     pub(super) live: Live,
     writes: Vec<Write>,
     /// Whether cards are handed to containers: else nobody says which they are.
     hand_off: bool,
     now: u64,
+    /// Nodes that were gone when the process began: it does not know what their pods have.
+    away: BTreeSet<&'static str>,
     /// How many pods were made.
     made: usize,
-    /// Whether somebody else deleted a reservation: then the device plugin may give its card away.
+    /// Whether somebody else ended a reservation: then the device plugin may give its card away.
     meddled: bool,
     pub(super) steps: Vec<String>,
 }
@@ -78,26 +105,18 @@ impl World {
     pub(super) fn new(nodes: &[Shape], hand_off: bool) -> std::io::Result<Self> {
         let api = Arc::new(Mutex::new(Api::default()));
         let mut kubelets = Kubelets::default();
-        for Shape { name, cards, cpu, pods } in nodes.iter().copied() {
-            for index in 0..cards {
-                kubelets.cards.insert(format!("GPU-{name}-{index}"), (name.to_owned(), None));
+        for shape in nodes {
+            for index in 0..shape.cards {
+                let card = format!("GPU-{}-{index}", shape.name);
+                kubelets.cards.insert(card, (shape.name.to_owned(), None));
             }
-            let count = cards.to_string();
-            let node = json!({
-                "metadata": { "name": name, "labels": {
-                    keys::LABEL_GPU_COUNT: count, keys::LABEL_GPU_MEMORY: (CARD >> 20).to_string(),
-                } },
-                "spec": {},
-                "status": { "allocatable": {
-                    "cpu": cpu, "memory": "64Gi", "pods": pods.to_string(), keys::GPU: count,
-                } },
-            });
-            lock(&api).put(&format!("/api/v1/nodes/{name}"), node);
+            lock(&api).put(&shape.path(), shape.node(shape.cards));
         }
         let live = Live::new(hand_off, server(&api))?;
         let (writes, now, made, meddled) = (Vec::new(), 0, 0, false);
-        let steps = Vec::new();
-        let mut world = Self { api, kubelets, live, writes, hand_off, now, made, meddled, steps };
+        let (nodes, away, steps) = (nodes.to_vec(), BTreeSet::new(), Vec::new());
+        let mut world =
+            Self { api, nodes, kubelets, live, writes, hand_off, now, away, made, meddled, steps };
         world.list_all();
         Ok(world)
     }
@@ -112,7 +131,7 @@ impl World {
     }
 
     fn step(&mut self, input: &mut Input<'_>) {
-        let what = match input.below(16) {
+        let what = match input.below(18) {
             0..3 => self.create(input),
             3..6 => self.hear(input),
             6..9 => self.perform(input),
@@ -276,9 +295,8 @@ impl World {
         let by_force = input.once_in(3);
         if runs && by_force {
             api.remove(&path);
-            if text(&pod, "/status/phase") == "Running" {
-                let (cards, until) = (cards_of(&pod).to_owned(), self.now + GRACE);
-                self.kubelets.left.push(Left { cards, until });
+            if !self.away.contains(text(&pod, "/spec/nodeName")) {
+                self.kubelets.leave(&pod, self.now);
             }
         } else if runs && !is_ending {
             pod["metadata"]["deletionTimestamp"] = json!("2027-01-15T08:00:00Z");
@@ -287,48 +305,6 @@ impl World {
             api.remove(&path);
         }
         format!("delete {path} by force: {by_force}")
-    }
-
-    fn disturb(&mut self, input: &mut Input<'_>) -> String {
-        match input.below(4) {
-            0 => {
-                let watch = input.pick(&["pods", "nodes"]);
-                let all = lock(&self.api).list(watch);
-                self.live.list(watch, &all);
-                format!("list {watch}")
-            }
-            1 => {
-                let asked = lock(&self.api).late.pop();
-                let status = asked.map(|asked| lock(&self.api).perform(&asked).0);
-                format!("late: {status:?}")
-            }
-            2 => self.restart(input),
-            _ => {
-                let Some(pod) = self.pod(input, is_reservation) else {
-                    return "nothing".to_owned();
-                };
-                self.meddled = true;
-                lock(&self.api).remove(&path_of(&pod));
-                format!("meddle with {}", path_of(&pod))
-            }
-        }
-    }
-
-    /// Another process takes over, once all that was under way is done or cannot be any more.
-    fn restart(&mut self, input: &mut Input<'_>) -> String {
-        let late = std::mem::take(&mut lock(&self.api).late);
-        for asked in late {
-            if input.once_in(2) {
-                lock(&self.api).perform(&asked);
-            }
-        }
-        let Ok(live) = Live::new(true, server(&self.api)) else { return "nothing".to_owned() };
-        self.live = live;
-        self.writes.clear();
-        // Its clock begins anew, as the model's does.
-        self.live.wait(Duration::from_secs(self.now));
-        self.list_all();
-        "restart".to_owned()
     }
 
     pub(super) fn story(&self) -> String {
@@ -349,7 +325,8 @@ impl World {
         for done in done {
             match done {
                 Done::Bound(pod) if !self.meddled => self.check_held(&api, &pod),
-                Done::Returned(pod) => {
+                // One that has ended holds nothing that it could give back.
+                Done::Returned(pod) if !has_ended(&pod) => {
                     let uid = text(&pod, "/metadata/uid");
                     let cards = self.kubelets.cards.iter();
                     let mut its = cards.filter(|(_, (_, owner))| owner.as_deref() == Some(uid));
@@ -362,7 +339,7 @@ impl World {
                         self.story()
                     );
                 }
-                Done::Bound(_) => {}
+                Done::Bound(_) | Done::Returned(_) => {}
             }
         }
     }
@@ -382,10 +359,9 @@ impl World {
 
     /// Lets all that is under way end, and time pass: then nothing waits that fits.
     fn settle(&mut self) {
+        self.restore();
         self.calm_down(60);
-        if !self.meddled {
-            self.check_waiting();
-        }
+        self.check_waiting();
     }
 
     /// Lets all that is under way end, and so often 7 s pass.
@@ -446,6 +422,16 @@ impl World {
     fn check_waiting(&self) {
         let api = lock(&self.api);
         let in_use = self.kubelets.in_use(&api);
+        let is_alive = |pod: &&Value| is_reservation(pod) && !has_ended(pod);
+        let holders: Vec<&str> =
+            api.pods().filter(is_alive).map(|pod| text(pod, "/metadata/uid")).collect();
+        let is_held =
+            |owner: &Option<String>| owner.as_deref().is_some_and(|owner| holders.contains(&owner));
+        // Where a shared card was given to somebody else, some cards cannot be told apart.
+        let is_astray = |card: &str, owner| in_use.contains_key(card) && !is_held(owner);
+        let cards = self.kubelets.cards.iter();
+        let astray = cards.clone().filter(|(card, (_, owner))| is_astray(card, owner));
+        let astray: Vec<&str> = astray.map(|(_, (node, _))| &**node).collect();
         let waits = |pod: &&Value| text(pod, "/spec/nodeName").is_empty() && !has_ended(pod);
         for pod in api.pods().filter(waits) {
             let fraction = pod["metadata"]["annotations"][keys::GPU_FRACTION].as_str();
@@ -454,14 +440,12 @@ impl World {
                 Some(fraction) if single => fraction.parse::<f64>().unwrap_or(1.0),
                 _ => continue,
             };
-            let fits = |(card, (_, owner)): (&String, &(String, Option<String>))| match owner {
-                None => true,
-                Some(_) => {
-                    let used = in_use.get(card).copied().unwrap_or(0);
-                    used > 0 && (CARD - used) as f64 >= wanted * CARD as f64
-                }
+            let fits = |(card, (node, owner)): &(&String, &(String, Option<String>))| {
+                let used = in_use.get(*card).copied().unwrap_or(0);
+                let has_room = used > 0 && (CARD - used) as f64 >= wanted * CARD as f64;
+                !astray.contains(&&**node) && (owner.is_none() || has_room)
             };
-            let place = self.kubelets.cards.iter().find(|(card, state)| fits((*card, *state)));
+            let place = cards.clone().find(fits);
             assert!(place.is_none(), "{pod} waits, and fits on {place:?}\n{}", self.story());
         }
     }

@@ -532,6 +532,14 @@ fn a_reservation_that_was_deleted_before_anybody_saw_it_frees_its_card() {
     settled(&mut state, "p", &ready("p"), now);
     gone(&mut state, &ready("p"));
     see(&mut state, &whole("w", 1));
+    // Once a list shows it that has begun since.
+    state.pod_changed(Change::Listed, now);
+    assert!(!acts(&mut state).iter().any(|act| act.starts_with("bind ")));
+    state.tick(now + 66 * SECOND);
+    assert!(acts(&mut state).contains(&"relist pods".to_owned()));
+    state.pod_changed(Change::Relisting, now);
+    see(&mut state, &whole("w", 1));
+    state.pod_changed(Change::Listed, now);
     assert!(acts(&mut state).contains(&"bind ml/w v10 to a -".to_owned()));
 }
 
@@ -617,4 +625,50 @@ fn a_reservation_that_is_seen_only_after_it_was_given_up_is_not_joined() {
     let again = format!("unreserve {} p-uid-reservation", key("p-uid"));
     assert!(done.contains(&again), "it may have been made after the deletion: {done:?}");
     assert!(!done.iter().any(|act| act.starts_with("bind ")), "{done:?}");
+}
+
+/// Found by fuzzing: it was forgotten as soon as it was deleted, and what the watch told only then
+/// made it one to be joined, for a share on a card that nobody held.
+#[test]
+fn a_reservation_that_is_seen_only_after_it_was_deleted_is_not_joined() {
+    for result in [Ok(()), Err(Failure::NotFound("it is gone".into()))] {
+        let mut state = handing(&[("a", 1)]);
+        see(&mut state, &ready("p"));
+        acts(&mut state);
+        let now = Instant::now() + 61 * SECOND;
+        state.tick(now);
+        acts(&mut state);
+        let pod = reservation("a", "p-uid", None);
+        let unreserved = |uid: &str, result: &Result<(), Failure>| Outcome::Unreserved {
+            key: item(&pod).key(),
+            uid: uid.into(),
+            result: result.clone(),
+        };
+        settled(&mut state, "p", &ready("p"), now);
+        gone(&mut state, &ready("p"));
+        state.outcome(unreserved("", &result), now);
+        // From before the deletion, which the first of them may not even have met.
+        see(&mut state, &pod);
+        state.outcome(unreserved("p-uid-reservation", &result), now);
+        see(&mut state, &reservation("a", "p-uid", Some("GPU-1")));
+        see(&mut state, &ready("q"));
+        let done = acts(&mut state);
+        assert!(!done.iter().any(|act| act.starts_with("bind ")), "{result:?}: {done:?}");
+        gone(&mut state, &reservation("a", "p-uid", Some("GPU-1")));
+        let done = acts(&mut state);
+        assert!(done.iter().any(|act| act.starts_with("reserve ")), "{result:?}: {done:?}");
+    }
+}
+
+/// Found by fuzzing: nobody seemed to share the cards of a node that was not there.
+#[test]
+fn a_shared_card_of_a_node_that_is_gone_when_the_process_begins_is_not_given_back() {
+    let mut state = handing(&[("b", 1)]);
+    see(&mut state, &reservation("a", "g", Some("GPU-1")));
+    see(&mut state, &runs("p", "GPU-1"));
+    assert!(acts(&mut state).is_empty());
+    state.node_changed(Change::Seen(node("a", 1)));
+    assert!(acts(&mut state).is_empty());
+    ended(&mut state, &runs("p", "GPU-1"));
+    assert_eq!(acts(&mut state), [format!("unreserve {} g-reservation", key("g"))]);
 }

@@ -3,10 +3,12 @@
 use super::api::{Api, path_of};
 use divvy_words::keys;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The memory of every card.
 pub const CARD: u64 = 80 << 30;
+/// How long the containers of a pod have to end.
+const GRACE: u64 = 30;
 
 /// What happens on the nodes.
 #[derive(Default)]
@@ -15,11 +17,14 @@ pub struct Kubelets {
     pub cards: BTreeMap<String, (String, Option<String>)>,
     /// Shares whose pods were deleted by force: their containers run until then.
     pub left: Vec<Left>,
+    /// Nodes whose device plugin is gone: who has a card keeps it, and nobody gets one.
+    pub bare: BTreeSet<&'static str>,
 }
 
 /// What a pod left behind.
 #[derive(Clone, Debug)]
 pub struct Left {
+    pub uid: String,
     pub cards: String,
     pub until: u64,
 }
@@ -43,8 +48,9 @@ impl Kubelets {
         let uid = text(&pod, "/metadata/uid").to_owned();
         let limit = &pod["spec"]["containers"][0]["resources"]["limits"][keys::GPU];
         let wanted: usize = limit.as_str().and_then(|n| n.parse().ok()).unwrap_or(0);
+        let hands_out = !self.bare.contains(&*node);
         let is_free = |(_, (at, owner)): &(&String, &(String, Option<String>))| {
-            *at == node && owner.is_none()
+            hands_out && *at == node && owner.is_none()
         };
         let free: Vec<String> =
             self.cards.iter().filter(is_free).map(|(id, _)| id.clone()).collect();
@@ -83,6 +89,22 @@ impl Kubelets {
                 *owner = None;
             }
         }
+    }
+
+    /// A pod was taken out of the API, and its containers end when they like.
+    pub fn leave(&mut self, pod: &Value, now: u64) {
+        if text(pod, "/status/phase") == "Running" {
+            let (uid, cards) = (text(pod, "/metadata/uid").to_owned(), cards_of(pod).to_owned());
+            self.left.push(Left { uid, cards, until: now + GRACE });
+        }
+    }
+
+    /// Another process begins: of what was left it knows what is written on reservations.
+    pub fn forget_unwritten(&mut self, api: &Api) {
+        let notes =
+            api.pods().filter_map(|pod| pod["metadata"]["annotations"][keys::GHOSTS].as_str());
+        let notes: Vec<&str> = notes.collect();
+        self.left.retain(|left| notes.iter().any(|note| note.contains(&left.uid)));
     }
 
     /// Time has passed.
