@@ -207,9 +207,9 @@ mod tests {
             pod
         };
         let mut bounds = Bounds::default();
-        let most = accepted(&mut bounds, (0..5000).map(sliced));
-        assert!((500..2000).contains(&most), "{most}");
-        let mut refused = sliced(5000);
+        let most = accepted(&mut bounds, (0..40_000).map(sliced));
+        assert!((8_000..30_000).contains(&most), "{most}");
+        let mut refused = sliced(40_000);
         bounds.enter(&mut refused, (0, 0));
         assert!(refused.spec.weight() < 4 * 1024, "{}", refused.spec.weight());
     }
