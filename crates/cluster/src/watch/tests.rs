@@ -1,4 +1,5 @@
 use super::*;
+use crate::listing::Keyed;
 use crate::objects::PodItem;
 
 const SOURCE: Source = Source { name: "pods", path: "/api/v1/pods", optional: false };
