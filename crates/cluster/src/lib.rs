@@ -12,8 +12,10 @@
 
 pub mod health;
 pub mod lease;
+mod listing;
 pub mod metrics;
 mod objects;
+mod place;
 pub mod probe;
 pub mod reload;
 pub mod replay;
@@ -25,8 +27,6 @@ pub mod snapshot;
 mod sources;
 mod state;
 mod writer;
-
-use divvy_api::{self as api, watch};
 
 pub use run::{RunError, run};
 pub use settings::{HandOffSettings, Lease, Overrides, Settings};

@@ -1,7 +1,8 @@
 //! Objects of the API as far as a decision needs them, decoded straight from its answers.
 
+use crate::listing::Keyed;
 use divvy_api::watch::Item;
-use divvy_engine::PodKey;
+use divvy_engine::{ClaimKey, PodKey};
 use divvy_words::manifest::{
     GroupManifest, Metadata, NodeManifest, NodeStatus, PodManifest, PodStatus, StorageManifest,
 };
@@ -19,11 +20,15 @@ pub(crate) struct PodItem {
     pub(crate) unreadable: Option<String>,
 }
 
-impl PodItem {
-    pub(crate) fn key(&self) -> PodKey {
+impl Keyed for PodItem {
+    type Key = PodKey;
+
+    fn key(&self) -> PodKey {
         PodKey::new(&self.metadata.namespace, &self.metadata.name)
     }
+}
 
+impl PodItem {
     /// The node it is bound to.
     pub(crate) fn node(&self) -> Option<&str> {
         Some(&*self.spec.node_name).filter(|node| !node.is_empty())
@@ -87,6 +92,14 @@ pub(crate) struct NodeItem {
     pub(crate) unreadable: Option<String>,
 }
 
+impl Keyed for NodeItem {
+    type Key = Box<str>;
+
+    fn key(&self) -> Box<str> {
+        self.metadata.name.clone()
+    }
+}
+
 impl Item for NodeItem {
     fn version(&self) -> &str {
         &self.metadata.resource_version
@@ -105,6 +118,14 @@ pub(crate) struct NamespaceItem {
     pub(crate) metadata: Metadata,
 }
 
+impl Keyed for NamespaceItem {
+    type Key = Box<str>;
+
+    fn key(&self) -> Box<str> {
+        self.metadata.name.clone()
+    }
+}
+
 impl Item for NamespaceItem {
     fn version(&self) -> &str {
         &self.metadata.resource_version
@@ -119,6 +140,14 @@ impl Item for NamespaceItem {
 #[derive(Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct StorageItem(pub(crate) StorageManifest);
+
+impl Keyed for StorageItem {
+    type Key = ClaimKey;
+
+    fn key(&self) -> ClaimKey {
+        ClaimKey::new(&self.0.metadata.namespace, &self.0.metadata.name)
+    }
+}
 
 impl Item for StorageItem {
     fn version(&self) -> &str {
@@ -174,6 +203,15 @@ impl BindRequestItem {
     }
 }
 
+impl Keyed for BindRequestItem {
+    type Key = PodKey;
+
+    /// It has the name of its pod.
+    fn key(&self) -> PodKey {
+        PodKey::new(&self.metadata.namespace, &self.metadata.name)
+    }
+}
+
 impl Item for BindRequestItem {
     fn version(&self) -> &str {
         &self.metadata.resource_version
@@ -190,6 +228,14 @@ impl Item for BindRequestItem {
 pub(crate) struct GroupItem {
     pub(crate) metadata: Metadata,
     pub(crate) spec: GroupManifest,
+}
+
+impl Keyed for GroupItem {
+    type Key = ClaimKey;
+
+    fn key(&self) -> ClaimKey {
+        ClaimKey::new(&self.metadata.namespace, &self.metadata.name)
+    }
 }
 
 impl Item for GroupItem {

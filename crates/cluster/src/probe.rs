@@ -9,7 +9,7 @@
 
 use crate::metrics::Metrics;
 use crate::settings::HandOffSettings;
-use crate::sources::{self, Heard};
+use crate::sources::{self, Heard, Lists};
 use crate::state::{Action, Clock, Rules, State};
 use crate::writer::Writer;
 use divvy_api::resources::{KAI_BIND_REQUESTS, NAMESPACES, NODES, PODS};
@@ -57,6 +57,7 @@ impl Write {
 
 /// A scheduler that hears and writes only what it is told to.
 pub struct Live {
+    lists: Lists,
     state: State,
     writer: Writer,
     runtime: Runtime,
@@ -112,12 +113,11 @@ impl Live {
         };
         let opening = hand_off.as_ref().map(|h| h.reservation.resources);
         let config = Config { hand_off: opening, ..Config::default() };
-        let mut state = State::new(config, rules, sources::names());
-        state.scheduler = Scheduler::taped(config);
+        let state = State::new(Scheduler::taped(config), rules, sources::names());
         let answer = move |request| respond(&server, request);
         let api = runtime.block_on(async { Api::answered_by(answer) });
         let writer = Writer::new(api, "probe", Metrics::new(), hand_off);
-        Ok(Self { state, writer, runtime, now })
+        Ok(Self { lists: Lists::default(), state, writer, runtime, now })
     }
 
     /// Hears lines of a watch.
@@ -134,12 +134,11 @@ impl Live {
         if watch == PODS.name {
             // They are not read before all else is known.
             if self.state.takes_pods() {
-                let batch = told.batch(&PODS);
-                batch.enter(|_, change| self.state.pod_changed(change, self.now));
+                self.lists.pods(told.batch(&PODS), &mut self.state, self.now);
             }
         } else if let Some(heard) = heard(watch, told) {
             // None of them ends.
-            let _ = heard.enter(&mut self.state);
+            let _ = self.lists.others(heard, &mut self.state);
         }
     }
 
@@ -156,7 +155,7 @@ impl Live {
         while self.state.is_behind() {
             self.state.pass(self.now);
         }
-        std::mem::take(&mut self.state.actions).into_iter().map(Write).collect()
+        self.state.take_actions().into_iter().map(Write).collect()
     }
 
     /// Writes something, and takes in what became of it.
@@ -171,7 +170,7 @@ impl Live {
 
     /// The engine.
     pub const fn scheduler(&self) -> &Scheduler {
-        &self.state.scheduler
+        self.state.scheduler()
     }
 }
 

@@ -100,10 +100,13 @@ pub async fn replay(
                 let outcome = writer.perform(action(step.clone())).await;
                 let is_done = matches!(
                     outcome,
-                    Some(Outcome::Bound { .. } | Outcome::Reserved { result: Ok(()), .. })
+                    Some(
+                        Outcome::Bound { result: Ok(()), .. }
+                            | Outcome::Reserved { result: Ok(()), .. }
+                    )
                 );
                 done.fetch_add(usize::from(is_done), Ordering::Relaxed);
-                if let Some(Outcome::Bound { pod, node }) = outcome {
+                if let Some(Outcome::Bound { pod, node, result: Ok(()) }) = outcome {
                     let (writer, side) = (writer.clone(), Arc::clone(&side));
                     announced.spawn(async move {
                         let _turn = side.acquire().await;

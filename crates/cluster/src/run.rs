@@ -15,13 +15,13 @@ use crate::reload::reload;
 use crate::serve;
 use crate::settings::{Lease, Overrides, Settings};
 use crate::side::Side;
-use crate::sources::{self, Heard, Watches};
+use crate::sources::{self, Heard, Lists, Watches};
 use crate::state::{Action, Clock, Outcome, Rules, State};
 use crate::writer::{Writer, is_binding};
 use divvy_api::resources::PODS;
 use divvy_api::watch::{Batch, Pace, Seen};
 use divvy_api::{Api, ClientError, Fence, writing_part};
-use divvy_engine::{Config, Event};
+use divvy_engine::{Config, Event, Scheduler};
 use divvy_ledger::Position;
 use divvy_views::Totals;
 use k8s_openapi::jiff::Timestamp;
@@ -158,6 +158,7 @@ struct Loop {
     state: State,
     writer: Writer,
     watches: Watches,
+    lists: Lists,
     metrics: Metrics,
     health: Health,
     pods: mpsc::Receiver<Batch<PodItem>>,
@@ -202,9 +203,10 @@ impl Loop {
         let (tell, outcomes) = mpsc::unbounded_channel();
         let (tell_side, side_done) = mpsc::unbounded_channel();
         Self {
-            state: State::new(config, rules, sources::names()),
+            state: State::new(Scheduler::new(config), rules, sources::names()),
             writer: Writer::new(api, identity, metrics.clone(), settings.hand_off.clone()),
             watches,
+            lists: Lists::default(),
             metrics,
             health,
             pods,
@@ -272,10 +274,11 @@ impl Loop {
             self.health.beat("deciding");
             let start = Instant::now();
             self.state.pass(Instant::now());
-            if !self.state.actions.is_empty() {
+            let actions = self.state.take_actions();
+            if !actions.is_empty() {
                 self.metrics.pass(start.elapsed());
             }
-            self.act();
+            self.act(actions);
             self.health.beat("waiting for changes");
         }
     }
@@ -299,13 +302,12 @@ impl Loop {
     }
 
     fn on_pods(&mut self, batch: Batch<PodItem>) {
-        let now = Instant::now();
-        let seen = batch.enter(|_, change| self.state.pod_changed(change, now));
+        let seen = self.lists.pods(batch, &mut self.state, Instant::now());
         self.has_seen(seen);
     }
 
     fn on_others(&mut self, heard: Heard) {
-        match heard.enter(&mut self.state) {
+        match self.lists.others(heard, &mut self.state) {
             Ok(seen) => self.has_seen(seen),
             Err(ended) => self.dead = Some(ended),
         }
@@ -318,7 +320,7 @@ impl Loop {
     }
 
     fn configure(&mut self) {
-        let hand_off = self.state.scheduler.config().hand_off;
+        let hand_off = self.state.scheduler().config().hand_off;
         let config = self.overrides.over(*self.placing.borrow_and_update());
         self.state.apply(Event::Settings(Config { hand_off, ..config }));
     }
@@ -334,7 +336,7 @@ impl Loop {
     /// Brings the gauges up to date, if something has changed.
     fn measure(&mut self) {
         let now = Timestamp::now().as_second();
-        for created in self.state.bound_after.drain(..) {
+        for created in self.state.take_bound() {
             let seconds = now.saturating_sub(created);
             self.metrics.bound(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)));
         }
@@ -346,16 +348,16 @@ impl Loop {
         let (conflicting, missing) = self.state.troubled_cards();
         self.metrics.set_troubled_cards(conflicting, missing);
         self.metrics.set_ghosts(self.state.ghost_count());
-        let position = self.state.scheduler.ledger().journal().end();
+        let position = self.state.scheduler().ledger().journal().end();
         if position != self.measured {
             self.measured = position;
-            self.metrics.set_ledger(&Totals::of(&self.state.scheduler));
+            self.metrics.set_ledger(&Totals::of(self.state.scheduler()));
         }
     }
 
     /// Starts the writes that were decided.
-    fn act(&mut self) {
-        for action in std::mem::take(&mut self.state.actions) {
+    fn act(&mut self, actions: Vec<Action>) {
+        for action in actions {
             if matches!(action, Action::RelistPods) {
                 self.pod_watch.abort();
                 (self.pods, self.pod_watch) = self.watches.start_pods();
@@ -397,11 +399,12 @@ impl Loop {
         let end = tokio::time::sleep_until(begin + LAST_WRITES);
         tokio::pin!(end);
         loop {
+            let mut actions = self.state.take_actions();
             if begin.elapsed() >= LAST_STARTS {
-                self.state.actions.clear();
+                actions.clear();
                 self.side = Side::default();
             }
-            self.act();
+            self.act(actions);
             if self.state.writing() == 0 && self.side_writes == 0 {
                 return true;
             }

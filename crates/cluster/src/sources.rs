@@ -3,6 +3,7 @@
 //! Pods have a channel of their own: they are taken in only when all else is known, so that a pod
 //! never waits for an object that is merely listed later.
 
+use crate::listing::{Keyed, Listing, News};
 use crate::objects::{BindRequestItem, GroupItem, NamespaceItem, NodeItem, PodItem, StorageItem};
 use crate::state::State;
 use divvy_api::resources::{self, KAI_BIND_REQUESTS, NAMESPACES, NODES, PODS};
@@ -10,6 +11,8 @@ use divvy_api::watch::{Batch, Item, Pace, Seen, watch};
 use divvy_api::{Api, Resource};
 use divvy_words::keys;
 use divvy_words::manifest::StorageKind;
+use foldhash::HashMap;
+use std::time::Instant;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -56,24 +59,53 @@ pub(crate) enum Heard {
     Ended(&'static str),
 }
 
-impl Heard {
-    /// Takes it in; or gives the name of a watch that has ended.
-    pub(crate) fn enter(self, state: &mut State) -> Result<Seen, &'static str> {
-        Ok(match self {
-            Self::Ended(watch) => return Err(watch),
-            Self::Nodes(batch) => batch.enter(|_, c| state.node_changed(c)),
-            Self::Namespaces(batch) => batch.enter(|_, c| state.namespace_changed(c)),
-            Self::Storage(kind, batch) => {
-                batch.enter(|watch, c| state.storage_changed(kind, watch, c))
+/// What the watches have told so far.
+#[derive(Debug, Default)]
+pub(crate) struct Lists {
+    pods: Listing<PodItem>,
+    nodes: Listing<NodeItem>,
+    namespaces: Listing<NamespaceItem>,
+    storage: HashMap<StorageKind, Listing<StorageItem>>,
+    groups: HashMap<&'static str, Listing<GroupItem>>,
+    bind_requests: Listing<BindRequestItem>,
+}
+
+impl Lists {
+    /// Takes in news of pods.
+    pub(crate) fn pods(&mut self, batch: Batch<PodItem>, state: &mut State, now: Instant) -> Seen {
+        enter(batch, &mut self.pods, |_, news| state.pod_changed(news, now))
+    }
+
+    /// Takes in news of anything else; or gives the name of a watch that has ended.
+    pub(crate) fn others(&mut self, heard: Heard, state: &mut State) -> Result<Seen, &'static str> {
+        Ok(match heard {
+            Heard::Ended(watch) => return Err(watch),
+            Heard::Nodes(batch) => enter(batch, &mut self.nodes, |_, n| state.node_changed(n)),
+            Heard::Namespaces(batch) => {
+                enter(batch, &mut self.namespaces, |_, n| state.namespace_changed(n))
             }
-            Self::BindRequests(batch) => {
-                batch.enter(|watch, c| state.bind_request_changed(watch, c))
+            Heard::Storage(kind, batch) => {
+                let listing = self.storage.entry(kind).or_default();
+                enter(batch, listing, |watch, n| state.storage_changed(kind, watch, n))
             }
-            Self::Groups(group, batch) => {
-                batch.enter(|watch, c| state.group_changed(group, watch, c))
+            Heard::BindRequests(batch) => {
+                let listing = &mut self.bind_requests;
+                enter(batch, listing, |watch, n| state.bind_request_changed(watch, n))
+            }
+            Heard::Groups(group, batch) => {
+                let listing = self.groups.entry(group).or_default();
+                enter(batch, listing, |watch, n| state.group_changed(group, watch, n))
             }
         })
     }
+}
+
+fn enter<T: Keyed>(
+    batch: Batch<T>,
+    listing: &mut Listing<T>,
+    mut tell: impl FnMut(&'static str, News<T>),
+) -> Seen {
+    batch.enter(|watch, change| listing.enter(change, |news| tell(watch, news)))
 }
 
 /// How watches are started.

@@ -5,6 +5,7 @@ mod provide;
 
 use crate::metrics::{self, Attempt, Metrics};
 use crate::objects::PodItem;
+use crate::place::{Place, with_taint};
 use crate::settings::HandOffSettings;
 use crate::state::{Action, Binding, Grant, Outcome, Target};
 use divvy_api::resources::{EVENTS, PODS};
@@ -72,37 +73,21 @@ impl Writer {
                 let result = result.map(|pod| pod.metadata.resource_version);
                 Outcome::Told { pod, told_on: version, result }
             }
-            Action::Settle { pod, text, tries } => {
-                let result = self.settle(&pod, &text).await;
+            Action::Void { pod, text, tries } => {
+                let result = self.void(&pod, &text).await;
                 Outcome::Looked { pod, text: Some(text), tries, result }
             }
             Action::Look { pod } => {
                 let result = self.look(&pod).await;
                 Outcome::Looked { pod, text: None, tries: 0, result }
             }
-            Action::Remember { key, ghosts } => {
-                let result = self.remember(&key, &ghosts).await;
-                Outcome::Remembered { key, ghosts, result }
-            }
-            Action::Relabel { key, group } => {
-                let result = self.relabel(&key, &group).await;
-                Outcome::Relabelled { key, result }
-            }
-            Action::Record { pod, cards } => {
-                let result = self.record(&pod, &cards).await;
-                Outcome::Recorded { pod, cards, result }
+            Action::Write { place, uid, text } => {
+                let result = self.write(&place, &uid, text.as_deref()).await;
+                Outcome::Written { place, text, result }
             }
             Action::Warn { pod, reason, note } => {
                 self.say(&pod, "Warning", reason, "Settling", &note).await;
                 return None;
-            }
-            Action::Mark { pod, reason, note } => {
-                let result = self.mark(&pod, reason, note.as_deref()).await;
-                Outcome::Marked { pod, reason, note, result }
-            }
-            Action::Taint { node, on } => {
-                let result = self.taint(&node, on).await;
-                Outcome::Tainted { node, on, result }
             }
             Action::Announce { pod, node } => {
                 let note = format!("Successfully assigned {} to {node}", pod.key);
@@ -131,10 +116,39 @@ impl Writer {
         let attempt = if result.is_ok() { Attempt::Scheduled } else { Attempt::Error };
         self.metrics.attempt(attempt);
         let (pod, node) = (pod.clone(), placement.node.clone());
-        match result {
-            Ok(_) => Outcome::Bound { pod, node },
-            Err(failure) => Outcome::BindFailed { pod, node, failure },
+        Outcome::Bound { pod, node, result: result.map(|_| ()) }
+    }
+
+    /// Writes something on an object that others made, or removes it.
+    async fn write(&self, place: &Place, uid: &str, text: Option<&str>) -> Result<(), Failure> {
+        let (path, body) = place.patch(uid, text);
+        match place {
+            Place::Taint(_) => self.taint(&path, text.is_some()).await,
+            _ => self.merge(&path, &body).await,
         }
+    }
+
+    async fn merge(&self, path: &str, patch: &Value) -> Result<(), Failure> {
+        let body = patch.to_string().into_bytes();
+        self.patiently(|| self.api.patch(path, Patch::Strategic, body.clone())).await.map(|_| ())
+    }
+
+    /// Taints a node, or removes the taint, unless it is gone.
+    async fn taint(&self, path: &str, on: bool) -> Result<(), Failure> {
+        for _ in 0..TRIES {
+            let found = match self.patiently(|| self.api.get(path)).await {
+                Err(Failure::NotFound(_)) => return Ok(()),
+                found => found?,
+            };
+            let unclear = |why: serde_json::Error| Failure::Unclear(why.to_string());
+            let node: Value = serde_json::from_slice(&found).map_err(unclear)?;
+            let Some(body) = with_taint(&node, on) else { return Ok(()) };
+            match self.merge(path, &body).await {
+                Err(Failure::Conflict(_)) => {}
+                result => return result,
+            }
+        }
+        Err(Failure::Unclear("the node changes all the time".to_owned()))
     }
 
     /// Tries again as often as a busy server asks for it, within reason.
@@ -166,7 +180,7 @@ impl Writer {
     /// Writes on a pod that its binding failed, unless it is bound or gone, and returns it. The
     /// condition is for the version that was seen not to be bound: a bound pod never gets it, and
     /// a binding that is still under way names an older version once it is written.
-    async fn settle(&self, pod: &Target, text: &str) -> Result<Option<Box<PodItem>>, Failure> {
+    async fn void(&self, pod: &Target, text: &str) -> Result<Option<Box<PodItem>>, Failure> {
         for _ in 0..TRIES {
             let Some(found) = self.look(pod).await? else { return Ok(None) };
             if found.metadata.uid != pod.uid || found.node().is_some() {

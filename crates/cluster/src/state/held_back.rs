@@ -1,8 +1,7 @@
 //! Pods to which nothing is given because of what their namespace costs already, or whose group has
 //! changed. They are looked at again, a few at a time.
 
-use super::timers::Timer;
-use super::{Action, State, Target};
+use super::timers::{Timer, Timers};
 use divvy_engine::PodKey;
 use foldhash::{HashMap, HashSet};
 use std::collections::BTreeSet;
@@ -42,33 +41,23 @@ impl HeldBack {
             self.moved.insert(namespace.into());
         }
     }
-}
 
-impl State {
     /// Sees to it that pods for which something has changed are tried again.
-    pub(super) fn go_on_soon(&mut self, now: Instant) {
-        for namespace in std::mem::take(&mut self.held_back.moved) {
-            if self.held_back.due.insert(namespace.clone()) {
-                self.timers.add(now + SOON, Timer::HeldBack(namespace));
+    pub(super) fn go_on_soon(&mut self, timers: &mut Timers, now: Instant) {
+        for namespace in std::mem::take(&mut self.moved) {
+            if self.due.insert(namespace.clone()) {
+                timers.add(now + SOON, Timer::HeldBack(namespace));
             }
         }
     }
 
-    /// Looks at some of them: what is known of each is worked out anew.
-    pub(super) fn try_held_back(&mut self, namespace: &str) {
-        self.held_back.due.remove(namespace);
-        let Some(pods) = self.held_back.pods.get(namespace) else { return };
+    /// Some pods of a namespace, which are to be looked at: what is known of each is worked out anew.
+    pub(super) fn take_some(&mut self, namespace: &str) -> Vec<PodKey> {
+        self.due.remove(namespace);
+        let Some(pods) = self.pods.get(namespace) else { return Vec::new() };
         let some: Vec<PodKey> = pods.iter().take(AT_A_TIME).cloned().collect();
-        let is_all = some.len() == pods.len();
-        for key in some {
-            self.held_back.remove(&key);
-            if let Some(waiting) = self.waiting.get(&key) {
-                let pod = Target { key, uid: waiting.uid.clone() };
-                self.actions.push(Action::Look { pod });
-            }
-        }
-        if !is_all {
-            self.held_back.may_go_on(namespace);
-        }
+        some.iter().for_each(|key| self.remove(key));
+        self.may_go_on(namespace);
+        some
     }
 }

@@ -1,6 +1,7 @@
 //! What the engine is told of a pod, by how far the pod is.
 
-use super::State;
+use super::cards::Cards;
+use super::context::Context;
 use crate::objects::PodItem;
 use divvy_engine::{Bound, BoundCards, PodRecord};
 use divvy_words::cards::{self, Held};
@@ -36,36 +37,34 @@ pub(super) fn waiting(pod: &PodItem) -> PodRecord {
     record
 }
 
-impl State {
-    /// The record of a pod that is bound. A share holds the cards that its annotation names; if there is
-    /// none, those that KAI's groups lead to, if they do; a whole-GPU pod holds cards that the device
-    /// plugin chose.
-    pub(super) fn bound_record(&mut self, pod: &PodItem) -> PodRecord {
-        let mut record = waiting(pod);
-        let node = Arc::make_mut(&mut record.spec.rules).node_name.take().unwrap_or_default();
-        let held = match &pod.unreadable {
-            Some(why) => Held::Unreadable(why.clone()),
-            None => cards::held(&pod.metadata, &mut record.spec),
-        };
-        let cards = match held {
-            Held::Nothing => BoundCards::Nothing,
-            Held::Whole => BoundCards::Choose,
-            Held::Shares(shares) => {
-                let groups = reservation::groups(&pod.metadata);
-                BoundCards::Recorded(self.named_cards(&node, &groups, &shares))
-            }
-            Held::Unrecorded => {
-                BoundCards::Recorded(self.cards_by_group(pod, record.spec.request.cards()))
-            }
-            Held::Unreadable(why) => {
-                tracing::warn!(pod = %record.key, %node, "{why}: no GPU is given on its node");
-                BoundCards::Unknown
-            }
-        };
-        // What is wrong with its request does not matter any more, and where it might run neither.
-        record.invalid = None;
-        let terminating = pod.is_ending();
-        record.bound = Some(Bound { node: node.into(), cards, nominated: false, terminating });
-        record
-    }
+/// The record of a pod that is bound. A share holds the cards that its annotation names; if there is
+/// none, those that KAI's groups lead to, if they do; a whole-GPU pod holds cards that the device
+/// plugin chose.
+pub(super) fn bound(pod: &PodItem, known: &mut Cards, cx: &Context) -> PodRecord {
+    let mut record = waiting(pod);
+    let node = Arc::make_mut(&mut record.spec.rules).node_name.take().unwrap_or_default();
+    let held = match &pod.unreadable {
+        Some(why) => Held::Unreadable(why.clone()),
+        None => cards::held(&pod.metadata, &mut record.spec),
+    };
+    let cards = match held {
+        Held::Nothing => BoundCards::Nothing,
+        Held::Whole => BoundCards::Choose,
+        Held::Shares(shares) => {
+            let groups = reservation::groups(&pod.metadata);
+            BoundCards::Recorded(known.named_cards(&node, &groups, &shares, cx))
+        }
+        Held::Unrecorded => {
+            BoundCards::Recorded(known.cards_by_group(pod, record.spec.request.cards(), cx))
+        }
+        Held::Unreadable(why) => {
+            tracing::warn!(pod = %record.key, %node, "{why}: no GPU is given on its node");
+            BoundCards::Unknown
+        }
+    };
+    // What is wrong with its request does not matter any more, and where it might run neither.
+    record.invalid = None;
+    let terminating = pod.is_ending();
+    record.bound = Some(Bound { node: node.into(), cards, nominated: false, terminating });
+    record
 }

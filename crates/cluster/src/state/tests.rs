@@ -10,14 +10,57 @@ mod reservations;
 mod trouble;
 
 use super::*;
-use crate::api::Failure;
-use crate::objects::NodeItem;
-use crate::watch::Item;
+use crate::listing::{Keyed, Listing, News};
+use crate::objects::{BindRequestItem, GroupItem, NodeItem, PodItem, StorageItem};
+use crate::place::Place;
+use divvy_api::Failure;
+use divvy_api::watch::{Change, Item};
+use divvy_engine::Config;
 use divvy_ledger::Bytes;
-use divvy_words::cards;
+use divvy_words::manifest::StorageKind;
+use divvy_words::{cards, keys, reservation};
 use serde_json::{Value, json};
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
+
+/// A state behind the lists of the watches that the tests tell about more than once.
+struct State {
+    state: super::State,
+    pods: Listing<PodItem>,
+    nodes: Listing<NodeItem>,
+}
+
+impl State {
+    fn new(rules: Rules) -> Self {
+        let watches = ["pods", "nodes"].into_iter();
+        let state = super::State::new(Scheduler::new(Config::default()), rules, watches);
+        Self { state, pods: Listing::default(), nodes: Listing::default() }
+    }
+
+    fn pod_changed(&mut self, change: Change<PodItem>, now: Instant) {
+        self.pods.enter(change, |news| self.state.pod_changed(news, now));
+    }
+
+    fn node_changed(&mut self, change: Change<NodeItem>) {
+        self.nodes.enter(change, |news| self.state.node_changed(news));
+    }
+}
+
+impl Deref for State {
+    type Target = super::State;
+
+    fn deref(&self) -> &super::State {
+        &self.state
+    }
+}
+
+impl DerefMut for State {
+    fn deref_mut(&mut self) -> &mut super::State {
+        &mut self.state
+    }
+}
 
 /// A state with nodes of so many 80 GiB cards, all listed.
 fn state(nodes: &[(&str, u32)]) -> State {
@@ -26,7 +69,7 @@ fn state(nodes: &[(&str, u32)]) -> State {
     let quarantine = 10 * SECOND;
     let max_grace_period = 600;
     let rules = Rules { names, writes: 32, quarantine, max_grace_period, clock };
-    let mut state = State::new(Config::default(), rules, ["pods", "nodes"].into_iter());
+    let mut state = State::new(rules);
     state.node_changed(Change::Relisting);
     for (name, cards) in nodes {
         state.node_changed(Change::Seen(node(name, *cards)));
@@ -97,17 +140,20 @@ fn acts(state: &mut State) -> Vec<String> {
             format!("bind {} v{} to {} {cards}", b.pod.key, b.version, b.placement.node)
         }
         Action::Tell { pod, text, .. } => format!("tell {}: {text}", pod.key),
-        Action::Settle { pod, text, .. } => format!("settle {}: {text}", pod.key),
+        Action::Void { pod, text, .. } => format!("void {}: {text}", pod.key),
         Action::Look { pod } => format!("look {}", pod.key),
         Action::Announce { pod, node } => format!("announce {} on {node}", pod.key),
         Action::Reserve { key, node, group, .. } => format!("reserve {key} on {node} for {group}"),
-        Action::Remember { key, ghosts } => format!("remember {key} {ghosts}"),
-        Action::Relabel { key, group } => format!("relabel {key} {group}"),
-        Action::Record { pod, cards } => format!("record {} {}", pod.key, cards::print(&cards)),
-        Action::Mark { pod, reason, note } => {
-            format!("mark {} {reason} {}", pod.key, note.is_some())
+        Action::Write { place, text, .. } => {
+            let (there, text) = (text.is_some(), text.unwrap_or_default());
+            match place {
+                Place::Ghosts(key) => format!("remember {key} {text}"),
+                Place::Group(key) => format!("relabel {key} {text}"),
+                Place::Cards(pod) => format!("record {} {text}", pod.key),
+                Place::Condition(key, reason) => format!("mark {key} {reason} {there}"),
+                Place::Taint(node) => format!("taint {node} {there}"),
+            }
         }
-        Action::Taint { node, on } => format!("taint {node} {on}"),
         Action::Warn { pod, note, .. } => format!("warn {}: {note}", pod.key),
         Action::Unreserve { key, uid } => format!("unreserve {key} {uid}"),
         Action::RelistPods => "relist pods".to_owned(),
@@ -120,7 +166,7 @@ fn acts(state: &mut State) -> Vec<String> {
             format!("provide {} on {node}: {}", pod.key, steps.join(","))
         }
     };
-    std::mem::take(&mut state.actions).into_iter().map(say).collect()
+    state.take_actions().into_iter().map(say).collect()
 }
 
 fn target(name: &str) -> Target {
@@ -128,8 +174,8 @@ fn target(name: &str) -> Target {
 }
 
 fn bind_fails(state: &mut State, name: &str, node: &str, failure: Failure, now: Instant) {
-    let (pod, node) = (target(name), node.into());
-    state.outcome(Outcome::BindFailed { pod, node, failure }, now);
+    let (pod, node, result) = (target(name), node.into(), Err(failure));
+    state.outcome(Outcome::Bound { pod, node, result }, now);
 }
 
 fn looked(state: &mut State, name: &str, found: Option<&Value>, now: Instant) {
@@ -144,7 +190,7 @@ fn no(why: &str) -> Failure {
 
 /// Bytes that are held on the cards of a node.
 fn held(state: &State, node: &str) -> Vec<u64> {
-    let ledger = state.scheduler.ledger();
+    let ledger = state.scheduler().ledger();
     let node = ledger.node(ledger.find(node).unwrap()).unwrap();
     node.cards().iter().map(|card| card.used().0 >> 30).collect()
 }
@@ -176,8 +222,8 @@ fn with_claim(name: &str, claim: &str) -> Value {
 }
 
 fn storage(state: &mut State, kind: StorageKind, object: Value) {
-    let item = serde_json::from_value(object).unwrap();
-    state.storage_changed(kind, "storage", Change::Seen(item));
+    let item: StorageItem = serde_json::from_value(object).unwrap();
+    state.storage_changed(kind, "storage", News::Seen(item));
 }
 
 fn class_and_claim(state: &mut State) {
@@ -203,7 +249,7 @@ fn claim(volume: Option<&str>) -> Value {
     })
 }
 
-fn settled(state: &mut State, name: &str, found: &Value, now: Instant) {
+fn made_void(state: &mut State, name: &str, found: &Value, now: Instant) {
     let (text, result) = (Some("why".into()), Ok(Some(Box::new(item(found)))));
     state.outcome(Outcome::Looked { pod: target(name), text, tries: 0, result }, now);
 }

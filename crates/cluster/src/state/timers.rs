@@ -1,9 +1,9 @@
 //! What is due later.
 
-use super::Target;
-use crate::api::Failure;
+use super::action::Target;
+use crate::place::Place;
+use divvy_api::Failure;
 use divvy_engine::PodKey;
-use divvy_words::cards::NamedShare;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -23,10 +23,12 @@ pub(super) const fn wait(failure: &Failure) -> Duration {
 pub(crate) enum Timer {
     /// A pause or an avoidance of a pod is over.
     TryAgain(Target),
-    /// A pod that could not be looked at.
-    SettleAgain { pod: Target, text: Arc<str>, tries: u32 },
+    /// A pod whose binding could not be made void.
+    VoidAgain { pod: Target, text: Arc<str>, tries: u32 },
     /// The claims of a pod have not been bound in time.
     NotProvided(Target),
+    /// Pods of a namespace that were held back may be tried again.
+    HeldBack(Box<str>),
     /// A reservation pod has not come to run in time.
     NotReserved(PodKey),
     /// A reservation pod that could not be made.
@@ -35,26 +37,14 @@ pub(crate) enum Timer {
     UnreserveAgain { key: PodKey, uid: Box<str> },
     /// Reservations were deleted that nobody has seen.
     Unseen,
-    /// Lost cards of a node may be looked for again.
-    Search(Box<str>),
-    /// The taint of a node could not be written.
-    Taint(Box<str>),
+    /// The shared cards of a node are to be looked at.
+    LookAtCards(Box<str>),
     /// KAI has been gone for a while.
     Adopt,
-    /// A reservation that was KAI's has been seen for a while.
-    Idle(Box<str>),
-    /// The cards of a share that KAI bound could not be written on it.
-    RecordAgain { pod: Target, cards: Vec<NamedShare> },
-    /// A condition of a pod could not be written.
-    MarkAgain(PodKey, &'static str),
-    /// A reservation could not be labelled.
-    RelabelAgain(PodKey),
     /// The cards of a vanished pod are free.
     GhostGone(PodKey),
-    /// What is left of pods could not be written on a reservation.
-    RememberAgain(PodKey),
-    /// Pods of a namespace that were held back may be tried again.
-    HeldBack(Box<str>),
+    /// What could not be written.
+    WriteAgain(Place),
 }
 
 #[derive(Debug)]

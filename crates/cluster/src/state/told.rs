@@ -5,7 +5,11 @@
 
 mod turns;
 
-use super::{Action, Stage, State, Target};
+use super::SLICE;
+use super::action::{Action, Target};
+use super::bindings::Bindings;
+use super::context::Context;
+use divvy_api::Failure;
 use divvy_engine::{PodKey, ShapeId, Standing};
 use divvy_ledger::Position;
 use foldhash::HashMap;
@@ -35,33 +39,6 @@ pub(super) struct Told {
 /// Up to where ledger and all else were looked at.
 type Moment = (Position, u64);
 
-impl Told {
-    /// Something has changed that a reason may depend on and that is not in the ledger.
-    pub(super) const fn moved(&mut self) {
-        self.moves += 1;
-    }
-
-    /// Some reason has to be told again, though nothing has changed.
-    pub(super) const fn tell_again(&mut self) {
-        self.refreshed_at = None;
-    }
-
-    /// A pod was found to wait.
-    pub(super) fn waits(&mut self, key: PodKey) {
-        self.new.push(key);
-    }
-
-    /// A reason was written, or is not to be written any more.
-    pub(super) const fn is_over(&mut self) {
-        self.writing = self.writing.saturating_sub(1);
-    }
-
-    /// Whether there is something to work out and to write at once.
-    pub(super) fn is_behind(&self) -> bool {
-        !self.new.is_empty() && self.writing < MOST_WRITING
-    }
-}
-
 /// Why a pod waits: in one line, and by name.
 #[derive(Clone, Debug)]
 struct Why {
@@ -73,27 +50,42 @@ struct Why {
 const REFRESH: Duration = Duration::from_secs(10);
 /// How many are rewritten each second, and with how much work.
 const REWRITES: usize = 50;
-const REFRESH_WORK: u64 = 4 * super::SLICE;
+const REFRESH_WORK: u64 = 4 * SLICE;
 /// With so many that are not written yet, no more are worked out: the next ones would only wait
 /// behind them, whosever they are.
 const MOST_WRITING: usize = 500;
 
-impl State {
+impl Told {
+    /// Something has changed that a reason may depend on and that is not in the ledger.
+    pub(super) const fn moved(&mut self) {
+        self.moves += 1;
+    }
+
+    /// A pod was found to wait.
+    pub(super) fn waits(&mut self, key: PodKey) {
+        self.new.push(key);
+    }
+
+    /// Whether there is something to work out and to write at once.
+    pub(super) fn is_behind(&self) -> bool {
+        !self.new.is_empty() && self.writing < MOST_WRITING
+    }
+
     /// Says why pods wait that were just found to, as far as there is time.
-    pub(super) fn tell_new(&mut self) {
-        let mut work = super::SLICE;
+    pub(super) fn tell_new(&mut self, bindings: &mut Bindings, cx: &mut Context) {
+        let mut work = SLICE;
         while work > 0
-            && self.told.writing < MOST_WRITING
-            && let Some(key) = self.told.new.pop()
+            && self.writing < MOST_WRITING
+            && let Some(key) = self.new.pop()
         {
-            self.report(&key, &mut work);
+            self.report(&key, &mut work, bindings, cx);
         }
     }
 
     /// Says why a pod waits, if that is not what was last said. `work` is what is left to be done.
-    fn report(&mut self, key: &PodKey, work: &mut u64) {
-        let Some(Why { text, reason }) = self.why(key, work) else { return };
-        let Some(waiting) = self.waiting.get_mut(key) else { return };
+    fn report(&mut self, key: &PodKey, work: &mut u64, bindings: &mut Bindings, cx: &mut Context) {
+        let Some(Why { text, reason }) = self.why(key, work, cx) else { return };
+        let Some(waiting) = bindings.get_mut(key) else { return };
         waiting.reason = Some(reason);
         if waiting.told.as_ref() == Some(&text) {
             return;
@@ -104,75 +96,95 @@ impl State {
             let pod = Target { key: key.clone(), uid: waiting.uid.clone() };
             let version = waiting.version.clone();
             let again = waiting.refused;
-            self.told.writing += 1;
-            self.actions.push(Action::Tell { pod, version, text, again });
+            self.writing += 1;
+            cx.act(Action::Tell { pod, version, text, again });
         }
     }
 
     /// Whether an action that had to wait for its turn is still to be done. A reason is told on
     /// the version of the pod for which it holds, and not if the pod has a place by now.
-    pub(crate) fn is_due(&mut self, action: &mut Action) -> bool {
+    pub(super) fn is_due(&mut self, action: &mut Action, bindings: &mut Bindings) -> bool {
         let Action::Tell { pod, version, text, again } = action else { return true };
-        let waiting = self.waiting.get_mut(&pod.key).filter(|w| w.uid == pod.uid);
-        let Some(waiting) = waiting.filter(|w| w.told.as_ref() == Some(text)) else {
-            self.told.is_over();
-            return false;
-        };
-        if waiting.stage != Stage::Waits {
-            waiting.told = Some("".into());
-            self.told.is_over();
-            return false;
+        let waiting = bindings.current(pod).filter(|w| w.told.as_ref() == Some(text));
+        match waiting {
+            Some(waiting) if !waiting.has_place() => {
+                version.clone_from(&waiting.version);
+                *again = waiting.refused;
+                return true;
+            }
+            Some(waiting) => waiting.told = Some("".into()),
+            None => {}
         }
-        version.clone_from(&waiting.version);
-        *again = waiting.refused;
-        true
+        self.writing = self.writing.saturating_sub(1);
+        false
     }
 
-    fn moment(&self) -> Moment {
-        (self.scheduler.ledger().journal().end(), self.told.moves)
+    /// What became of [`Action::Tell`].
+    pub(super) fn written(
+        &mut self,
+        pod: &Target,
+        told_on: &str,
+        result: Result<Box<str>, Failure>,
+        bindings: &mut Bindings,
+    ) {
+        self.writing = self.writing.saturating_sub(1);
+        let Some(waiting) = bindings.current(pod) else { return };
+        match result {
+            // Else more has changed than what was told, and the watch will say what.
+            Ok(version) if *waiting.version == *told_on => waiting.version = version,
+            Ok(_) => {}
+            Err(failure) => {
+                waiting.told = Some("".into());
+                // What is refused would be refused again, until something changes.
+                if !matches!(failure, Failure::Refused { .. }) {
+                    self.refreshed_at = None;
+                }
+            }
+        }
     }
 
-    fn why(&mut self, key: &PodKey, work: &mut u64) -> Option<Why> {
+    fn moment(&self, cx: &Context) -> Moment {
+        (cx.scheduler.ledger().journal().end(), self.moves)
+    }
+
+    fn why(&mut self, key: &PodKey, work: &mut u64, cx: &mut Context) -> Option<Why> {
         *work = work.saturating_sub(1);
-        let now = self.moment();
-        if now != self.told.at {
-            self.told.at = now;
-            self.told.sentences.clear();
+        let now = self.moment(cx);
+        if now != self.at {
+            self.at = now;
+            self.sentences.clear();
         }
-        let shape = self.scheduler.shape_of(key);
-        if let Some(known) = shape.and_then(|shape| self.told.sentences.get(&shape)) {
+        let shape = cx.scheduler.shape_of(key);
+        if let Some(known) = shape.and_then(|shape| self.sentences.get(&shape)) {
             return Some(known.clone());
         }
-        *work = work.saturating_sub(self.scheduler.work_of_standing(key));
-        let Standing::Waiting(diagnosis) = self.scheduler.standing(key)? else { return None };
+        *work = work.saturating_sub(cx.scheduler.work_of_standing(key));
+        let Standing::Waiting(diagnosis) = cx.scheduler.standing(key)? else { return None };
         let reason = diagnosis.groups.first().map_or("Unknown", |g| g.reason.name());
-        let why = Why { text: diagnosis.sentence(self.scheduler.node_count()).into(), reason };
+        let why = Why { text: diagnosis.sentence(cx.scheduler.node_count()).into(), reason };
         if let Some(shape) = shape {
-            self.told.sentences.insert(shape, why.clone());
+            self.sentences.insert(shape, why.clone());
         }
         Some(why)
     }
 
     /// Brings what is said on waiting pods up to date, a little each second.
-    pub(crate) fn refresh(&mut self, now: Instant) {
-        if !self.is_listed() {
-            return;
+    pub(super) fn refresh(&mut self, bindings: &mut Bindings, cx: &mut Context) {
+        let moment = self.moment(cx);
+        let is_due = self.refreshed.is_none_or(|last| cx.now >= last + REFRESH);
+        if is_due && self.old.is_empty() && self.refreshed_at != Some(moment) {
+            self.refreshed = Some(cx.now);
+            self.refreshed_at = Some(moment);
+            let told = bindings.all().filter(|(_, waiting)| waiting.told.is_some());
+            told.for_each(|(key, _)| self.old.push(key.clone()));
         }
-        let moment = self.moment();
-        let is_due = self.told.refreshed.is_none_or(|last| now >= last + REFRESH);
-        if is_due && self.told.old.is_empty() && self.told.refreshed_at != Some(moment) {
-            self.told.refreshed = Some(now);
-            self.told.refreshed_at = Some(moment);
-            let told = self.waiting.iter().filter(|(_, waiting)| waiting.told.is_some());
-            told.for_each(|(key, _)| self.told.old.push(key.clone()));
-        }
-        let (before, mut work) = (self.actions.len(), REFRESH_WORK);
+        let (before, mut work) = (cx.actions.len(), REFRESH_WORK);
         while work > 0
-            && self.actions.len() - before < REWRITES
-            && self.told.writing < MOST_WRITING
-            && let Some(key) = self.told.old.pop()
+            && cx.actions.len() - before < REWRITES
+            && self.writing < MOST_WRITING
+            && let Some(key) = self.old.pop()
         {
-            self.report(&key, &mut work);
+            self.report(&key, &mut work, bindings, cx);
         }
     }
 }

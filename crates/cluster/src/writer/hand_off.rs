@@ -2,14 +2,13 @@
 //! keeps the card from everybody else.
 
 use super::Writer;
-use crate::state::{HandOff, Target};
-use divvy_api::resources::{NODES, PODS};
-use divvy_api::{Failure, Patch};
+use crate::state::HandOff;
+use divvy_api::Failure;
+use divvy_api::resources::PODS;
 use divvy_engine::PodKey;
 use divvy_ledger::CardShare;
 use divvy_words::cards::{self, CardName, NamedShare};
 use divvy_words::{keys, reservation};
-use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 /// How the device plugin's CDI specification names a card.
@@ -48,32 +47,6 @@ impl Writer {
         self.patiently(|| self.api.post(&path, body.clone())).await.map(|_| ())
     }
 
-    async fn merge(&self, path: &str, patch: &Value) -> Result<(), Failure> {
-        let body = patch.to_string().into_bytes();
-        self.patiently(|| self.api.patch(path, Patch::Strategic, body.clone())).await.map(|_| ())
-    }
-
-    /// Writes on a reservation pod what is left of pods on its card.
-    pub(super) async fn remember(&self, key: &PodKey, ghosts: &str) -> Result<(), Failure> {
-        let path = PODS.path_of(key.namespace(), key.name());
-        let ghosts = Some(ghosts).filter(|ghosts| !ghosts.is_empty());
-        self.merge(&path, &json!({ "metadata": { "annotations": { keys::GHOSTS: ghosts } } })).await
-    }
-
-    pub(super) async fn relabel(&self, key: &PodKey, group: &str) -> Result<(), Failure> {
-        let path = PODS.path_of(key.namespace(), key.name());
-        let body = json!({ "metadata": { "labels": reservation::our_labels(group) } });
-        self.merge(&path, &body).await
-    }
-
-    /// Writes on a share that KAI bound which cards it has.
-    pub(super) async fn record(&self, pod: &Target, shares: &[NamedShare]) -> Result<(), Failure> {
-        let path = format!("{}/status", super::path(pod));
-        let annotations = json!({ keys::CARDS: cards::print(shares) });
-        let body = json!({ "metadata": { "uid": pod.uid, "annotations": annotations } });
-        self.merge(&path, &body).await
-    }
-
     pub(super) async fn unreserve(&self, key: &PodKey, uid: &str) -> Result<(), Failure> {
         let path = PODS.path_of(key.namespace(), key.name());
         let mut options = json!({ "gracePeriodSeconds": 0 });
@@ -82,59 +55,5 @@ impl Writer {
         }
         let body = options.to_string().into_bytes();
         self.patiently(|| self.api.delete(&path, body.clone())).await.map(|_| ())
-    }
-
-    /// Says in a condition of a pod what is wrong with its cards, or that it is over.
-    pub(super) async fn mark(
-        &self,
-        pod: &Target,
-        reason: &str,
-        note: Option<&str>,
-    ) -> Result<(), Failure> {
-        let path = format!("{}/status", super::path(pod));
-        let condition = json!({
-            "type": reservation::condition(reason),
-            "status": if note.is_some() { "True" } else { "False" },
-            "reason": reason,
-            "message": note.unwrap_or("it is over"),
-            "lastTransitionTime": format!("{:.0}", Timestamp::now()),
-        });
-        let body =
-            json!({ "metadata": { "uid": pod.uid }, "status": { "conditions": [condition] } });
-        self.merge(&path, &body).await
-    }
-
-    /// Taints a node for other schedulers, or removes the taint. The list of taints is written as
-    /// a whole, so only for the version that was read.
-    pub(super) async fn taint(&self, node: &str, on: bool) -> Result<(), Failure> {
-        let path = NODES.path_of("", node);
-        let is_ours = |taint: &Value| taint["key"] == keys::UNSETTLED;
-        for _ in 0..super::TRIES {
-            let found = match self.patiently(|| self.api.get(&path)).await {
-                Err(Failure::NotFound(_)) => return Ok(()),
-                found => found?,
-            };
-            let found: Value = divvy_api::read(&found)?;
-            let mut taints = found["spec"]["taints"].as_array().cloned().unwrap_or_default();
-            if taints.iter().any(is_ours) == on {
-                return Ok(());
-            }
-            taints.retain(|taint| !is_ours(taint));
-            if on {
-                taints.push(json!({ "key": keys::UNSETTLED, "effect": "NoSchedule" }));
-            }
-            let version = &found["metadata"]["resourceVersion"];
-            let body =
-                json!({ "metadata": { "resourceVersion": version }, "spec": { "taints": taints } });
-            match self.merge(&path, &body).await {
-                Err(Failure::Conflict(_)) => {}
-                Err(why) => {
-                    tracing::warn!(node, %why, "failed to write the taint {}", keys::UNSETTLED);
-                    return Err(why);
-                }
-                Ok(()) => return Ok(()),
-            }
-        }
-        Err(Failure::Unclear("the node changes all the time".to_owned()))
     }
 }

@@ -3,8 +3,6 @@
 use super::others::kai;
 use super::reservations::{NAMESPACE, ended, gone, handing, ready};
 use super::*;
-use crate::objects::BindRequestItem;
-use divvy_words::cards::CardName;
 
 /// A reservation pod as KAI 0.17 makes it.
 fn kais(node: &str, group: &str, uuid: &str) -> Value {
@@ -71,13 +69,13 @@ fn decided(state: &mut State, pod: &str, groups: &[&str], phase: &str) {
         "status": {"phase": phase},
     }))
     .unwrap();
-    state.bind_request_changed("bindrequests", Change::Seen(request));
+    state.bind_request_changed("bindrequests", News::Seen(request));
 }
 
 /// A new process that is told of these pods, in this order.
 fn started<'a>(cards: u32, pods: impl IntoIterator<Item = &'a Value>) -> State {
     let mut state = handing(&[("a", cards)]);
-    state.missing.insert("pods");
+    state.incoming.list_again("pods");
     pods.into_iter().for_each(|pod| see(&mut state, pod));
     state.pod_changed(Change::Listed, Instant::now());
     state
@@ -154,7 +152,7 @@ fn a_pod_on_several_cards_has_all_of_them_by_its_labels_or_by_its_bind_request()
             pod["metadata"]["labels"] = json!({});
         }
         let mut state = handing(&[("a", 2)]);
-        state.missing.insert("pods");
+        state.incoming.list_again("pods");
         decided(&mut state, "p", &["h", "g"], if by_request { "Succeeded" } else { "Failed" });
         for pod in [&pod, &kais("a", "g", "GPU-1"), &kais("a", "h", "GPU-2")] {
             see(&mut state, pod);
@@ -196,7 +194,7 @@ fn labels_count_only_with_a_reservation_that_holds_the_card() {
     assert_eq!(held(&state, "a"), [40, 0, 0], "the half of the card that is known");
     // It is said once.
     see(&mut state, &of_group("p", "made-up"));
-    state.adoption.stir();
+    state.cards.look_at_strangers();
     assert!(!acts(&mut state).iter().any(|act| act.starts_with("warn")));
     // A reservation that comes late makes it known.
     see(&mut state, &kais("a", "made-up", "GPU-2"));
@@ -256,7 +254,7 @@ fn a_card_that_kai_has_given_too_much_of_takes_nobody_new() {
 fn reservations_of_kai_count_with_what_they_ask() {
     let mut state = started(1, [&kais("a", "g", "GPU-1"), &of_group("p", "g")]);
     acts(&mut state);
-    let ledger = state.scheduler.ledger();
+    let ledger = state.scheduler().ledger();
     let node = ledger.node(ledger.find("a").unwrap()).unwrap();
     assert_eq!((node.room().cpu.0, node.room().memory.0), (30_000, 63 << 30));
 }
@@ -311,10 +309,9 @@ fn a_share_whose_record_could_not_be_written_keeps_its_card_when_the_reservation
     let mut state = started(2, [&reservation, &p]);
     let now = Instant::now();
     assert_eq!(acts(&mut state).len(), 2);
-    let uuid = CardName::Uuid("GPU-1".into());
-    let cards = vec![NamedShare { card: uuid, bytes: Bytes(40 << 30) }];
+    let (place, text) = (Place::Cards(target("p")), Some(format!("GPU-1:{HALF}").into()));
     let result = Err(Failure::Unclear("no answer".to_owned()));
-    state.outcome(Outcome::Recorded { pod: target("p"), cards, result }, now);
+    state.outcome(Outcome::Written { place, text, result }, now);
     gone(&mut state, &labelled(&reservation));
     see(&mut state, &p);
     assert_eq!(held(&state, "a"), [40, 0]);

@@ -8,7 +8,7 @@ fn nothing_is_decided_before_everything_is_listed() {
     let clock = Clock { moment: Instant::now(), unix: 0 };
     let (quarantine, max_grace_period) = (SECOND, 600);
     let rules = Rules { names, writes: 32, quarantine, max_grace_period, clock };
-    let mut state = State::new(Config::default(), rules, ["pods", "nodes"].into_iter());
+    let mut state = State::new(rules);
     state.node_changed(Change::Relisting);
     state.node_changed(Change::Seen(node("a", 1)));
     state.node_changed(Change::Listed);
@@ -34,7 +34,10 @@ fn a_decision_is_assumed_at_once_and_the_echo_of_the_binding_changes_nothing() {
             "tell ml/r: 0/1 nodes are available: 1 largest free share 0 < 0.5 asked.",
         ]
     );
-    state.outcome(Outcome::Bound { pod: target("p"), node: "a".into() }, Instant::now());
+    state.outcome(
+        Outcome::Bound { pod: target("p"), node: "a".into(), result: Ok(()) },
+        Instant::now(),
+    );
     assert_eq!(acts(&mut state), ["announce ml/p on a"]);
     see(&mut state, &half("p"));
     assert!(acts(&mut state).is_empty(), "a late echo of the unbound pod");
@@ -50,9 +53,9 @@ fn a_refused_binding_is_remembered_and_the_next_choice_differs() {
     see(&mut state, &half("p"));
     assert_eq!(acts(&mut state), ["bind ml/p v10 to a 0:42949672960"]);
     bind_fails(&mut state, "p", "a", no("not here"), now);
-    assert_eq!(acts(&mut state), ["settle ml/p: binding failed: to a: not here"]);
+    assert_eq!(acts(&mut state), ["void ml/p: binding failed: to a: not here"]);
     assert_eq!(held(&state, "a"), [40], "held until it is certain");
-    settled(&mut state, "p", &with(&half("p"), "metadata.resourceVersion", "11".into()), now);
+    made_void(&mut state, "p", &with(&half("p"), "metadata.resourceVersion", "11".into()), now);
     assert_eq!(acts(&mut state), ["bind ml/p v11 to b 0:42949672960"]);
     assert_eq!(held(&state, "a"), [0]);
 }
@@ -64,8 +67,8 @@ fn bindings_that_keep_failing_are_paused_and_tried_again_in_time() {
     see(&mut state, &half("p"));
     acts(&mut state);
     bind_fails(&mut state, "p", "a", Failure::Unclear("no answer".into()), now);
-    assert_eq!(acts(&mut state), ["settle ml/p: binding failed: to a: no answer"]);
-    settled(&mut state, "p", &half("p"), now);
+    assert_eq!(acts(&mut state), ["void ml/p: binding failed: to a: no answer"]);
+    made_void(&mut state, "p", &half("p"), now);
     assert_eq!(acts(&mut state), ["tell ml/p: binding failed: to a: no answer"]);
     assert_eq!(held(&state, "a"), [0]);
     state.tick(now + SECOND / 2);
@@ -105,7 +108,7 @@ fn a_pod_that_cannot_be_looked_at_keeps_what_it_may_hold() {
     state.outcome(Outcome::Looked { pod: target("p"), text, tries: 0, result }, now);
     assert_eq!(held(&state, "a"), [40]);
     state.tick(now + 3 * SECOND);
-    assert_eq!(acts(&mut state), ["settle ml/p: why"]);
+    assert_eq!(acts(&mut state), ["void ml/p: why"]);
 }
 
 #[test]
@@ -181,8 +184,8 @@ fn what_a_new_list_does_not_tell_is_gone() {
     state.node_changed(Change::Relisting);
     state.node_changed(Change::Seen(node("a", 1)));
     state.node_changed(Change::Listed);
-    assert_eq!(state.scheduler.node_count(), 1);
-    assert!(state.scheduler.holding(&PodKey::new("ml", "cpu")).is_none());
+    assert_eq!(state.scheduler().node_count(), 1);
+    assert!(state.scheduler().holding(&PodKey::new("ml", "cpu")).is_none());
     assert_eq!(Bytes(40 << 30), Bytes(held(&state, "a")[0] << 30), "nobody saw how it went");
     state.tick(now + 40 * SECOND);
     assert_eq!(held(&state, "a"), [0]);
@@ -196,8 +199,8 @@ fn a_look_for_another_reason_does_not_undo_a_binding_under_way() {
     see(&mut state, &member);
     assert_eq!(acts(&mut state), ["bind ml/p v10 to a 0:42949672960"]);
     let group = json!({"metadata": {"namespace": "ml", "name": "gang"}, "spec": {"minMember": 4}});
-    let group = Change::Seen(serde_json::from_value(group).unwrap());
-    state.group_changed(keys::KAI_GROUPS, "groups", group);
+    let group: GroupItem = serde_json::from_value(group).unwrap();
+    state.group_changed(keys::KAI_GROUPS, "groups", News::Seen(group));
     assert!(acts(&mut state).is_empty());
     state.tick(Instant::now() + SECOND);
     assert_eq!(acts(&mut state), ["look ml/p"]);
@@ -209,7 +212,7 @@ fn a_look_for_another_reason_does_not_undo_a_binding_under_way() {
     acts(&mut state);
     looked(&mut state, "p", Some(&member), now);
     assert_eq!(held(&state, "a"), [40]);
-    settled(&mut state, "p", &member, now);
+    made_void(&mut state, "p", &member, now);
     assert_eq!(held(&state, "a"), [0]);
 }
 
@@ -220,6 +223,6 @@ fn a_binding_that_came_too_close_to_the_end_of_the_lease_is_tried_again() {
     acts(&mut state);
     // The lease is renewed right afterwards, so this process goes on.
     bind_fails(&mut state, "p", "a", Failure::Fenced, Instant::now());
-    let why = "settle ml/p: binding failed: to a: this process does not lead any more";
+    let why = "void ml/p: binding failed: to a: this process does not lead any more";
     assert_eq!(acts(&mut state), [why]);
 }

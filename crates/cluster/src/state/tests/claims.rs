@@ -34,11 +34,11 @@ fn a_pod_whose_claim_is_not_bound_in_time_gives_its_place_up() {
     acts(&mut state);
     state.outcome(Outcome::Provided { pod: target("p"), result: Ok(()) }, now);
     state.tick(now + 601 * SECOND);
-    let why = "settle ml/p: binding failed: to a: its claims were not bound in time";
+    let why = "void ml/p: binding failed: to a: its claims were not bound in time";
     assert_eq!(acts(&mut state), [why]);
     let later = now + 602 * SECOND;
-    settled(&mut state, "p", &with_claim("p", "data"), later);
-    assert!(state.scheduler.holding(&PodKey::new("ml", "p")).is_none());
+    made_void(&mut state, "p", &with_claim("p", "data"), later);
+    assert!(state.scheduler().holding(&PodKey::new("ml", "p")).is_none());
 }
 
 #[test]
@@ -64,15 +64,15 @@ fn each_place_has_its_own_time_for_claims_to_be_bound() {
     let later = now + 590 * SECOND;
     let result = Err("no space".to_owned());
     state.outcome(Outcome::Provided { pod: target("p"), result }, later);
-    settled(&mut state, "p", &with_claim("p", "data"), later);
-    state.actions.clear();
+    made_void(&mut state, "p", &with_claim("p", "data"), later);
+    state.cx.actions.clear();
     state.pass(later);
-    assert!(state.providing.contains_key(&PodKey::new("ml", "p")));
-    state.actions.clear();
+    assert!(state.bindings.is_providing(&PodKey::new("ml", "p")));
+    state.cx.actions.clear();
     state.tick(now + 605 * SECOND);
-    assert!(state.providing.contains_key(&PodKey::new("ml", "p")), "that was the first one's time");
+    assert!(state.bindings.is_providing(&PodKey::new("ml", "p")), "that was the first one's time");
     state.tick(later + 601 * SECOND);
-    assert!(state.providing.is_empty());
+    assert!(!state.bindings.is_providing(&PodKey::new("ml", "p")));
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn a_pod_whose_claims_are_being_bound_gives_up_a_node_that_goes() {
     acts(&mut state);
     state.outcome(Outcome::Provided { pod: target("p"), result: Ok(()) }, Instant::now());
     state.node_changed(Change::Gone(node("a", 0)));
-    let why = "settle ml/p: binding failed: to a: the node is gone";
+    let why = "void ml/p: binding failed: to a: the node is gone";
     assert_eq!(acts(&mut state), [why]);
 }
 
@@ -102,9 +102,11 @@ fn a_decision_that_waits_loses_to_what_was_bound_meanwhile() {
     }
     state.outcome(Outcome::Provided { pod: target("p"), result: Ok(()) }, now);
     storage(&mut state, StorageKind::Claim, claim(Some("pv-1")));
-    let why = "settle ml/p: binding failed: to a: its card was given to another pod meanwhile";
+    let why = "void ml/p: binding failed: to a: its card was given to another pod meanwhile";
     assert_eq!(acts(&mut state), [why]);
-    settled(&mut state, "p", &pod, now);
+    made_void(&mut state, "p", &pod, now);
     assert_eq!(held(&state, "a"), [80], "both that are bound are counted");
-    assert!(state.scheduler.holding(&PodKey::new("ml", "r")).is_some_and(|h| !h.cards.is_empty()));
+    assert!(
+        state.scheduler().holding(&PodKey::new("ml", "r")).is_some_and(|h| !h.cards.is_empty())
+    );
 }

@@ -51,7 +51,7 @@ fn pods_of_a_group_that_starts_together_wait_and_are_looked_at_when_it_changes()
     let mut state = state(&[("a", 1)]);
     let group = |minimum: u32| {
         let group = json!({"metadata": {"namespace": "ml", "name": "gang"}, "spec": {"minMember": minimum}});
-        Change::Seen(serde_json::from_value(group).unwrap())
+        News::Seen(serde_json::from_value::<GroupItem>(group).unwrap())
     };
     let member = with(&half("p"), "metadata.annotations.pod-group-name", "gang".into());
     state.group_changed(keys::KAI_GROUPS, "groups", group(4));
@@ -81,13 +81,13 @@ fn a_pod_whose_binding_is_under_way_when_kai_starts_holds_its_place() {
     see(&mut state, &p);
     see(&mut state, &q);
     assert_eq!(held(&state, "a"), [80], "both may be bound any moment");
-    state.outcome(Outcome::Bound { pod: target("p"), node: "a".into() }, now);
+    state.outcome(Outcome::Bound { pod: target("p"), node: "a".into(), result: Ok(()) }, now);
     see(&mut state, &p);
     assert_eq!(held(&state, "a"), [80], "a late echo of a pod that is bound");
     bind_fails(&mut state, "q", "a", Failure::Conflict("changed".into()), now);
     looked(&mut state, "q", Some(&q), now);
     assert_eq!(held(&state, "a"), [40], "now it is KAI's");
-    state.actions.clear();
+    state.cx.actions.clear();
     assert!(acts(&mut state).is_empty());
     see(&mut state, &bound(&p, "a", "0:42949672960"));
     assert_eq!(held(&state, "a"), [40]);
@@ -147,7 +147,7 @@ fn a_pod_that_cannot_be_read_and_vanishes_keeps_its_node_closed_for_a_while() {
     let now = Instant::now();
     state.pod_changed(Change::Seen(odd()), now);
     state.pod_changed(Change::Gone(odd()), now);
-    let is_closed = |state: &State| state.ledger_node("a").unwrap().has_unknown_holder();
+    let is_closed = |state: &State| state.cx.node("a").unwrap().has_unknown_holder();
     assert!(is_closed(&state), "nobody can say that it has ended");
     state.tick(now + 40 * SECOND);
     assert!(!is_closed(&state));

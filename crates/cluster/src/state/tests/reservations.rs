@@ -1,6 +1,6 @@
 //! Shares on cards that reservation pods hold.
 
-use super::super::slots::Hold;
+use super::super::cards::slots::Hold;
 use super::*;
 
 /// What the state wants done with pods, in words.
@@ -147,7 +147,7 @@ fn what_was_reserved_before_a_restart_serves_the_shares_that_wait_after_it() {
 #[test]
 fn what_was_reserved_is_kept_while_shares_wait_for_a_writer() {
     let mut state = handing(&[("a", 4)]);
-    state.rules.writes = 1;
+    state.cx.rules.writes = 1;
     for (group, card) in [("g", "GPU-1"), ("h", "GPU-2")] {
         see(&mut state, &reservation("a", group, Some(card)));
     }
@@ -203,9 +203,9 @@ fn a_reservation_that_fails_is_said_on_the_pod_and_the_next_choice_differs() {
     done.sort();
     assert_eq!(
         done,
-        [format!("settle ml/p: {why}"), format!("unreserve {} p-uid-reservation", key("p-uid"))]
+        [format!("unreserve {} p-uid-reservation", key("p-uid")), format!("void ml/p: {why}")]
     );
-    settled(&mut state, "p", &ready("p"), Instant::now());
+    made_void(&mut state, "p", &ready("p"), Instant::now());
     let next = acts(&mut state);
     assert!(next[0].starts_with("reserve ") && next[0].ends_with(" on b for p-uid"), "{next:?}");
 }
@@ -228,7 +228,7 @@ fn a_reservation_whose_container_cannot_start_is_given_up_at_once() {
     assert!(acts(&mut state).is_empty(), "given up once");
     gone(&mut state, &pulls);
     assert_eq!(held(&state, "a"), [40], "until it is certain that the pod is not bound");
-    settled(&mut state, "p", &ready("p"), Instant::now());
+    made_void(&mut state, "p", &ready("p"), Instant::now());
     acts(&mut state);
     assert_eq!(held(&state, "a"), [0]);
 }
@@ -369,7 +369,7 @@ fn a_search_that_fails_is_repeated_in_time_and_not_at_once() {
     let later = now + 3 * SECOND;
     state.tick(later);
     state.pass(later);
-    let asked = std::mem::take(&mut state.actions);
+    let asked = std::mem::take(&mut state.cx.actions);
     assert_eq!(asked.len(), 4, "{asked:?}");
     assert!(asked.iter().all(|act| matches!(act, Action::Reserve { .. })), "{asked:?}");
 }
@@ -414,7 +414,7 @@ fn a_share_that_opens_a_card_needs_cpu_and_memory_for_its_reservation_too() {
     all["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "31999m"}});
     see(&mut state, &all);
     assert_eq!(acts(&mut state).len(), 1);
-    assert_eq!(state.ledger_node("a").unwrap().room().cpu.0, 0);
+    assert_eq!(state.cx.node("a").unwrap().room().cpu.0, 0);
 }
 
 #[test]
@@ -428,7 +428,7 @@ fn shares_that_are_placed_at_once_leave_room_for_the_reservations_of_each_other(
     }
     let asked = acts(&mut state);
     assert_eq!(asked.iter().filter(|act| act.starts_with("reserve")).count(), 2, "{asked:?}");
-    assert_eq!(state.ledger_node("a").unwrap().room().pods, 1);
+    assert_eq!(state.cx.node("a").unwrap().room().pods, 1);
 }
 
 /// Node `a` while its device plugin is not up and its labels are gone.
@@ -443,7 +443,7 @@ fn a_node_that_shows_no_cards_for_a_while_keeps_its_reservations() {
     let told = [reservation("a", "g", Some("GPU-1")), runs("p", "GPU-1")];
     // While it runs, and at a restart in just that moment.
     for mut state in [handing(&[("a", 2)]), handing(&[])] {
-        let is_restart = state.ledger_node("a").is_none();
+        let is_restart = state.cx.node("a").is_none();
         if is_restart {
             state.node_changed(Change::Seen(bare()));
         }
@@ -503,7 +503,7 @@ fn a_search_that_hung_when_the_leader_changed_is_given_up_in_time() {
     state.tick(later);
     state.pass(later);
     let is_deletion = |act: &Action| matches!(act, Action::Unreserve { .. });
-    assert!(state.actions.iter().any(is_deletion), "{:?}", state.actions);
+    assert!(state.cx.actions.iter().any(is_deletion), "{:?}", state.cx.actions);
 }
 
 #[test]
@@ -529,7 +529,7 @@ fn a_reservation_that_was_deleted_before_anybody_saw_it_frees_its_card() {
     let name = reservation::name("a", "p-uid");
     let (key, uid) = (PodKey::new(NAMESPACE, &name), "".into());
     state.outcome(Outcome::Unreserved { key, uid, result: Ok(()) }, now);
-    settled(&mut state, "p", &ready("p"), now);
+    made_void(&mut state, "p", &ready("p"), now);
     gone(&mut state, &ready("p"));
     see(&mut state, &whole("w", 1));
     // Once a list shows it that has begun since.
@@ -559,15 +559,15 @@ fn a_reservation_that_turns_up_with_another_card_does_not_make_a_known_one_forgo
     // Its reservation says GPU-2 now, as after a restart of the kubelet.
     let other = with(&reservation("a", "g", Some("GPU-2")), "metadata.uid", "another".into());
     see(&mut state, &other);
-    let index = state.slots.by_card("a", "GPU-1").unwrap();
-    let slot = state.slots.get("a", index).unwrap();
+    let index = state.cards.slots().by_card("a", "GPU-1").unwrap();
+    let slot = state.cards.slots().get("a", index).unwrap();
     assert_eq!(slot.hold, Hold::Lost, "p still runs on GPU-1: {slot:?}");
     let done = acts(&mut state);
-    let why = "settle ml/q: binding failed: to a: its reservation was given another card";
+    let why = "void ml/q: binding failed: to a: its reservation was given another card";
     assert!(done.contains(&why.to_owned()), "{done:?}");
-    assert!(state.ledger_node("a").unwrap().is_unsettled(), "GPU-1 is looked for");
+    assert!(state.cx.node("a").unwrap().is_unsettled(), "GPU-1 is looked for");
     see(&mut state, &searcher(0, Some("GPU-3")));
-    let card = state.slots.get("a", index).unwrap().uuid.clone();
+    let card = state.cards.slots().get("a", index).unwrap().uuid.clone();
     assert_eq!(card.as_deref(), Some("GPU-1"));
 }
 
@@ -588,7 +588,7 @@ fn a_reservation_that_was_given_up_is_not_joined() {
     assert!(asked.len() == 1 && asked[0].ends_with(" on b for q-uid"), "{done:?}");
     // Once it is gone, its card is one like others.
     gone(&mut state, &pulls);
-    settled(&mut state, "p", &ready("p"), Instant::now() + 301 * SECOND);
+    made_void(&mut state, "p", &ready("p"), Instant::now() + 301 * SECOND);
     see(&mut state, &whole("w", 1));
     let done = acts(&mut state);
     assert!(done.contains(&"bind ml/w v10 to a -".to_owned()), "{done:?}");
@@ -644,7 +644,7 @@ fn a_reservation_that_is_seen_only_after_it_was_deleted_is_not_joined() {
             uid: uid.into(),
             result: result.clone(),
         };
-        settled(&mut state, "p", &ready("p"), now);
+        made_void(&mut state, "p", &ready("p"), now);
         gone(&mut state, &ready("p"));
         state.outcome(unreserved("", &result), now);
         // From before the deletion, which the first of them may not even have met.

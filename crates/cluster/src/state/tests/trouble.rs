@@ -6,17 +6,21 @@ use super::*;
 /// What the state wants done, and conditions are written.
 fn acts(state: &mut State) -> Vec<String> {
     state.pass(Instant::now());
-    let marks: Vec<_> = state
+    let is_condition = |place: &Place| matches!(place, Place::Condition(..));
+    let conditions: Vec<_> = state
+        .cx
         .actions
         .iter()
         .filter_map(|action| match action {
-            Action::Mark { pod, reason, note } => Some((pod.clone(), *reason, note.clone())),
+            Action::Write { place, text, .. } if is_condition(place) => {
+                Some((place.clone(), text.clone()))
+            }
             _ => None,
         })
         .collect();
     let acts = super::acts(state);
-    for (pod, reason, note) in marks {
-        state.outcome(Outcome::Marked { pod, reason, note, result: Ok(()) }, Instant::now());
+    for (place, text) in conditions {
+        state.outcome(Outcome::Written { place, text, result: Ok(()) }, Instant::now());
     }
     acts
 }
@@ -30,7 +34,8 @@ fn taker(name: &str, uuid: &str) -> Value {
 }
 
 fn tainted(state: &mut State, on: bool, result: Result<(), Failure>, now: Instant) {
-    state.outcome(Outcome::Tainted { node: "a".into(), on, result }, now);
+    let (place, text) = (Place::Taint("a".into()), on.then(Box::default));
+    state.outcome(Outcome::Written { place, text, result }, now);
 }
 
 /// The same node with our taint.
@@ -152,7 +157,7 @@ fn a_taint_keeps_others_off_a_node_for_as_long_as_its_cards_are_not_certain() {
 fn a_taint_that_was_left_is_removed_once_all_is_known() {
     let mut state = handing(&[]);
     state.node_changed(Change::Seen(with_taint(node("a", 1))));
-    state.missing.insert("pods");
+    state.incoming.list_again("pods");
     assert!(acts(&mut state).is_empty());
     state.pod_changed(Change::Listed, Instant::now());
     assert_eq!(acts(&mut state), ["taint a false"]);
@@ -264,12 +269,8 @@ fn a_condition_that_could_not_be_written_is_written_again_and_in_order() {
     // While it is being written, nothing else is.
     ended(&mut state, &taker("w", "GPU-1"));
     assert!(!super::acts(&mut state).iter().any(|act| act.starts_with("mark ml/p")));
-    let failed = |result| Outcome::Marked {
-        pod: target("p"),
-        reason: "CardConflict",
-        note: Some("why".into()),
-        result,
-    };
+    let place = || Place::Condition(PodKey::new("ml", "p"), "CardConflict");
+    let failed = |result| Outcome::Written { place: place(), text: Some("why".into()), result };
     state.outcome(failed(Err(Failure::Unclear("no answer".to_owned()))), now);
     assert!(!super::acts(&mut state).iter().any(|act| act.starts_with("mark ml/p")));
     state.tick(now + 6 * SECOND);
@@ -278,8 +279,7 @@ fn a_condition_that_could_not_be_written_is_written_again_and_in_order() {
     let conditions = json!([{"type": "divvy.dev/CardConflict", "status": "True"}]);
     see(&mut state, &with(&runs("p", "GPU-1"), "status.conditions", conditions));
     assert!(super::acts(&mut state).contains(&"mark ml/p CardConflict false".to_owned()));
-    let over =
-        Outcome::Marked { pod: target("p"), reason: "CardConflict", note: None, result: Ok(()) };
+    let over = Outcome::Written { place: place(), text: None, result: Ok(()) };
     state.outcome(over, now);
     see(&mut state, &taker("v", "GPU-1"));
     assert!(super::acts(&mut state).contains(&"mark ml/p CardConflict true".to_owned()));
@@ -296,7 +296,7 @@ fn shares_that_wait_for_a_card_that_another_pod_was_given_are_placed_anew() {
     see(&mut state, &reservation("a", "p-uid", Some("GPU-1")));
     see(&mut state, &taker("w", "GPU-1"));
     let done = acts(&mut state);
-    let why = "settle ml/p: binding failed: to a: its card was given to another pod";
+    let why = "void ml/p: binding failed: to a: its card was given to another pod";
     assert!(done.contains(&why.to_owned()), "{done:?}");
     assert!(!done.iter().any(|act| act.starts_with("bind")), "{done:?}");
 }

@@ -1,7 +1,8 @@
 //! Which cards whole-GPU pods were given, where the kubelet tells.
 
-use super::State;
+use super::Cards;
 use crate::objects::PodItem;
+use crate::state::context::Context;
 use divvy_engine::PodKey;
 use foldhash::HashMap;
 
@@ -54,7 +55,7 @@ impl Devices {
     }
 }
 
-impl State {
+impl Cards {
     /// Takes note of the cards that a pod was given.
     pub(super) fn notice_devices(&mut self, key: &PodKey, pod: &PodItem) {
         let card = |id: &str| -> Box<str> { id.split("::").next().unwrap_or(id).into() };
@@ -65,13 +66,11 @@ impl State {
     }
 
     /// The cards of a pod that goes are nobody's.
-    pub(super) fn forget_devices(&mut self, key: &PodKey) {
-        if self.devices.remove(key) {
-            let holding = self.scheduler.holding(key);
-            let node = holding.and_then(|h| self.scheduler.ledger().node(h.node));
-            if let Some(name) = node.map(|node| node.name().clone()) {
-                self.look_at(&name);
-            }
+    pub(super) fn forget_devices(&mut self, key: &PodKey, cx: &Context) {
+        if self.devices.remove(key)
+            && let Some(node) = cx.node_of(key)
+        {
+            self.look_at(node.name());
         }
     }
 }

@@ -1,6 +1,5 @@
 //! The reservation pods that there are, also by node.
 
-use super::wanted::Wanted;
 use divvy_engine::PodKey;
 use divvy_ledger::Opening;
 use foldhash::HashMap;
@@ -20,12 +19,8 @@ pub(super) struct Reservation {
     pub(super) since: Instant,
     /// What it asks besides its card.
     pub(super) asks: Opening,
-    /// Whether it was labelled anew, and that has not been seen yet.
-    pub(super) relabelled: bool,
     /// Since when we know it, if it was KAI's.
     pub(super) adopted: Option<Instant>,
-    /// What it says of pods that vanished.
-    pub(super) ghosts: Wanted<String>,
 }
 
 /// All reservation pods, also by node.
@@ -60,13 +55,14 @@ impl Reservations {
         self.all.insert(key, made);
     }
 
-    pub(super) fn remove(&mut self, key: &PodKey) {
-        let Some(made) = self.all.remove(key) else { return };
+    pub(super) fn remove(&mut self, key: &PodKey) -> Option<Reservation> {
+        let made = self.all.remove(key)?;
         if let Some(keys) = self.nodes.get_mut(&made.node) {
             keys.retain(|other| other != key);
             if keys.is_empty() {
                 self.nodes.remove(&made.node);
             }
         }
+        Some(made)
     }
 }

@@ -2,12 +2,14 @@
 //! tell of such a pod may be from before its deletion, and would make it one to be joined: so the
 //! card stays closed until a list that began later shows that it is gone.
 
-use super::reservations::AGAIN;
-use super::timers::Timer;
-use super::{Action, State};
+use super::Cards;
+use super::reservations::{AGAIN, DELETED};
+use crate::state::action::Action;
+use crate::state::bindings::Bindings;
+use crate::state::context::Context;
+use crate::state::timers::Timer;
 use divvy_engine::PodKey;
 use foldhash::HashSet;
-use std::time::Instant;
 
 #[derive(Debug, Default)]
 pub(super) struct Unseen {
@@ -17,32 +19,32 @@ pub(super) struct Unseen {
     sought: HashSet<PodKey>,
 }
 
-impl State {
+impl Cards {
     /// A reservation is deleted that nobody has seen, or is not there.
-    pub(super) fn deleted_unseen(&mut self, key: PodKey, now: Instant) {
+    pub(super) fn deleted_unseen(&mut self, key: PodKey, cx: &mut Context) {
         if self.unseen.next.is_empty() && self.unseen.sought.is_empty() {
-            self.timers.add(now + AGAIN, Timer::Unseen);
+            cx.after(AGAIN, Timer::Unseen);
         }
         self.unseen.next.insert(key);
     }
 
     /// Has the pods listed, if the watch has not told of all of them meanwhile.
-    pub(super) fn seek_unseen(&mut self) {
+    pub(in crate::state) fn seek_unseen(&mut self, cx: &mut Context) {
         let next = std::mem::take(&mut self.unseen.next);
         self.unseen.sought = next.into_iter().filter(|key| self.is_unseen(key)).collect();
         if !self.unseen.sought.is_empty() {
-            self.actions.push(Action::RelistPods);
+            cx.act(Action::RelistPods);
         }
     }
 
     /// A list has ended: those that it did not show are gone.
-    pub(super) fn forget_unseen(&mut self, now: Instant) {
+    pub(in crate::state) fn forget_unseen(&mut self, bindings: &mut Bindings, cx: &mut Context) {
         let sought = std::mem::take(&mut self.unseen.sought);
         if !sought.is_empty() && !self.unseen.next.is_empty() {
-            self.timers.add(now + AGAIN, Timer::Unseen);
+            cx.after(AGAIN, Timer::Unseen);
         }
         for key in sought.into_iter().filter(|key| self.is_unseen(key)).collect::<Vec<_>>() {
-            self.reservation_gone(&key, now);
+            self.reservation_lost(&key, DELETED, bindings, cx);
         }
     }
 

@@ -8,19 +8,19 @@ use std::sync::Arc;
 
 /// One shared card of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Slot {
+pub(in crate::state) struct Slot {
     /// The name that its reservation and its pods have in common.
     pub(super) group: Box<str>,
     /// Which card it is, once somebody knows.
-    pub(super) uuid: Option<Box<str>>,
-    pub(super) hold: Hold,
+    pub(in crate::state) uuid: Option<Box<str>>,
+    pub(in crate::state) hold: Hold,
     /// Whether its card does not work, where the kubelet tells.
     pub(super) sick: bool,
 }
 
 /// Who keeps the device plugin from giving the card to somebody else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Hold {
+pub(in crate::state) enum Hold {
     /// A reservation pod that is being made, or starts.
     Asked,
     /// A reservation pod that runs and has the card.
@@ -43,6 +43,11 @@ impl Hold {
 }
 
 impl Slot {
+    /// A card that nobody knows yet.
+    pub(super) fn new(group: &str, hold: Hold) -> Self {
+        Self { group: group.into(), uuid: None, hold, sick: false }
+    }
+
     /// What the ledger is told of the card.
     pub(super) fn known(&self) -> Known {
         let name = |uuid| Arc::new(Name { uuid, number: None });
@@ -63,7 +68,7 @@ impl Slot {
 
 /// All slots.
 #[derive(Debug, Default)]
-pub(super) struct Slots {
+pub(in crate::state) struct Slots {
     nodes: HashMap<Box<str>, BTreeMap<u32, Slot>>,
 }
 
@@ -72,7 +77,7 @@ impl Slots {
         self.nodes.is_empty()
     }
 
-    pub(super) fn get(&self, node: &str, index: u32) -> Option<&Slot> {
+    pub(in crate::state) fn get(&self, node: &str, index: u32) -> Option<&Slot> {
         self.nodes.get(node)?.get(&index)
     }
 
@@ -104,7 +109,7 @@ impl Slots {
     }
 
     /// The slot of this card.
-    pub(super) fn by_card(&self, node: &str, uuid: &str) -> Option<u32> {
+    pub(in crate::state) fn by_card(&self, node: &str, uuid: &str) -> Option<u32> {
         let mut all = self.of(node);
         all.find(|(_, slot)| slot.uuid.as_deref() == Some(uuid)).map(|(index, _)| index)
     }

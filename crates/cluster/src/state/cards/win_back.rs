@@ -8,10 +8,10 @@
 //!
 //! Meanwhile no GPU is given on the node.
 
-use super::State;
+use super::Cards;
 use super::slots::Hold;
-use super::timers::Timer;
-use divvy_engine::PodKey;
+use crate::state::context::Context;
+use crate::state::timers::Timer;
 use divvy_ledger::Device;
 use divvy_words::{keys, reservation};
 use std::time::{Duration, Instant};
@@ -36,14 +36,15 @@ pub(super) struct Search {
     bare_since: Option<Instant>,
 }
 
-impl State {
+impl Cards {
     /// Takes the free cards of a node, which the lost ones are among if nobody has them.
-    pub(super) fn win_back(&mut self, node: &str, lost: &[u32], now: Instant) {
+    pub(super) fn win_back(&mut self, node: &str, lost: &[u32], cx: &mut Context) {
+        let now = cx.now;
         let is_there = self.node_uids.contains_key(node);
-        let gpus = self.ledger_node(node).map(|node| &node.capacity().gpus);
+        let gpus = cx.node(node).map(|node| &node.capacity().gpus);
         // Of replicas nobody knows which card is behind which.
         let has_cards = gpus.is_none_or(|gpus| gpus.count(Device::Gpu).is_none());
-        if !self.hands_off() || !is_there || !has_cards || self.is_searching(node) {
+        if !cx.hands_off() || !is_there || !has_cards || self.is_searching(node) {
             return;
         }
         let search = self.searches.get(node).copied();
@@ -60,8 +61,8 @@ impl State {
         let (next, wait) = (now + search.wait, (search.wait * 2).min(LAST));
         let next = Search { next, wait, refused: false, ..search };
         self.searches.insert(node.into(), next);
-        self.timers.add(next.next, Timer::Search(node.into()));
-        let room = self.ledger_node(node).map(|node| *node.room()).unwrap_or_default();
+        cx.timers.add(next.next, Timer::LookAtCards(node.into()));
+        let room = cx.node(node).map(|node| *node.room()).unwrap_or_default();
         // What is lost counts as shared in the ledger, with room for its reservation, and is free to
         // the device plugin.
         let free = room.whole.min(room.pods) as usize + lost.len();
@@ -69,22 +70,22 @@ impl State {
         let groups = groups.filter(|group| self.is_new(node, group));
         let groups: Vec<String> = groups.take(free).collect();
         for group in groups {
-            let index = self.vacant(node);
-            self.ask(&node.into(), index, &group, now);
+            let index = self.vacant(node, cx);
+            self.ask(&node.into(), index, &group, cx);
         }
     }
 
     /// Whether an unsettled node is to be kept from other schedulers.
-    pub(super) fn keeps_taint(&mut self, node: &str, now: Instant) -> bool {
-        let hands_out = self.ledger_node(node).is_some_and(|node| node.capacity().gpus.usable > 0);
+    pub(super) fn keeps_taint(&mut self, node: &str, cx: &Context) -> bool {
+        let hands_out = cx.node(node).is_some_and(|node| node.capacity().gpus.usable > 0);
         let Some(search) = self.searches.get_mut(node) else {
-            return self.hands_off();
+            return cx.hands_off();
         };
-        let since = *search.bare_since.get_or_insert(now);
+        let since = *search.bare_since.get_or_insert(cx.now);
         if hands_out {
             search.bare_since = None;
         }
-        hands_out || now < since + TAINTED
+        hands_out || cx.now < since + TAINTED
     }
 
     /// Takes note that the device plugin had no card left for a reservation.
@@ -111,29 +112,5 @@ impl State {
         if self.searches.remove(node).is_some() {
             tracing::info!(node, "no shared card is looked for any more");
         }
-    }
-
-    /// The slot for a reservation pod: that of its card, else its own, else a new one.
-    pub(super) fn slot_for(
-        &self,
-        key: &PodKey,
-        node: &str,
-        uuid: Option<&str>,
-        group: &str,
-    ) -> u32 {
-        let fits = |index: &u32| {
-            let slot = self.slots.get(node, *index);
-            slot.is_none_or(|s| uuid.is_none() || s.uuid.is_none() || s.uuid.as_deref() == uuid)
-        };
-        let is_others = |index: &u32| {
-            self.reservations.of(node).any(|(other, made)| other != key && made.index == *index)
-        };
-        let own = self.reservations.get(key).map(|r| r.index);
-        let by_card = uuid.and_then(|uuid| self.slots.by_card(node, uuid));
-        let by_group = || self.slots.by_group(node, group).filter(|index| !is_others(index));
-        by_card
-            .or_else(|| own.filter(fits))
-            .or_else(|| by_group().filter(fits))
-            .unwrap_or_else(|| self.vacant(node))
     }
 }

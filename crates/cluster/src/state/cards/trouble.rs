@@ -1,26 +1,30 @@
 //! Shared cards that cannot be won back: another pod was given them, or the device plugin does not
 //! hand them out any more. They take nobody new, and their pods say so.
 
-use super::State;
 use super::slots::{Hold, Slot};
+use super::{Cards, sharers};
+use crate::objects::PodItem;
+use crate::place::Place;
+use crate::state::bindings::Bindings;
+use crate::state::context::Context;
 use divvy_engine::PodKey;
 use divvy_ledger::{Mode, Node};
-pub(super) use divvy_words::reservation::{CONFLICT, MISSING};
+use divvy_words::reservation::{self, CONFLICT, MISSING};
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 /// What a node hands out, and to whom.
 #[derive(Debug)]
 pub(super) struct Ground {
     usable: u32,
+    /// Of each whole card its pod.
     whole: Vec<PodKey>,
 }
 
-impl State {
+impl Cards {
     /// How the card of a slot is held, as far as anybody tells.
-    pub(super) fn true_hold(&self, node: &str, index: u32) -> Hold {
+    pub(super) fn true_hold(&self, node: &str, index: u32, cx: &Context) -> Hold {
         let Some(slot) = self.slots.get(node, index) else { return Hold::Lost };
-        if self.taker(node, slot).is_some() {
+        if self.taker(node, slot, cx).is_some() {
             return Hold::Taken;
         }
         if slot.hold == Hold::Held || slot.hold == Hold::Taken && self.is_reserved(node, index) {
@@ -28,13 +32,20 @@ impl State {
         }
         let ground = self.grounds.get(node);
         match ground.filter(|_| slot.hold == Hold::Missing) {
-            Some(ground) if !self.may_be_back(node, ground) => Hold::Missing,
+            Some(then) if !may_be_back(then, &Ground::of(node, cx)) => Hold::Missing,
             _ => Hold::Lost,
         }
     }
 
     /// Changes how a card is held; whoever has it wrongly, it takes nobody new.
-    pub(super) fn set_hold(&mut self, node: &str, index: u32, hold: Hold, now: Instant) {
+    pub(super) fn set_hold(
+        &mut self,
+        node: &str,
+        index: u32,
+        hold: Hold,
+        bindings: &mut Bindings,
+        cx: &mut Context,
+    ) {
         let Some(slot) = self.slots.get_mut(node, index) else { return };
         if slot.hold != hold && hold == Hold::Taken {
             tracing::error!(node, card = ?slot.uuid, "a shared card was given to another pod");
@@ -45,20 +56,13 @@ impl State {
             Hold::Missing => "the device plugin does not hand out its card",
             Hold::Asked | Hold::Held | Hold::Closing | Hold::Lost => return,
         };
-        for pod in self.waiting_for(node, index) {
-            self.not_provided(&pod, why, now);
-        }
+        bindings.card_lost(node, index, why, cx);
     }
 
     /// The pod that was given a shared card, if one was.
-    fn taker(&self, node: &str, slot: &Slot) -> Option<PodKey> {
+    fn taker(&self, node: &str, slot: &Slot, cx: &Context) -> Option<PodKey> {
         let uuid = slot.uuid.as_deref()?;
-        let ledger = self.scheduler.ledger();
-        let here = |key: &&PodKey| {
-            let holding = self.scheduler.holding(key);
-            let found = holding.and_then(|h| ledger.node(h.node));
-            found.is_some_and(|found| **found.name() == *node)
-        };
+        let here = |key: &&PodKey| cx.node_of(key).is_some_and(|found| **found.name() == *node);
         self.devices.owners(uuid).iter().find(here).cloned()
     }
 
@@ -70,7 +74,7 @@ impl State {
 
     /// Whether every card that a node hands out is held by somebody else: then a lost one is not
     /// among them, and looking further is of no use.
-    pub(super) fn is_in_vain(&mut self, node: &str) -> bool {
+    pub(super) fn is_in_vain(&mut self, node: &str, cx: &Context) -> bool {
         let is_under_way = |slot: &Slot| matches!(slot.hold, Hold::Asked | Hold::Closing);
         if self.slots.of(node).any(|(_, slot)| is_under_way(slot)) {
             return false;
@@ -78,7 +82,7 @@ impl State {
         // One that does not work is not handed out either.
         let is_handed_out = |slot: &Slot| slot.hold == Hold::Held && !slot.sick;
         let held = self.slots.of(node).filter(|(_, slot)| is_handed_out(slot)).count();
-        let ground = self.ground(node);
+        let ground = Ground::of(node, cx);
         // Where kubelets tell, a pod that nobody told of may not have its cards yet.
         let is_given = |key: &&PodKey| self.devices.is_empty() || self.devices.contains(key);
         let given = ground.whole.iter().filter(is_given).count();
@@ -89,32 +93,14 @@ impl State {
         in_vain
     }
 
-    /// Of each whole card its pod.
-    fn ground(&self, node: &str) -> Ground {
-        let node = self.ledger_node(node);
-        let usable = node.map_or(0, |node| node.capacity().gpus.usable);
-        let cards = node.into_iter().flat_map(Node::cards);
-        let whole = cards.filter_map(|card| match card.mode() {
-            Mode::Whole(pod) => self.scheduler.pod_key(*pod).cloned(),
-            Mode::Free | Mode::Shared(_) => None,
-        });
-        Ground { usable, whole: whole.collect() }
-    }
-
-    /// Whether a card may be handed out again that was not.
-    fn may_be_back(&self, node: &str, then: &Ground) -> bool {
-        let now = self.ground(node);
-        now.usable > then.usable || then.whole.iter().any(|pod| !now.whole.contains(pod))
-    }
-
     /// What is to be said on which pods of a node.
-    pub(super) fn troubles(&self, node: &str) -> BTreeMap<(PodKey, &'static str), String> {
+    fn troubles(&self, node: &str, cx: &Context) -> BTreeMap<(PodKey, &'static str), String> {
         let mut troubles = BTreeMap::new();
         for (index, slot) in self.slots.of(node).filter(|(_, slot)| slot.hold.is_trouble()) {
             let uuid = slot.uuid.as_deref().unwrap_or_default();
-            let mut sharers = self.sharers(node, index);
+            let mut sharers = sharers(node, index, cx);
             sharers.sort();
-            let Some(taker) = self.taker(node, slot) else {
+            let Some(taker) = self.taker(node, slot, cx) else {
                 let note = format!(
                     "card {uuid}, which this pod has a share of, is held by no reservation, and the device plugin does \
                      not hand it out: it may have failed, or another pod may have it; it takes no new shares"
@@ -136,8 +122,58 @@ impl State {
         troubles
     }
 
-    /// Cards that are shared and given to another pod, and such that are missing.
-    pub(crate) fn troubled_cards(&self) -> (usize, usize) {
-        (self.slots.count(Hold::Taken), self.slots.count(Hold::Missing))
+    /// Brings what is to be said on the pods of a node up to date.
+    pub(super) fn want_conditions(&mut self, node: &str, cx: &Context) {
+        let troubles = self.troubles(node, cx);
+        let over =
+            self.troubled.extract_if(.., |pod, on| **on == *node && !troubles.contains_key(pod));
+        for ((key, reason), _) in over {
+            self.wanted.want(Place::Condition(key, reason), None);
+        }
+        for ((key, reason), note) in troubles {
+            self.wanted.want(Place::Condition(key.clone(), reason), Some(note.into()));
+            self.troubled.insert((key, reason), node.into());
+        }
     }
+
+    /// Takes note of what a pod says, by us or by who led before.
+    pub(super) fn notice_conditions(&mut self, key: &PodKey, pod: &PodItem) {
+        for reason in [CONFLICT, MISSING] {
+            let mut conditions = pod.status.conditions.iter().filter(|c| &*c.status == "True");
+            let kind = reservation::condition(reason);
+            let Some(found) = conditions.find(|c| *c.kind == *kind) else { continue };
+            let place = Place::Condition(key.clone(), reason);
+            if self.wanted.is_bare(&place) {
+                self.wanted.seen(place, Some(found.message.clone()));
+                let node = pod.node().unwrap_or_default();
+                self.troubled.insert((key.clone(), reason), node.into());
+                self.unsettle(node);
+            }
+        }
+    }
+
+    pub(super) fn forget_conditions(&mut self, key: &PodKey) {
+        for reason in [CONFLICT, MISSING] {
+            self.troubled.remove(&(key.clone(), reason));
+            self.wanted.forget(&Place::Condition(key.clone(), reason));
+        }
+    }
+}
+
+impl Ground {
+    fn of(node: &str, cx: &Context) -> Self {
+        let node = cx.node(node);
+        let usable = node.map_or(0, |node| node.capacity().gpus.usable);
+        let cards = node.into_iter().flat_map(Node::cards);
+        let whole = cards.filter_map(|card| match card.mode() {
+            Mode::Whole(pod) => cx.scheduler.pod_key(*pod).cloned(),
+            Mode::Free | Mode::Shared(_) => None,
+        });
+        Self { usable, whole: whole.collect() }
+    }
+}
+
+/// Whether a card may be handed out again that was not.
+fn may_be_back(then: &Ground, now: &Ground) -> bool {
+    now.usable > then.usable || then.whole.iter().any(|pod| !now.whole.contains(pod))
 }

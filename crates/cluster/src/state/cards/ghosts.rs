@@ -5,11 +5,11 @@
 //! Whoever makes pods vanish does not get more by it: beyond a few, nothing is given to the
 //! namespace until some of its ghosts are gone.
 
-use super::reserved::Reservation;
-use super::timers::{self, Timer};
-use super::{Action, State};
-use crate::api::Failure;
+use super::Cards;
 use crate::objects::PodItem;
+use crate::place::Place;
+use crate::state::context::Context;
+use crate::state::timers::Timer;
 use divvy_engine::{Bound, BoundCards, Event, PodKey, PodRecord, PodSpec};
 use divvy_ledger::{CardShare, Holder, Holding, Part, Portion, Request};
 use divvy_words::ghosts::{self, Ghost};
@@ -62,43 +62,59 @@ impl Ghosts {
     }
 }
 
-impl State {
+impl Cards {
+    /// A pod with GPUs is bound.
+    pub(in crate::state) fn gpus_bound(&mut self, key: &PodKey, pod: &PodItem) {
+        self.ghosts.seen(key, pod);
+    }
+
+    /// Another pod of that name has its own time to end.
+    pub(in crate::state) fn forget_grace(&mut self, key: &PodKey) {
+        self.ghosts.forget(key);
+    }
+
     /// Keeps the cards of a pod that was taken out of the API while its containers may still run.
-    pub(super) fn quarantine(&mut self, key: &PodKey, now: Instant) {
+    pub(in crate::state) fn quarantine(&mut self, key: &PodKey, cx: &mut Context) {
         // On a node with replicas only their number is known.
         let held =
             |h: &&Holding| !h.cards.is_empty() || h.needs.request.whole_cards() > 0 || h.unknown;
-        let Some(holding) = self.scheduler.holding(key).filter(held) else { return };
-        let Some(node) = self.scheduler.ledger().node(holding.node) else { return };
-        let node = node.name().clone();
+        let Some(holding) = cx.scheduler.holding(key).filter(held) else { return };
+        let Some(node) = cx.node_of(key).map(|node| node.name().clone()) else { return };
         let grace = self.ghosts.graces.get(key).map_or(USUAL_GRACE, |grace| *grace);
         let (request, cards) = (holding.needs.request.clone(), holding.cards.to_vec());
         let unknown = holding.unknown;
         // Whoever may force the end of a share has waited for its node. Whole-GPU pods can be made to
         // vanish by anybody, and the kubelet gives their cards on at once, whatever is kept here.
         let longest = if request.whole_cards() > 0 { MAX_GRACE_PERIOD } else { LONGEST_GRACE };
-        let wait = Duration::from_secs(grace.min(longest).into()) + self.rules.quarantine;
+        let wait = Duration::from_secs(grace.min(longest).into()) + cx.rules.quarantine;
         let ghost = Ghost {
             namespace: key.namespace().into(),
             name: key.name().into(),
-            uid: self.scheduler.uid(key).unwrap_or_default().into(),
+            uid: cx.scheduler.uid(key).unwrap_or_default().into(),
             bytes: cards.first().map(|card| card.bytes).unwrap_or_default(),
             // Both of what the clock is made of are whole seconds, and it must not be early.
-            until: self.rules.clock.unix(now + wait) + 2,
+            until: cx.rules.clock.unix(cx.now + wait) + 2,
         };
         tracing::info!(pod = %key, %node, seconds = wait.as_secs(),
             "vanished without ending: its cards stay closed for a while");
-        self.apply(Event::PodGone(key.clone()));
+        self.apply(Event::PodGone(key.clone()), cx);
         let left = Left { ghost, node: (&*node).into(), cards };
         let bound = match request.is_share() {
             _ if unknown => BoundCards::Unknown,
             true => BoundCards::Recorded(left.cards.clone()),
             false => BoundCards::Choose,
         };
-        self.enter_ghost(left, request, bound, now + wait);
+        self.enter_ghost(left, request, bound, cx.now + wait, cx);
     }
 
-    fn enter_ghost(&mut self, left: Left, request: Request, cards: BoundCards, until: Instant) {
+    fn enter_ghost(
+        &mut self,
+        left: Left,
+        request: Request,
+        cards: BoundCards,
+        until: Instant,
+        cx: &mut Context,
+    ) {
         let key = left.ghost.key();
         let record = PodRecord {
             key: key.clone(),
@@ -108,17 +124,17 @@ impl State {
             ..PodRecord::default()
         };
         self.ghosts.all.insert(key.clone(), left);
-        self.apply(Event::Pod(Box::new(record)));
-        self.timers.add(until, Timer::GhostGone(key));
+        self.apply(Event::Pod(Box::new(record)), cx);
+        cx.timers.add(until, Timer::GhostGone(key));
     }
 
     /// Enters the ghosts that a reservation pod tells of, from before this process led.
-    pub(super) fn restore_ghosts(&mut self, pod: &PodItem, index: u32, now: Instant) {
+    pub(super) fn restore_ghosts(&mut self, pod: &PodItem, index: u32, cx: &mut Context) {
         let Some(text) = pod.metadata.annotations.get(keys::GHOSTS) else { return };
         for ghost in ghosts::parse(text) {
-            let until = self.rules.clock.instant(ghost.until, now);
+            let until = cx.rules.clock.instant(ghost.until, cx.now);
             let known = self.ghosts.all.get(&ghost.key()).map_or(&[][..], |left| &left.cards);
-            if until <= now || known.iter().any(|card| card.index == index) {
+            if until <= cx.now || known.iter().any(|card| card.index == index) {
                 continue;
             }
             // One of several cards is told by each of their reservations.
@@ -128,15 +144,15 @@ impl State {
             let request = Request::share(count, Part::of(Portion::Memory(ghost.bytes)));
             let node = pod.node().unwrap_or_default().into();
             let bound = BoundCards::Recorded(cards.clone());
-            self.enter_ghost(Left { ghost, node, cards }, request, bound, until);
+            self.enter_ghost(Left { ghost, node, cards }, request, bound, until, cx);
         }
     }
 
     /// The time of a ghost is over.
-    pub(super) fn ghost_gone(&mut self, key: &PodKey) {
+    pub(in crate::state) fn ghost_gone(&mut self, key: &PodKey, cx: &mut Context) {
         if self.ghosts.all.remove(key).is_some() {
-            self.apply(Event::PodGone(key.clone()));
-            self.held_back.may_go_on(key.namespace());
+            self.apply(Event::PodGone(key.clone()), cx);
+            cx.held_back.may_go_on(key.namespace());
         }
     }
 
@@ -144,54 +160,23 @@ impl State {
     pub(super) fn remember_ghosts(&mut self, node: &str) {
         let here: Vec<&Left> =
             self.ghosts.all.values().filter(|left| *left.node == *node).collect();
-        let on = |index: u32| {
-            let ghost = |left: &&Left| {
-                let card = left.cards.iter().find(|card| card.index == index)?;
-                Some(Ghost { bytes: card.bytes, ..left.ghost.clone() })
-            };
-            ghosts::print(&here.iter().filter_map(ghost).collect::<Vec<_>>())
-        };
-        let is_concerned = |made: &Reservation| !here.is_empty() || !made.ghosts.is_nothing();
-        let reservations = self.reservations.of(node).filter(|(_, made)| is_concerned(made));
-        let wanted: Vec<_> =
-            reservations.map(|(key, made)| (key.clone(), on(made.index))).collect();
-        for (key, ghosts) in wanted {
-            let Some(made) = self.reservations.get_mut(&key) else { continue };
-            made.ghosts.want(ghosts);
-            // One that nobody has seen yet may not be there.
-            if made.uid.is_empty() {
+        // One that nobody has seen yet may not be there.
+        for (key, made) in self.reservations.of(node).filter(|(_, made)| !made.uid.is_empty()) {
+            let place = Place::Ghosts(key.clone());
+            if here.is_empty() && !self.wanted.contains(&place) {
                 continue;
             }
-            if let Some(ghosts) = made.ghosts.take_due() {
-                self.actions.push(Action::Remember { key, ghosts });
-            }
-        }
-    }
-
-    /// What became of [`Action::Remember`].
-    pub(super) fn remembered(
-        &mut self,
-        key: PodKey,
-        ghosts: String,
-        result: &Result<(), Failure>,
-        now: Instant,
-    ) {
-        let Some(made) = self.reservations.get_mut(&key) else { return };
-        match result {
-            Ok(()) | Err(Failure::NotFound(_)) => made.ghosts.written(ghosts),
-            Err(why) => self.timers.add(now + timers::wait(why), Timer::RememberAgain(key)),
-        }
-    }
-
-    pub(super) fn remember_again(&mut self, key: &PodKey) {
-        if let Some(made) = self.reservations.get_mut(key) {
-            made.ghosts.try_again();
-            self.unsettled.insert((&*made.node).into());
+            let ghost = |left: &&Left| {
+                let card = left.cards.iter().find(|card| card.index == made.index)?;
+                Some(Ghost { bytes: card.bytes, ..left.ghost.clone() })
+            };
+            let text = ghosts::print(&here.iter().filter_map(ghost).collect::<Vec<_>>());
+            self.wanted.want(place, (!text.is_empty()).then(|| text.into()));
         }
     }
 
     /// Why nothing is given to a pod, if ghosts of its namespace are the reason.
-    pub(super) fn haunted(&self, key: &PodKey, request: &Request) -> Option<Arc<str>> {
+    pub(in crate::state) fn haunted(&self, key: &PodKey, request: &Request) -> Option<Arc<str>> {
         let namespace = key.namespace();
         let mut count = 0;
         if !request.is_none() && !self.ghosts.all.is_empty() {
@@ -212,7 +197,7 @@ impl State {
     }
 
     /// Pods that vanished, and whose cards are not free yet.
-    pub(crate) fn ghost_count(&self) -> usize {
+    pub(in crate::state) fn ghost_count(&self) -> usize {
         self.ghosts.all.len()
     }
 }

@@ -1,0 +1,255 @@
+//! Clusters that KAI has left: its reservation pods are taken over, and each share that it bound is
+//! counted on the card of its group, for as long as it runs.
+//!
+//! ```text
+//!   KAI is gone ─► its reservations are ours (label) ─► shares by their groups: bind request, else
+//!   labels ─► the reservation of that group says which card ─► written down on the share
+//! ```
+//!
+//! A group counts only where a reservation holds its card: anybody may label a pod. While KAI runs,
+//! each of its reservations counts as a whole card, and its shares as none.
+
+use super::Cards;
+use super::slots::Hold;
+use crate::listing::Keyed;
+use crate::objects::{BindRequestItem, PodItem};
+use crate::place::Place;
+use crate::state::action::{Action, Target};
+use crate::state::context::Context;
+use crate::state::timers::Timer;
+use divvy_engine::PodKey;
+use divvy_ledger::{Bytes, CardShare, Node, Request};
+use divvy_words::cards::{CardName, NamedShare, print};
+use divvy_words::{keys, reservation};
+use foldhash::HashMap;
+use std::time::Duration;
+
+/// So long a reservation of KAI may wait for its first share.
+const MAY_BE_USED: Duration = Duration::from_secs(60);
+
+/// What is known of pods that KAI bound.
+#[derive(Debug, Default)]
+pub(super) struct Adoption {
+    /// Its reservations, and shares whose card is not known.
+    strangers: HashMap<PodKey, Box<PodItem>>,
+    /// Whether something has changed for them.
+    stirred: bool,
+    /// What it decided, by pod.
+    decided: HashMap<PodKey, BindRequestItem>,
+    /// What was last written about shares, and their uids.
+    said: HashMap<PodKey, (Box<str>, Said)>,
+}
+
+/// What is written about a share that KAI bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Said {
+    Cards,
+    Unknown,
+}
+
+/// What KAI left, as far as something may have changed for it.
+#[derive(Debug, Default)]
+pub(in crate::state) struct Left {
+    pub(in crate::state) reservations: Vec<PodItem>,
+    pub(in crate::state) shares: Vec<PodItem>,
+}
+
+impl Cards {
+    /// What KAI left is to be looked at again.
+    pub(in crate::state) const fn look_at_strangers(&mut self) {
+        self.adoption.stirred = true;
+    }
+
+    /// A pod is seen anew.
+    pub(in crate::state) fn no_stranger(&mut self, key: &PodKey) {
+        self.adoption.strangers.remove(key);
+    }
+
+    pub(super) fn forget_adopted(&mut self, key: &PodKey) {
+        self.adoption.strangers.remove(key);
+        self.forget_said(key);
+    }
+
+    fn forget_said(&mut self, key: &PodKey) {
+        if let Some((uid, _)) = self.adoption.said.remove(key) {
+            self.wanted.forget(&Place::Cards(Target { key: key.clone(), uid }));
+        }
+    }
+
+    /// KAI has decided something.
+    pub(in crate::state) fn decided(&mut self, item: BindRequestItem) {
+        if item.is_done() {
+            let key = item.key();
+            self.adoption.stirred |= self.adoption.strangers.contains_key(&key);
+            self.adoption.decided.insert(key, item);
+        }
+    }
+
+    pub(in crate::state) fn undecided(&mut self, key: &PodKey) {
+        self.adoption.decided.remove(key);
+    }
+
+    /// Whether a reservation was KAI's, and a share that it bound may yet turn up.
+    pub(super) fn is_wanted_by_kai(&self, node: &str, index: u32, cx: &mut Context) -> bool {
+        let mut here = self.reservations.of(node);
+        let Some((_, made)) = here.find(|(_, made)| made.index == index) else { return false };
+        let Some(since) = made.adopted else { return false };
+        if cx.now < since + MAY_BE_USED {
+            cx.timers.add(since + MAY_BE_USED, Timer::LookAtCards(node.into()));
+            return true;
+        }
+        let group = self.slots.get(node, index).map_or("", |slot| &*slot.group);
+        let names =
+            |pod: &PodItem| pod.node() == Some(node) && self.groups_of(pod).contains(&group);
+        self.adoption.strangers.values().any(|pod| names(pod))
+    }
+
+    /// Gives what KAI left to be looked at again, if something has changed; all of it if it is taken
+    /// over.
+    pub(in crate::state) fn take_strangers(&mut self, adopts: bool, cx: &Context) -> Left {
+        if !std::mem::take(&mut self.adoption.stirred) {
+            return Left::default();
+        }
+        let strangers = self.adoption.strangers.iter();
+        // While KAI works, only shares on cards of ours can be known better than before.
+        let is_due = |pod: &PodItem| adopts || !self.cards_by_group(pod, 1, cx).is_empty();
+        let keys: Vec<PodKey> =
+            strangers.filter(|(_, pod)| is_due(pod)).map(|(key, _)| key.clone()).collect();
+        let pods = keys.iter().filter_map(|key| Some(*self.adoption.strangers.remove(key)?));
+        let (reservations, shares) =
+            pods.partition(|pod| reservation::group(&pod.metadata).is_some());
+        Left { reservations, shares }
+    }
+
+    /// What KAI left was looked at: what that has changed for it is no news. If it was to be taken
+    /// over, those that could not be are told.
+    pub(in crate::state) fn looked_at(&mut self, left: &Left, adopts: bool, cx: &mut Context) {
+        self.adoption.stirred = false;
+        if !adopts {
+            return;
+        }
+        let (reservations, shares) = (left.reservations.len(), left.shares.len());
+        if reservations > 0 {
+            tracing::info!(reservations, shares, "took over what KAI has left");
+        }
+        for pod in &left.shares {
+            let key = pod.key();
+            let request = cx.scheduler.request(&key).filter(|request| request.is_share());
+            let Some(cards) = request.map(Request::cards) else { continue };
+            let is_unknown = self.cards_by_group(pod, cards, cx).len() < cards as usize;
+            if is_on_cards(pod, cx) && is_unknown {
+                self.card_is_unknown(&key, cx);
+            }
+        }
+    }
+
+    /// Takes note of a bound pod, if it is one of KAI's.
+    pub(super) fn meet(&mut self, key: &PodKey, pod: &PodItem, cx: &Context) {
+        if !cx.hands_off() {
+            return;
+        }
+        if reservation::group(&pod.metadata).is_some() {
+            self.adoption.strangers.insert(key.clone(), Box::new(pod.clone()));
+            return;
+        }
+        let Some(request) = cx.scheduler.request(key) else { return };
+        let (cards, Some(portion)) = (request.cards(), request.portion()) else { return };
+        let is_recorded = pod.metadata.annotations.get(keys::CARDS).is_some();
+        if is_recorded || self.groups_of(pod).is_empty() {
+            return;
+        }
+        let found = self.cards_by_group(pod, cards, cx);
+        let size = cx.node(pod.node().unwrap_or_default()).map(Node::card_size);
+        match size.filter(|size| *size > Bytes(0) && found.len() == cards as usize) {
+            Some(size) => self.write_down(key, pod, &found, portion.of(size), cx),
+            None => {
+                self.adoption.strangers.insert(key.clone(), Box::new(pod.clone()));
+            }
+        }
+    }
+
+    /// The groups of a pod that KAI bound. Labels alone say nothing: anybody may write them.
+    fn groups_of<'a>(&'a self, pod: &'a PodItem) -> Vec<&'a str> {
+        let decided = self.adoption.decided.get(&pod.key());
+        match decided.and_then(|request| request.groups_of(pod)) {
+            Some(groups) => groups,
+            None if pod.metadata.annotations.get(keys::RECEIVED_TYPE) == Some("Fraction") => {
+                reservation::groups(&pod.metadata)
+            }
+            None => Vec::new(),
+        }
+    }
+
+    /// The cards of a pod that KAI bound, as far as its groups have reservations that hold them, or
+    /// held them when it was first known.
+    pub(in crate::state) fn cards_by_group(
+        &self,
+        pod: &PodItem,
+        asked: u32,
+        cx: &Context,
+    ) -> Vec<CardShare> {
+        let (key, node) = (pod.key(), pod.node().unwrap_or_default());
+        let held = cx.scheduler.holding(&key);
+        let has = |index: u32| {
+            held.is_some_and(|held| held.cards.iter().any(|card| card.index == index))
+                || cx.scheduler.claimants(node, index).any(|(claimant, _)| *claimant == key)
+        };
+        let card = |group: &str| {
+            let index = self.slots.by_group(node, group)?;
+            let slot = self.slots.get(node, index)?;
+            // Its size is what the pod asks of the card.
+            let card = CardShare { index, bytes: Bytes(0) };
+            (slot.uuid.is_some() && (slot.hold == Hold::Held || has(index))).then_some(card)
+        };
+        let mut cards: Vec<CardShare> =
+            self.groups_of(pod).into_iter().take(asked as usize).filter_map(card).collect();
+        cards.sort_by_key(|card| card.index);
+        cards.dedup();
+        cards
+    }
+
+    /// Writes on a share which cards it has: from then on it does not depend on its groups.
+    fn write_down(
+        &mut self,
+        key: &PodKey,
+        pod: &PodItem,
+        cards: &[CardShare],
+        bytes: Bytes,
+        cx: &Context,
+    ) {
+        let name = |share: &CardShare| {
+            let slot = self.slots.get(pod.node()?, share.index)?;
+            Some(NamedShare { card: CardName::Uuid(slot.uuid.clone()?), bytes })
+        };
+        let Some(cards) = cards.iter().map(name).collect::<Option<Vec<_>>>() else { return };
+        if let Some(pod) = self.unsaid(key, Said::Cards, cx) {
+            self.wanted.want(Place::Cards(pod), Some(print(&cards).into()));
+        }
+    }
+
+    /// Says on a share that nobody knows which card it has.
+    fn card_is_unknown(&mut self, key: &PodKey, cx: &mut Context) {
+        let note = "this pod was bound by KAI with a share of a card, and no reservation holds that card: \
+            divvy does not know which it is, and others may be given it; create the pod anew"
+            .to_owned();
+        if let Some(pod) = self.unsaid(key, Said::Unknown, cx) {
+            cx.act(Action::Warn { pod, reason: "CardUnknown", note });
+        }
+    }
+
+    /// The pod, unless this has been written about it.
+    fn unsaid(&mut self, key: &PodKey, said: Said, cx: &Context) -> Option<Target> {
+        let now = (cx.scheduler.uid(key)?.into(), said);
+        if self.adoption.said.get(key) == Some(&now) {
+            return None;
+        }
+        self.forget_said(key);
+        self.adoption.said.insert(key.clone(), now.clone());
+        Some(Target { key: key.clone(), uid: now.0 })
+    }
+}
+
+/// Whether the node of a pod has cards, and not replicas or none at the moment.
+pub(super) fn is_on_cards(pod: &PodItem, cx: &Context) -> bool {
+    cx.node(pod.node().unwrap_or_default()).is_some_and(|node| node.card_count() > 0)
+}

@@ -1,0 +1,82 @@
+//! What a share gets with its binding, and what a bound share has, by the names of its cards.
+
+use super::Cards;
+use super::slots::{Hold, Slot};
+use crate::state::action::{Binding, Grant, HandOff};
+use crate::state::context::Context;
+use divvy_engine::PodKey;
+use divvy_ledger::{CardShare, Portion};
+use divvy_words::cards::{CardName, NamedShare};
+
+impl Cards {
+    /// Whether all cards of a pod are held, as far as somebody has to hold them; then the binding
+    /// says which they are.
+    pub(in crate::state) fn hand_over(&self, binding: &mut Binding, cx: &Context) -> bool {
+        if matches!(binding.grant, Grant::HandOff(_)) {
+            binding.grant = Grant::HandOff(self.hand_off(binding, cx));
+        }
+        binding.grant != Grant::HandOff(None)
+    }
+
+    /// Whether all cards of a share are held by now.
+    pub(in crate::state) fn are_held(&self, binding: &Binding) -> bool {
+        let slot = |share: &CardShare| self.slots.get(&binding.placement.node, share.index);
+        let mut slots = binding.placement.cards.iter().map(slot);
+        slots.all(|slot| slot.is_some_and(|slot| slot.hold == Hold::Held))
+    }
+
+    /// What a share gets, if all its cards are held by now.
+    fn hand_off(&self, binding: &Binding, cx: &Context) -> Option<HandOff> {
+        let node = &binding.placement.node;
+        let slot = |share: &CardShare| {
+            let slot = self.slots.get(node, share.index).filter(|slot| slot.hold == Hold::Held)?;
+            let card = CardName::Uuid(slot.uuid.clone()?);
+            Some((NamedShare { card, bytes: share.bytes }, slot.group.clone()))
+        };
+        let held = binding.placement.cards.iter().map(slot).collect::<Option<Vec<_>>>()?;
+        let (cards, groups) = held.into_iter().unzip();
+        let portion = portion(&binding.pod.key, cx)?;
+        Some(HandOff { cards, groups, portion })
+    }
+
+    /// The cards that a bound share names, by index; each is a slot from now on.
+    pub(in crate::state) fn named_cards(
+        &mut self,
+        node: &str,
+        groups: &[&str],
+        shares: &[NamedShare],
+        cx: &Context,
+    ) -> Vec<CardShare> {
+        let mut cards = Vec::new();
+        // Of several groups nobody says which is whose: their reservations do.
+        let group = if let [group] = groups { *group } else { "" };
+        for NamedShare { card, bytes } in shares {
+            let index = match card {
+                CardName::Index(index) => *index,
+                CardName::Uuid(uuid) => self.slots.by_card(node, uuid).unwrap_or_else(|| {
+                    let (index, uuid) = (self.vacant(node, cx), Some(uuid.clone()));
+                    let slot = Slot { uuid, ..Slot::new(group, Hold::Lost) };
+                    self.slots.insert(node, index, slot);
+                    self.unsettle(node);
+                    index
+                }),
+            };
+            cards.push(CardShare { index, bytes: *bytes });
+        }
+        cards
+    }
+}
+
+/// The part of each card that a pod holds, as a decimal.
+fn portion(key: &PodKey, cx: &Context) -> Option<String> {
+    let holding = cx.scheduler.holding(key)?;
+    Some(match holding.needs.request.portion()? {
+        Portion::Fraction(fraction) => fraction.to_string(),
+        Portion::Memory(bytes) => {
+            let card = cx.scheduler.ledger().node(holding.node)?.card_size();
+            let millionths = u128::from(bytes.0) * 1_000_000 / u128::from(card.0.max(1));
+            let text = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        }
+    })
+}

@@ -1,0 +1,117 @@
+//! What every part works with: the engine, the time, what is to be done and what is due later.
+
+use super::action::Action;
+use super::bounds::Bounds;
+use super::held_back::HeldBack;
+use super::timers::{Timer, Timers};
+use divvy_engine::{Event, PodKey, Scheduler};
+use divvy_ledger::Node;
+use std::time::{Duration, Instant};
+
+/// How the state is to behave.
+#[derive(Clone, Debug)]
+pub(crate) struct Rules {
+    /// The scheduler names that are ours.
+    pub(crate) names: Vec<String>,
+    /// How many bindings are written at a time.
+    pub(crate) writes: usize,
+    /// How long the cards of a pod that vanished without ending stay closed, after its grace
+    /// period.
+    pub(crate) quarantine: Duration,
+    /// How long the containers of such a share may take to end, in seconds.
+    pub(crate) max_grace_period: u32,
+    /// What time it is for others.
+    pub(crate) clock: Clock,
+}
+
+/// A moment on our own clock, and what time it was for others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    pub(crate) moment: Instant,
+    /// Seconds since 1970.
+    pub(crate) unix: i64,
+}
+
+impl Clock {
+    pub(super) fn unix(self, at: Instant) -> i64 {
+        let since = at.saturating_duration_since(self.moment).as_secs();
+        self.unix.saturating_add(i64::try_from(since).unwrap_or(i64::MAX))
+    }
+
+    /// When it is that time; `now` if that is over.
+    pub(super) fn instant(self, unix: i64, now: Instant) -> Instant {
+        let left = u64::try_from(unix.saturating_sub(self.unix(now))).unwrap_or(0);
+        now.checked_add(Duration::from_secs(left)).unwrap_or(now)
+    }
+}
+
+/// The engine and all that follows from what the parts are told.
+pub(super) struct Context {
+    pub(super) scheduler: Scheduler,
+    pub(super) rules: Rules,
+    /// When what is looked at happened.
+    pub(super) now: Instant,
+    pub(super) actions: Vec<Action>,
+    pub(super) held_back: HeldBack,
+    pub(super) timers: Timers,
+    bounds: Bounds,
+}
+
+impl Context {
+    pub(super) fn new(scheduler: Scheduler, rules: Rules) -> Self {
+        Self {
+            scheduler,
+            now: rules.clock.moment,
+            rules,
+            actions: Vec::new(),
+            held_back: HeldBack::default(),
+            timers: Timers::default(),
+            bounds: Bounds::default(),
+        }
+    }
+
+    pub(super) fn act(&mut self, action: Action) {
+        self.actions.push(action);
+    }
+
+    /// Has something done after a while.
+    pub(super) fn after(&mut self, wait: Duration, timer: Timer) {
+        self.timers.add(self.now + wait, timer);
+    }
+
+    /// Tells the engine, within the bounds of each namespace.
+    pub(super) fn apply(&mut self, mut event: Event) {
+        match &mut event {
+            Event::Pod(record) => {
+                let matches = self.scheduler.matches_in(record.key.namespace());
+                self.bounds.enter(record, matches);
+                if record.held_back.is_some() {
+                    self.held_back.add(&record.key);
+                }
+            }
+            Event::PodGone(key) => {
+                self.bounds.leave(key);
+                self.held_back.may_go_on(key.namespace());
+            }
+            _ => {}
+        }
+        if let Err(problem) = self.scheduler.apply(event) {
+            tracing::warn!("{problem}");
+        }
+    }
+
+    /// Whether shares are handed to their containers.
+    pub(super) const fn hands_off(&self) -> bool {
+        self.scheduler.config().hand_off.is_some()
+    }
+
+    pub(super) fn node(&self, name: &str) -> Option<&Node> {
+        let ledger = self.scheduler.ledger();
+        ledger.node(ledger.find(name)?)
+    }
+
+    /// The node on which a pod holds something.
+    pub(super) fn node_of(&self, key: &PodKey) -> Option<&Node> {
+        self.scheduler.ledger().node(self.scheduler.holding(key)?.node)
+    }
+}

@@ -1,0 +1,323 @@
+//! What comes in: objects as the watches tell them, each given to the parts that it concerns.
+//!
+//! ```text
+//!   pod ─┬─► holds a card ─► cards
+//!        ├─► bound, ended, gone ─► bindings, cards ─► engine
+//!        └─► ours, and waits ─► groups, bounds ─► bindings ─► engine
+//!   node ─► cards ─► engine          storage, namespace ─► engine
+//! ```
+
+use super::kai::Kai;
+use super::{State, records};
+use crate::listing::{Keyed, News};
+use crate::objects::{BindRequestItem, GroupItem, NamespaceItem, NodeItem, PodItem, StorageItem};
+use divvy_engine::{ClaimKey, Event, PodKey, PodRecord, StorageEvent};
+use divvy_words::manifest::{Metadata, StorageKind};
+use divvy_words::{Content, Groups, Object, keys};
+use foldhash::HashSet;
+use std::time::Instant;
+
+/// What has been heard of, beside what the other parts know.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    /// The watches that have not told all yet.
+    missing: HashSet<&'static str>,
+    groups: Groups,
+    kai: Kai,
+}
+
+impl Incoming {
+    pub(super) fn new(watches: impl Iterator<Item = &'static str>) -> Self {
+        Self { missing: watches.collect(), groups: Groups::default(), kai: Kai::default() }
+    }
+
+    /// Whether a watch has told all at least once.
+    pub(super) fn is_known(&self, watch: &str) -> bool {
+        !self.missing.contains(watch)
+    }
+
+    /// Whether all is known that pods may refer to.
+    pub(super) fn takes_pods(&self) -> bool {
+        self.missing.iter().all(|watch| *watch == "pods")
+    }
+
+    /// Whether every watch has told all at least once.
+    pub(super) fn is_listed(&self) -> bool {
+        self.missing.is_empty()
+    }
+
+    #[cfg(test)]
+    pub(super) fn list_again(&mut self, watch: &'static str) {
+        self.missing.insert(watch);
+    }
+}
+
+impl State {
+    pub(crate) fn pod_changed(&mut self, news: News<PodItem>, now: Instant) {
+        self.cx.now = now;
+        match news {
+            News::Seen(pod) => self.pod_seen(&pod),
+            News::Gone(key, pod) => self.pod_gone(&key, pod.as_ref()),
+            News::Listed => {
+                self.cards.forget_unseen(&mut self.bindings, &mut self.cx);
+                self.incoming.missing.remove("pods");
+                self.cards.look_at_strangers();
+            }
+        }
+    }
+
+    /// Takes in what is known of a pod.
+    pub(super) fn pod_seen(&mut self, pod: &PodItem) {
+        let key = pod.key();
+        self.cards.no_stranger(&key);
+        if let Some(group) = self.cards.reserves(pod, self.adopts(), &self.cx) {
+            return self.cards.reservation_seen(pod, group, &mut self.bindings, &mut self.cx);
+        }
+        let is_scheduler = divvy_words::is_kai_scheduler(&pod.metadata, &pod.status);
+        let is_binder = divvy_words::is_kai_binder(&pod.metadata, &pod.status);
+        self.incoming.kai.notice(&key, is_scheduler, is_binder, &mut self.cx);
+        if self.cx.scheduler.uid(&key).is_some_and(|known| *known != *pod.metadata.uid) {
+            // Another pod of that name, and nobody saw how the first one went.
+            self.cards.quarantine(&key, &mut self.cx);
+            self.cards.forget_grace(&key);
+        }
+        if pod.status.has_ended() {
+            if pod.is_given_up() {
+                self.cards.gpus_bound(&key, pod);
+                self.cards.quarantine(&key, &mut self.cx);
+            }
+            self.bindings.stop(&key, &mut self.cx);
+            self.cards.pod_ended(&key, &self.cx);
+            return self.apply(Event::PodGone(key));
+        }
+        if pod.node().is_some() {
+            self.bindings.bound(&key, &mut self.cx);
+            let record = records::bound(pod, &mut self.cards, &self.cx);
+            if !record.spec.request.is_none() {
+                self.cards.gpus_bound(&key, pod);
+            }
+            self.apply(Event::Pod(Box::new(record)));
+            return self.cards.pod_bound(&key, pod, &self.cx);
+        }
+        let uid = &pod.metadata.uid;
+        let ours = self.is_ours(&pod.spec.scheduler_name) || self.bindings.may_be_bound(&key, uid);
+        if pod.is_ending() || !ours {
+            self.bindings.stop(&key, &mut self.cx);
+            return self.apply(match records::nominated(pod) {
+                Some(record) => Event::Pod(Box::new(record)),
+                None => Event::PodGone(key),
+            });
+        }
+        let record = self.waiting_record(pod);
+        self.apply(Event::Pod(Box::new(record)));
+    }
+
+    /// The record of a pod of ours that waits, with all that keeps it from being placed.
+    fn waiting_record(&mut self, pod: &PodItem) -> PodRecord {
+        let mut record = records::waiting(pod);
+        self.bindings.seen(pod, &mut record, &self.cx);
+        self.incoming.groups.refuse(&pod.metadata, &pod.spec, &mut record);
+        if self.cx.hands_off() && record.invalid.is_none() {
+            record.invalid = divvy_words::hand_off_ready(&pod.metadata, &pod.spec).err();
+            if record.invalid.is_none() && record.spec.request.is_share() {
+                let most = self.cx.rules.max_grace_period;
+                record.invalid = divvy_words::grace_period_allowed(&pod.spec, most).err();
+            }
+        }
+        self.cx.held_back.remove(&record.key);
+        record.held_back = self.cards.haunted(&record.key, &record.spec.request);
+        record
+    }
+
+    fn pod_gone(&mut self, key: &PodKey, pod: Option<&PodItem>) {
+        let may_run = match pod {
+            Some(pod) => {
+                // Of one that cannot be read nobody knows whether it has been started.
+                let has_started = !pod.status.start_time.is_empty() || pod.unreadable.is_some();
+                pod.node().is_some() && !pod.status.has_ended() && has_started
+            }
+            // Nobody saw how it went.
+            None => true,
+        };
+        if may_run && !self.cards.is_reservation(key) {
+            if let Some(pod) = pod {
+                self.cards.gpus_bound(key, pod);
+            }
+            self.cards.quarantine(key, &mut self.cx);
+        }
+        self.forget(key);
+    }
+
+    pub(super) fn forget(&mut self, key: &PodKey) {
+        self.incoming.kai.notice(key, false, false, &mut self.cx);
+        self.bindings.stop(key, &mut self.cx);
+        self.cards.pod_gone(key, &mut self.bindings, &mut self.cx);
+        self.apply(Event::PodGone(key.clone()));
+    }
+
+    fn is_ours(&self, name: &str) -> bool {
+        let left_alone = name == keys::KAI_SCHEDULER && self.incoming.kai.runs();
+        !left_alone && self.cx.rules.names.iter().any(|ours| ours == name)
+    }
+
+    /// Whether KAI is gone, and what it left is taken over.
+    fn adopts(&self) -> bool {
+        self.incoming.kai.is_gone(self.cx.now) && self.cx.hands_off() && self.is_listed()
+    }
+
+    /// Looks again at what KAI left, if something has changed.
+    pub(super) fn adopt(&mut self) {
+        let adopts = self.adopts();
+        let left = self.cards.take_strangers(adopts, &self.cx);
+        for pod in left.reservations.iter().chain(&left.shares) {
+            self.pod_seen(pod);
+        }
+        self.cards.looked_at(&left, adopts, &mut self.cx);
+    }
+
+    /// Whether a KAI scheduler runs, whose pods are left alone.
+    #[cfg(test)]
+    pub(crate) fn kai_runs(&self) -> bool {
+        self.incoming.kai.runs()
+    }
+
+    pub(crate) fn node_changed(&mut self, news: News<NodeItem>) {
+        match news {
+            News::Seen(node) => self.node_seen(node),
+            News::Gone(name, _) => {
+                self.cards.node_gone(&name);
+                self.bindings.stir();
+                self.cx.apply(Event::NodeGone(name.into()));
+            }
+            News::Listed => {
+                self.incoming.missing.remove("nodes");
+            }
+        }
+    }
+
+    fn node_seen(&mut self, node: NodeItem) {
+        self.cards.node_seen(&node.metadata.name, divvy_words::is_unsettled(&node.spec));
+        let object = Object {
+            kind: "Node".into(),
+            metadata: node.metadata,
+            content: Content::Node(Box::new((node.spec, Some(node.status)))),
+            ..Object::default()
+        };
+        let read = match node.unreadable {
+            Some(why) => Err(why),
+            None => divvy_words::node(&object).map_err(|e| e.to_string()),
+        };
+        let Metadata { name, uid, .. } = object.metadata;
+        match read {
+            Ok((record, warnings)) => {
+                for warning in warnings {
+                    tracing::debug!("{warning}");
+                }
+                if !self.incoming.kai.runs() {
+                    self.cards.look_at_strangers();
+                }
+                self.cards.node_read(name, uid);
+                self.cx.apply(Event::Node(Box::new(record)));
+            }
+            Err(why) => {
+                tracing::warn!(node = %name, %why, "a node cannot be read: nothing is placed there");
+                self.cx.apply(Event::NodeGone(name.into()));
+            }
+        }
+    }
+
+    pub(crate) fn namespace_changed(&mut self, news: News<NamespaceItem>) {
+        self.told.moved();
+        match news {
+            News::Seen(NamespaceItem { metadata }) => {
+                let labels = metadata.labels.iter().collect();
+                self.cx.apply(Event::Namespace { name: metadata.name, labels });
+            }
+            News::Gone(name, _) => self.cx.apply(Event::NamespaceGone(name)),
+            News::Listed => {
+                self.incoming.missing.remove("namespaces");
+            }
+        }
+    }
+
+    pub(crate) fn storage_changed(
+        &mut self,
+        kind: StorageKind,
+        watch: &'static str,
+        news: News<StorageItem>,
+    ) {
+        match news {
+            News::Seen(item) => {
+                let event = divvy_words::storage(kind, &item.0).unwrap_or_else(|why| {
+                    tracing::warn!(object = %item.key(), %why, "a storage object cannot be read");
+                    gone(kind, item.key())
+                });
+                self.cx.apply(Event::Storage(event));
+            }
+            News::Gone(key, _) => self.cx.apply(Event::Storage(gone(kind, key))),
+            News::Listed => {
+                self.incoming.missing.remove(watch);
+            }
+        }
+        self.bindings.stir();
+        self.told.moved();
+    }
+
+    /// `api_group` is the one that the group's kind belongs to.
+    pub(crate) fn group_changed(
+        &mut self,
+        api_group: &str,
+        watch: &'static str,
+        news: News<GroupItem>,
+    ) {
+        match news {
+            News::Seen(group) => self.set_group(api_group, &group.metadata, group.spec.minimum()),
+            News::Gone(key, _) => {
+                let (namespace, name) = (key.namespace().into(), key.name().into());
+                let metadata = Metadata { namespace, name, ..Metadata::default() };
+                self.set_group(api_group, &metadata, 0);
+            }
+            News::Listed => {
+                self.incoming.missing.remove(watch);
+            }
+        }
+    }
+
+    /// Enters a group; the pods that name it are looked at again if that changes something.
+    fn set_group(&mut self, api_group: &str, metadata: &Metadata, minimum: u32) {
+        if !self.incoming.groups.set(api_group, metadata, minimum) {
+            return;
+        }
+        // Some at a time: whoever changes a group all the time keeps nobody else waiting.
+        let members = self.bindings.members(&metadata.namespace, &metadata.name);
+        members.for_each(|key| self.cx.held_back.add(key));
+        self.cx.held_back.may_go_on(&metadata.namespace);
+    }
+
+    pub(crate) fn bind_request_changed(
+        &mut self,
+        watch: &'static str,
+        news: News<BindRequestItem>,
+    ) {
+        match news {
+            News::Seen(item) => self.cards.decided(item),
+            News::Gone(key, _) => self.cards.undecided(&key),
+            News::Listed => {
+                self.incoming.missing.remove(watch);
+            }
+        }
+    }
+}
+
+fn gone(kind: StorageKind, key: ClaimKey) -> StorageEvent {
+    let name = || key.name().into();
+    match kind {
+        StorageKind::Claim => StorageEvent::ClaimGone(key),
+        StorageKind::Volume => StorageEvent::VolumeGone(name()),
+        StorageKind::Class => StorageEvent::ClassGone(name()),
+        StorageKind::CsiNode => StorageEvent::CsiNodeGone(name()),
+        StorageKind::Driver => StorageEvent::DriverGone(name()),
+        StorageKind::Capacity => StorageEvent::CapacityGone(key.to_string().into()),
+        StorageKind::Attachment => StorageEvent::AttachmentGone(name()),
+    }
+}

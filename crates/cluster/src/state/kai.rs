@@ -1,0 +1,79 @@
+//! Whether KAI works in the cluster: while it does, its pods and what it makes are left to it.
+
+use super::action::Action;
+use super::context::Context;
+use super::timers::Timer;
+use divvy_engine::PodKey;
+use divvy_words::keys;
+use foldhash::HashSet;
+use std::time::{Duration, Instant};
+
+/// So long after KAI has gone it may only be restarting.
+const MAY_COME_BACK: Duration = Duration::from_secs(60);
+
+/// KAI's own pods.
+#[derive(Debug, Default)]
+pub(super) struct Kai {
+    schedulers: HashSet<PodKey>,
+    /// They work on without a scheduler: what they make is not ours meanwhile.
+    binders: HashSet<PodKey>,
+    /// Until when it may come back.
+    waits_until: Option<Instant>,
+}
+
+impl Kai {
+    /// Whether its scheduler runs.
+    pub(super) fn runs(&self) -> bool {
+        !self.schedulers.is_empty()
+    }
+
+    /// Whether it is gone for good.
+    pub(super) fn is_gone(&self, now: Instant) -> bool {
+        let is_over = self.waits_until.is_none_or(|until| now >= until);
+        !self.runs() && self.binders.is_empty() && is_over
+    }
+
+    /// Takes note of a pod: whether it is a scheduler of KAI that runs, or a binder.
+    pub(super) fn notice(
+        &mut self,
+        key: &PodKey,
+        is_scheduler: bool,
+        is_binder: bool,
+        cx: &mut Context,
+    ) {
+        let before = self.runs();
+        set(&mut self.schedulers, key, is_scheduler);
+        if before != self.runs() {
+            if before {
+                self.left(cx);
+            }
+            relist(key, is_scheduler, cx);
+        }
+        if set(&mut self.binders, key, is_binder) && self.binders.is_empty() {
+            self.left(cx);
+        }
+    }
+
+    fn left(&mut self, cx: &mut Context) {
+        self.waits_until = Some(cx.now + MAY_COME_BACK);
+        cx.after(MAY_COME_BACK, Timer::Adopt);
+    }
+}
+
+/// Whether this changes something.
+fn set(pods: &mut HashSet<PodKey>, key: &PodKey, is_one: bool) -> bool {
+    if is_one { pods.insert(key.clone()) } else { pods.remove(key) }
+}
+
+/// Whether KAI's pods are ours has changed.
+fn relist(key: &PodKey, runs: bool, cx: &mut Context) {
+    if !cx.rules.names.iter().any(|name| name == keys::KAI_SCHEDULER) {
+        return;
+    }
+    if runs {
+        tracing::warn!(pod = %key, "a KAI scheduler runs: pods with schedulerName {} are left to it", keys::KAI_SCHEDULER);
+    } else {
+        tracing::info!("no KAI scheduler runs any more: its pods are scheduled by divvy now");
+    }
+    cx.act(Action::RelistPods);
+}
