@@ -7,7 +7,7 @@ use crate::cargo;
 use std::collections::BTreeMap;
 
 /// What each crate may use of the workspace.
-const MAY_USE: [(&str, &[&str]); 16] = [
+const MAY_USE: [(&str, &[&str]); 17] = [
     ("divvy-ledger", &[]),
     ("divvy-engine", &["divvy-ledger"]),
     ("divvy-words", &["divvy-ledger", "divvy-engine"]),
@@ -30,8 +30,9 @@ const MAY_USE: [(&str, &[&str]); 16] = [
             "divvy-words",
         ],
     ),
-    ("divvy-testbed", &["divvy-mock-nvml"]),
+    ("divvy-testbed", &["divvy-mock-nvml", "divvy-stand-in-provider"]),
     ("divvy-mock-nvml", &[]),
+    ("divvy-stand-in-provider", &[]),
     ("divvy-differential", &["divvy-ledger", "divvy-engine", "divvy-words", "divvy-testbed"]),
     (
         "divvy-fuzz",
