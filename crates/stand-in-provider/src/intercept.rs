@@ -132,10 +132,9 @@ unsafe fn answer<T>(name: &CStr, device: Device, to: *mut T, change: fn(&mut T, 
     // SAFETY: what NVML has under this name is this function; the rest is the caller's.
     let said = unsafe { std::mem::transmute::<*mut c_void, Ask<T>>(real)(device, to) };
     let limit = if said == SUCCESS { limit(device) } else { 0 };
-    // SAFETY: NVML has just written there.
-    if limit > 0
-        && let Some(answer) = unsafe { to.as_mut() }
-    {
+    // SAFETY: null, or NVML has just written there.
+    let answer = unsafe { to.as_mut() };
+    if let Some(answer) = answer.filter(|_| limit > 0) {
         change(answer, limit);
     }
     said

@@ -18,7 +18,7 @@ const LIBRARY: &str = "docker.io/library/libvgpu:1";
 /// A shell that is linked statically, with `env` that is not; and nothing of CUDA.
 pub const GLIBC: &str = "docker.io/local/glibc:1";
 pub const CHECKER: &str = "/usr/local/vgpu/divvy-isolation-check";
-pub const NODE: &str = "/api/v1/nodes/gpu-node";
+const NODE: &str = "/api/v1/nodes/gpu-node";
 
 pub struct Cluster {
     pub api: Api,
@@ -170,6 +170,16 @@ impl Cluster {
         self.state(pod, &["terminated"]).await;
         let printed = self.kubectl(&["logs", pod]).stdout;
         String::from_utf8(printed).unwrap()
+    }
+
+    /// A client of whoever has this token; `name` is for its file.
+    pub async fn with_token(&self, name: &str, token: &str) -> Api {
+        let view = self.kubectl(&["config", "view", "--raw", "--output=json"]);
+        let mut config: Value = serde_json::from_slice(&view.stdout).unwrap();
+        config["users"][0]["user"] = json!({"token": token});
+        let path = self.folder.join(format!("kubeconfig-{name}"));
+        std::fs::write(&path, config.to_string()).unwrap();
+        Api::from_kubeconfig(&path).await.unwrap()
     }
 
     pub fn kubectl(&self, arguments: &[&str]) -> Output {
