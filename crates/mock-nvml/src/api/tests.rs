@@ -17,7 +17,7 @@ impl Machine {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let path = std::env::temp_dir().join(format!("mock-nvml-{}.json", std::process::id()));
         // SAFETY: the lock is held, and only these tests look at the environment.
-        unsafe { std::env::set_var(crate::FILE, &path) };
+        unsafe { std::env::set_var(FILE, &path) };
         let inventory = Inventory::new((0..cards).map(Card::a100).collect());
         let machine = Self { inventory, path, _alone: alone };
         machine.inventory.write(&machine.path).unwrap();

@@ -23,7 +23,7 @@ impl Machine {
         let source = Source { library: folder.join("library"), checker: folder.join("checker") };
         let machine = Self { folder, host, source };
         machine.write("checker", b"a program");
-        machine.write("library/libvgpu.so", &library("the first"));
+        machine.write("library/libvgpu.so", library("the first"));
         machine
             .write("host/etc/cdi/nvidia.yaml", cards("nvidia.com/gpu", &["0", "GPU-1", "GPU-2"]));
         machine
