@@ -7,7 +7,7 @@ use crate::cargo;
 use std::collections::BTreeMap;
 
 /// What each crate may use of the workspace.
-const MAY_USE: [(&str, &[&str]); 17] = [
+const MAY_USE: [(&str, &[&str]); 18] = [
     ("divvy-ledger", &[]),
     ("divvy-engine", &["divvy-ledger"]),
     ("divvy-words", &["divvy-ledger", "divvy-engine"]),
@@ -35,8 +35,9 @@ const MAY_USE: [(&str, &[&str]); 17] = [
             "divvy-words",
         ],
     ),
-    ("divvy-testbed", &["divvy-mock-nvml"]),
+    ("divvy-testbed", &["divvy-mock-nvml", "divvy-stand-in-provider"]),
     ("divvy-mock-nvml", &[]),
+    ("divvy-stand-in-provider", &[]),
     ("divvy-differential", &["divvy-ledger", "divvy-engine", "divvy-words", "divvy-testbed"]),
     (
         "divvy-fuzz",

@@ -1,7 +1,9 @@
 //! The command line: what there is to say, and nothing else.
 
 use crate::admission::AdmissionArgs;
+use crate::isolation::IsolationArgs;
 use crate::live::LiveArgs;
+use crate::node::NodeArgs;
 use crate::reserve::ReserveArgs;
 use crate::scheduler::SchedulerArgs;
 use crate::snapshot::SnapshotArgs;
@@ -50,6 +52,10 @@ pub enum Command {
     Admission(Box<AdmissionArgs>),
     /// Hold a card in a reservation pod; started by the scheduler
     Reserve(ReserveArgs),
+    /// Do something on a node
+    Node(NodeArgs),
+    /// See whether containers are kept to their part of a card
+    Isolation(IsolationArgs),
     /// Print the completion script of a shell
     Completion(CompletionArgs),
     /// Print this reference as Markdown

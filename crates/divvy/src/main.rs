@@ -6,7 +6,9 @@ mod completion;
 mod daemon;
 mod explain;
 mod input;
+mod isolation;
 mod live;
+mod node;
 mod output;
 mod plugin;
 mod progress;
@@ -60,6 +62,8 @@ fn main() -> ExitCode {
         Command::Scheduler(args) => scheduler::run(&args),
         Command::Admission(args) => admission::run(&args),
         Command::Reserve(args) => reserve::run(&args),
+        Command::Node(args) => node::run(&args),
+        Command::Isolation(args) => isolation::run(&args),
         Command::Completion(args) => completion::run(&args),
         Command::Reference => reference::run(),
     })

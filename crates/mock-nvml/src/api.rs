@@ -3,7 +3,7 @@
 #![allow(clippy::missing_safety_doc)] // As in C: each pointer is null or valid for what is written.
 
 use crate::events;
-use crate::inventory::{Card, Inventory};
+use crate::inventory::{Card, FILE, Inventory};
 use crate::visible::visible;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::path::Path;
@@ -38,6 +38,15 @@ pub struct Memory {
 }
 
 #[repr(C)]
+pub struct Memory2 {
+    version: c_uint,
+    total: c_ulonglong,
+    reserved: c_ulonglong,
+    free: c_ulonglong,
+    used: c_ulonglong,
+}
+
+#[repr(C)]
 pub struct PciInfo {
     bus_id_legacy: [c_char; 16],
     domain: c_uint,
@@ -67,7 +76,10 @@ fn ask(function: &str) -> Result<Inventory, Return> {
 }
 
 fn visible_now(inventory: &Inventory) -> Vec<usize> {
-    let variable = std::env::var("NVIDIA_VISIBLE_DEVICES").ok();
+    // Who does not know the file is in a container, and may have lost its environment or have another
+    // one than its first process: what counts there are the device nodes.
+    let by_nodes = std::env::var_os(FILE).is_none().then(|| "void".to_owned());
+    let variable = by_nodes.or_else(|| std::env::var("NVIDIA_VISIBLE_DEVICES").ok());
     let has_node = |minor| Path::new(&format!("/dev/nvidia{minor}")).exists();
     visible(inventory, variable.as_deref(), has_node)
 }
@@ -224,6 +236,31 @@ pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo(of: Device, to: *mut Memory) ->
     });
     // SAFETY: the caller's pointer, as nvml.h asks.
     code(memory.and_then(|memory| unsafe { put(to, memory) }))
+}
+
+/// The version that the caller wrote is that of the structure: the second.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo_v2(of: Device, to: *mut Memory2) -> Return {
+    let version = (c_uint::try_from(size_of::<Memory2>()).unwrap_or(0)) | 2 << 24;
+    let memory = present("nvmlDeviceGetMemoryInfo_v2", of).map(|card| {
+        let total = card.mib << 20;
+        Memory2 { version, total, reserved: 0, free: total, used: 0 }
+    });
+    // SAFETY: the caller's pointer, as nvml.h asks.
+    code(memory.and_then(|memory| unsafe { put(to, memory) }))
+}
+
+/// Its place among the cards that the caller sees.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetIndex(of: Device, to: *mut c_uint) -> Return {
+    let find = || {
+        let inventory = ask("nvmlDeviceGetIndex")?;
+        let seen = visible_now(&inventory);
+        let at = seen.iter().position(|card| *card == index(of)).ok_or(INVALID_ARGUMENT)?;
+        c_uint::try_from(at).map_err(|_| INVALID_ARGUMENT)
+    };
+    // SAFETY: the caller's pointer, as nvml.h asks.
+    code(find().and_then(|at| unsafe { put(to, at) }))
 }
 
 #[unsafe(no_mangle)]

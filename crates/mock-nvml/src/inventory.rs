@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 /// The environment variable that names the file.
 pub const FILE: &str = "DIVVY_MOCK_NVML";
+/// Where the file is in containers: their processes may have an environment without the variable.
+pub const INSIDE: &str = "/run/mock-nvml/cards.json";
 
 /// All that the library knows, as JSON in the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,9 +54,9 @@ impl Inventory {
         Self { driver_version, cuda_version: 13_000, cards, failing: BTreeMap::new() }
     }
 
-    /// What the file says that the environment names.
+    /// What the file says that the environment names, or the one of a container.
     pub(crate) fn read() -> Option<Self> {
-        let path = std::env::var_os(FILE).map(PathBuf::from)?;
+        let path = std::env::var_os(FILE).map_or_else(|| INSIDE.into(), PathBuf::from);
         serde_json::from_slice(&std::fs::read(path).ok()?).ok()
     }
 

@@ -15,4 +15,4 @@ mod events;
 mod inventory;
 mod visible;
 
-pub use inventory::{Card, FILE, Inventory};
+pub use inventory::{Card, FILE, INSIDE, Inventory};

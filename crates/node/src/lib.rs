@@ -1,8 +1,12 @@
 //! What runs beside the cards: the program of a reservation pod, which keeps one card from
-//! everybody but the shares on it, and says which card that is.
+//! everybody but the shares on it, and says which card that is; what puts an isolation provider on a
+//! node ([`provider`]); and the check inside of a container whether its limit is in force ([`limit`]).
 //!
 //! From Kubernetes 1.36 on the kubelet says it too, in the pod's status; then nobody needs what is
 //! written here, and the pod needs no right to write it.
+
+pub mod limit;
+pub mod provider;
 
 use divvy_api::resources::PODS;
 use divvy_api::{Api, Patch};

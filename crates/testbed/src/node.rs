@@ -15,6 +15,8 @@
 use crate::control_plane::NODE;
 use crate::{ControlPlane, Program, Programs, Unavailable, free_ports, io};
 pub use divvy_mock_nvml::{Card, Inventory};
+/// A library in the place of an isolation provider's, as a file: it lets NVML tell the limit.
+pub use divvy_stand_in_provider::LIBRARY as STAND_IN_PROVIDER;
 use ground::Ground;
 use inside::{Boot, Inside, output};
 use serde_json::{Value, json};
@@ -53,6 +55,9 @@ impl Default for Options {
         Self { cards, plugin_config: json!({"version": "v1"}) }
     }
 }
+
+/// The configuration of NVIDIA's runtime, in the folder that holds those of the node.
+const NVIDIA_RUNTIME: &str = "etc/nvidia-container-runtime/config.toml";
 
 /// A running node. Dropping it ends all that runs on it and takes away what it left on the machine,
 /// but for its files and logs.
@@ -157,6 +162,17 @@ impl Node {
         self.import(&images::stand_in(name, &busybox()?)?)
     }
 
+    /// Makes an image of this name, `docker.io/...:tag`, that is [`BUSYBOX`] with files of this machine
+    /// and the libraries that they load; it runs `entry`, or waits if that is empty.
+    pub fn add_files(
+        &self,
+        name: &str,
+        files: &[(&Path, &str)],
+        entry: &[&str],
+    ) -> Result<(), Unavailable> {
+        self.import(&images::busybox(name, &busybox()?)?.with(files, entry))
+    }
+
     /// Lets the API server reach a service at the pod that serves it: there is no kube-proxy. The last
     /// one that was said counts.
     pub fn serve(&self, service: SocketAddrV4, by: SocketAddrV4) -> Result<(), Unavailable> {
@@ -227,6 +243,19 @@ impl Node {
         change().map_err(wrong)?;
         self.containerd = None;
         self.start_containerd()
+    }
+
+    /// Lets NVIDIA's runtime work in this mode from the next container on: `cdi` at first, `auto` as
+    /// it is installed, `legacy`, or `csv`.
+    pub fn change_nvidia_mode(&self, mode: &str) -> Result<(), Unavailable> {
+        let path = self.folder.join(NVIDIA_RUNTIME);
+        let written = std::fs::write(&path, config::nvidia_runtime(mode));
+        written.map_err(io(format!("cannot write {}", path.display())))
+    }
+
+    /// A file of the node, which has some folders of its own, seen from outside.
+    pub fn path(&self, inside: &str) -> PathBuf {
+        self.boot.path(inside)
     }
 
     /// Kills the device plugin.
@@ -343,13 +372,13 @@ fn write_files(
     let runtime = programs.path(Program::ContainerRuntime);
     let files = [
         ("containerd.toml", config::containerd(folder, network_plugins, &runtime)),
-        ("nvidia-container-runtime/config.toml", config::nvidia_runtime(folder)),
+        (NVIDIA_RUNTIME, config::nvidia_runtime("cdi")),
         ("cni/10-divvy.conflist", config::network(folder).to_string()),
-        ("cdi/nvidia.json", config::devices(inventory, &nvml).to_string()),
+        ("etc/cdi/nvidia.json", config::devices(inventory, &nvml).to_string()),
         ("kubelet.json", kubelet.to_string()),
         ("plugin.json", plugin.to_string()),
     ];
-    for inner in ["nvml", "cni", "cdi", "nvidia-container-runtime"] {
+    for inner in ["nvml", "cni", "etc/cdi", "etc/nvidia-container-runtime"] {
         std::fs::create_dir_all(folder.join(inner)).map_err(io("cannot make a folder"))?;
     }
     for (name, text) in files {
@@ -359,6 +388,8 @@ fn write_files(
     let library = library()?;
     let copied = std::fs::copy(&library, nvml.join(config::LIBRARY));
     copied.map_err(io(format!("cannot copy {}", library.display())))?;
+    let written = std::fs::write(nvml.join(config::CUDA), divvy_stand_in_provider::CUDA);
+    written.map_err(io("cannot write the stub of CUDA"))?;
     write_cards(folder, inventory)
 }
 

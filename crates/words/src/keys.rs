@@ -53,6 +53,12 @@ pub const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins
 /// Annotation on a pod: the PodGroup of KAI that it belongs to.
 pub const POD_GROUP: &str = "pod-group-name";
 
+/// Label of a node: the isolation provider that is installed there; of a pod: the one that it asks.
+pub const ISOLATION_PROVIDER: &str = "koordinator.sh/gpu-isolation-provider";
+/// Annotation on a node with an isolation provider: the kind under which its CDI specifications have
+/// its cards.
+pub const CDI_KIND: &str = "divvy.dev/cdi-kind";
+
 /// Taint that keeps other schedulers off a node while it is not certain who has which card there.
 pub const UNSETTLED: &str = "divvy.dev/unsettled";
 

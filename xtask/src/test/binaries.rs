@@ -22,7 +22,7 @@ pub enum Needs {
 }
 
 const FOR_LONG: [&str; 1] = ["stress"];
-const ON_A_NODE: [&str; 2] = ["node", "sharing"];
+const ON_A_NODE: [&str; 3] = ["isolation", "node", "sharing"];
 
 /// A binary with tests.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ impl Machine {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let path = std::env::temp_dir().join(format!("mock-nvml-{}.json", std::process::id()));
         // SAFETY: the lock is held, and only these tests look at the environment.
-        unsafe { std::env::set_var(crate::FILE, &path) };
+        unsafe { std::env::set_var(FILE, &path) };
         let inventory = Inventory::new((0..cards).map(Card::a100).collect());
         let machine = Self { inventory, path, _alone: alone };
         machine.inventory.write(&machine.path).unwrap();
@@ -88,6 +88,11 @@ fn cards_are_as_the_file_says() {
     // SAFETY: it ends with zero.
     let bus = unsafe { CStr::from_ptr(pci.bus_id.as_ptr()) };
     assert_eq!(bus, c"00000000:12:00.0");
+    // SAFETY: as above.
+    assert_eq!(answer(|to| unsafe { nvmlDeviceGetIndex(third, to) }), Ok(2));
+    // SAFETY: as above.
+    let memory: Memory2 = answer(|to| unsafe { nvmlDeviceGetMemoryInfo_v2(third, to) }).unwrap();
+    assert_eq!(memory.total, 40_960 << 20);
     assert_eq!(device(8), Err(INVALID_ARGUMENT));
     // SAFETY: as above.
     let short = text(4, |to, room| unsafe { nvmlDeviceGetName(third, to, room) });

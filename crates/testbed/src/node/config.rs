@@ -1,7 +1,7 @@
 //! What the programs of the node are told in files.
 
 use super::ground::{ADDRESS, BRIDGE, CGROUP, SUBNET};
-use divvy_mock_nvml::{FILE, Inventory};
+use divvy_mock_nvml::{FILE, INSIDE, Inventory};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -50,16 +50,14 @@ BinaryName = {runtime}
 
 /// NVIDIA's runtime makes what our specification says, for the cards that a container's
 /// NVIDIA_VISIBLE_DEVICES names, or its pod's annotations: also those of older GPU operators.
-pub(super) fn nvidia_runtime(folder: &Path) -> String {
-    let specifications = json!([folder.join("cdi")]);
+pub(super) fn nvidia_runtime(mode: &str) -> String {
     format!(
         r#"[nvidia-container-runtime]
-mode = "cdi"
+mode = "{mode}"
 runtimes = ["runc"]
 [nvidia-container-runtime.modes.cdi]
 annotation-prefixes = ["cdi.k8s.io/", "nvidia.cdi.k8s.io/"]
 default-kind = "nvidia.com/gpu"
-spec-dirs = {specifications}
 "#
     )
 }
@@ -103,8 +101,8 @@ pub(super) fn kubelet(folder: &Path, client: &Path, [port, health]: [u16; 2]) ->
 }
 
 /// The Container Device Interface specification of the cards, with the names and edits of the one
-/// that NVIDIA's own tool writes. A container that is given a card also finds the mock there, as it
-/// would find the driver's libraries.
+/// that NVIDIA's own tool writes. A container that is given a card also finds the mock there and a
+/// stub of CUDA, as it would find the driver's libraries.
 pub(super) fn devices(inventory: &Inventory, nvml: &Path) -> Value {
     let node = |minor: u32| json!({"path": format!("/dev/nvidia{minor}"), "hostPath": "/dev/null"});
     let device = |name: &str, nodes: Vec<Value>| json!({"name": name, "containerEdits": {"deviceNodes": nodes}});
@@ -120,22 +118,27 @@ pub(super) fn devices(inventory: &Inventory, nvml: &Path) -> Value {
             "options": ["ro", "nosuid", "nodev", "rbind", "rprivate"],
         })
     };
-    let library = format!("/usr/lib/{}-linux-gnu/{LIBRARY}", std::env::consts::ARCH);
+    let library = |name: &str| {
+        mount(&nvml.join(name), &format!("/usr/lib/{}-linux-gnu/{name}", std::env::consts::ARCH))
+    };
+    let folder = Path::new(INSIDE).parent().unwrap_or(Path::new("/")).display().to_string();
     json!({
         "cdiVersion": "0.5.0", "kind": "nvidia.com/gpu",
         "devices": devices,
         "containerEdits": {
             "env": [
                 "NVIDIA_VISIBLE_DEVICES=void",
-                format!("{FILE}=/run/mock-nvml/{CARDS}"),
+                format!("{FILE}={INSIDE}"),
             ],
             // The folder, not the file: a file that is replaced would not be seen inside.
-            "mounts": [mount(nvml, "/run/mock-nvml"), mount(&nvml.join(LIBRARY), &library)],
+            "mounts": [mount(nvml, &folder), library(LIBRARY), library(CUDA)],
         },
     })
 }
 
 /// What NVIDIA's programs load.
 pub(super) const LIBRARY: &str = "libnvidia-ml.so.1";
+/// What programs that use CUDA load.
+pub(super) const CUDA: &str = "libcuda.so.1";
 /// The file that our library reads.
 pub(super) const CARDS: &str = "cards.json";

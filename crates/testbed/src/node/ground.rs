@@ -20,9 +20,16 @@ pub(super) const SUBNET: &str = "10.213.0.0/24";
 /// The service `kubernetes`: the first address of those that the API server has for services.
 const SERVICE: &str = "10.96.0.1";
 const LOCK: &str = "/run/divvy-node.lock";
-/// Where kubelets, network plugins and logs live, whatever one tells them: folders of ours are
-/// mounted there, in the node's namespaces only.
-pub(super) const HIDDEN: [&str; 3] = ["/var/lib/kubelet", "/var/lib/cni", "/var/log/containers"];
+/// Where kubelets, network plugins and logs live, whatever one tells them, and what manifests find on
+/// a node: folders of ours are mounted there, in the node's namespaces only.
+pub(super) const HIDDEN: [&str; 6] = [
+    "/var/lib/kubelet",
+    "/var/lib/cni",
+    "/var/log/containers",
+    "/etc/cdi",
+    "/etc/nvidia-container-runtime",
+    "/var/lib/divvy",
+];
 /// How long to wait for another node of the testbed to end.
 const TURN: Duration = Duration::from_secs(300);
 

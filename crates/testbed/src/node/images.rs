@@ -60,6 +60,18 @@ impl Image {
         output(ctr, &format!("import the image {name}")).map(|_| ())
     }
 
+    /// The same with files and the libraries that they load, and another entry unless it is empty.
+    pub fn with(mut self, files: &[(&Path, &str)], entry: &[&str]) -> Self {
+        for (from, to) in files {
+            self.files.extend(libraries(from));
+            self.files.push(((*from).to_owned(), (*to).into()));
+        }
+        if !entry.is_empty() {
+            self.entry = entry.iter().map(|word| (*word).to_owned()).collect();
+        }
+        self
+    }
+
     fn fill(&self, root: &Path) -> std::io::Result<()> {
         let inside = |to: &Path| root.join(to.strip_prefix("/").unwrap_or(to));
         let parent = |to: &Path| to.parent().map_or(Ok(()), std::fs::create_dir_all);
@@ -115,22 +127,27 @@ pub(super) fn stand_in(name: &str, path: &Path) -> Result<Image, Unavailable> {
 
 /// A program with the libraries that it loads.
 pub(super) fn program(name: &str, program: &Path, arguments: &[&str]) -> Image {
+    let inside = Path::new("/usr/bin").join(program.file_name().unwrap_or_default());
+    let entry = [inside.display().to_string()].into_iter();
+    let own = (program.to_owned(), inside.clone());
+    Image {
+        name: name.to_owned(),
+        files: libraries(program).into_iter().chain([own]).collect(),
+        links: Vec::new(),
+        entry: entry.chain(arguments.iter().map(|word| (*word).to_owned())).collect(),
+        environment: vec![PATH],
+    }
+}
+
+/// The libraries that a program or library loads, which are where they are on this machine.
+fn libraries(of: &Path) -> Vec<(PathBuf, PathBuf)> {
     let mut ldd = Command::new("ldd");
-    ldd.arg(program);
+    ldd.arg(of);
     // It fails on a static program, which needs no library.
     let libraries = output(ldd, "list libraries").unwrap_or_default();
     let library = |line: &str| {
         let path = line.split_whitespace().find(|word| word.starts_with('/'))?;
         Some((PathBuf::from(path), PathBuf::from(path)))
     };
-    let inside = Path::new("/usr/bin").join(program.file_name().unwrap_or_default());
-    let entry = [inside.display().to_string()].into_iter();
-    let own = (program.to_owned(), inside.clone());
-    Image {
-        name: name.to_owned(),
-        files: libraries.lines().filter_map(library).chain([own]).collect(),
-        links: Vec::new(),
-        entry: entry.chain(arguments.iter().map(|word| (*word).to_owned())).collect(),
-        environment: vec![PATH],
-    }
+    libraries.lines().filter_map(library).collect()
 }

@@ -18,8 +18,8 @@ impl Node {
         let paths = std::env::join_paths(system.into_iter().chain(std::env::split_paths(&paths)));
         let mut command = self.boot.command(&program);
         command.arg("--config").arg(self.folder.join("containerd.toml"));
-        // Where its shim and runc are, and the configuration of NVIDIA's runtime.
-        command.env("PATH", paths.unwrap_or_default()).env("XDG_CONFIG_HOME", &self.folder);
+        // Where its shim and runc are.
+        command.env("PATH", paths.unwrap_or_default());
         self.containerd = Some(Inside::start(command, Program::Containerd, &self.folder)?);
         self.wait(Program::Containerd, |node| {
             let mut ctr = node.boot.command(node.programs.path(Program::Ctr));

@@ -1,0 +1,223 @@
+//! An isolation provider on a node: a library that every process of a container loads, and that
+//! keeps it to its part of a card.
+//!
+//! ```text
+//!   NVIDIA's runtime: its configuration ──► can it work here, and where does it look?  ─┐
+//!   specifications of the cards ──────────► under which kind are they?                 ─┤ or: no label
+//!   library, checker ─► <folder>/<provider>/<version>/ ─► our specification             ─┤
+//!                                                                                       ▼
+//!                                                    annotation and label of the node, in one write
+//! ```
+//!
+//! A binding names the card and the provider in `NVIDIA_VISIBLE_DEVICES`, and NVIDIA's runtime starts
+//! the container with both or not at all. So what is here comes before the label, and the label goes
+//! before anything else does. Files that containers may have mounted are never changed nor deleted:
+//! a process whose library is gone would start without it.
+
+mod files;
+mod kind;
+mod mark;
+mod runtime;
+mod specification;
+#[cfg(test)]
+mod tests;
+
+pub use mark::{put, take_away};
+
+use crate::limit::Provided;
+use files::Version;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// How an amount of memory is written in a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Unit {
+    /// `2097152000`
+    #[serde(rename = "bytes")]
+    Bytes,
+    /// `2000m`
+    #[serde(rename = "MiB")]
+    MiB,
+}
+
+/// What is known of a provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Provider {
+    /// Such as `HAMi-core`: the value of the label, and the name of the device.
+    pub name: String,
+    /// The variable that has the limit of each card, and how it is written there.
+    pub memory: (String, Unit),
+    /// The folder of the library in containers.
+    pub library: PathBuf,
+    /// Variables that could switch the limit off, at values that do not.
+    pub environment: BTreeMap<String, String>,
+}
+
+/// The cards of one container that HAMi-core knows, each with variables of its own.
+const HAMI_CARDS: u32 = 16;
+
+impl Provider {
+    /// HAMi-core, whose library looks for itself at `/usr/local/vgpu/libvgpu.so`.
+    pub fn hami_core() -> Self {
+        let mut environment: BTreeMap<String, String> = [
+            ("CUDA_DISABLE_CONTROL", "false"),
+            // Where the library would look for itself instead.
+            ("CUDA_REDIRECT", ""),
+            // The one that processes without any variables take: all of a container share one.
+            ("CUDA_DEVICE_MEMORY_SHARED_CACHE", "/tmp/cudevshr.cache"),
+            ("CUDA_OVERSUBSCRIBE", "false"),
+            ("CUDA_TASK_PRIORITY", "1"),
+            ("GPU_CORE_UTILIZATION_POLICY", "default"),
+            ("ACTIVE_OOM_KILLER", "true"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
+        // An empty one does not count; any other would win over the one that is granted.
+        for (name, card) in ["CUDA_DEVICE_MEMORY_LIMIT", "CUDA_DEVICE_SM_LIMIT"]
+            .into_iter()
+            .flat_map(|name| (0..HAMI_CARDS).map(move |card| (name, card)))
+        {
+            environment.insert(format!("{name}_{card}"), String::new());
+        }
+        Self {
+            name: "HAMi-core".to_owned(),
+            memory: ("CUDA_DEVICE_MEMORY_LIMIT".to_owned(), Unit::Bytes),
+            library: "/usr/local/vgpu".into(),
+            environment,
+        }
+    }
+
+    /// The provider of this name.
+    pub fn named(name: &str) -> Result<Self, ProviderError> {
+        let known = Self::hami_core();
+        if known.name == name { Ok(known) } else { Err(ProviderError::Unknown(name.to_owned())) }
+    }
+}
+
+/// Why a node has no provider.
+#[derive(Debug, thiserror::Error)]
+pub enum ProviderError {
+    /// The name is not known.
+    #[error("provider {0:?} is not known; known is HAMi-core")]
+    Unknown(String),
+    /// Something with files.
+    #[error("failed to {what} {}: {error}", path.display())]
+    File {
+        /// What was tried.
+        what: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// Why it failed.
+        error: std::io::Error,
+    },
+    /// NVIDIA's runtime would not grant the provider with the card.
+    #[error("{}: {why}", path.display())]
+    Runtime {
+        /// Its configuration.
+        path: PathBuf,
+        /// What is in the way.
+        why: String,
+    },
+    /// No specification names cards by UUID.
+    #[error(
+        "no CDI specification in {} has cards by UUID under nvidia.com/gpu or \
+         k8s.device-plugin.nvidia.com/gpu; `nvidia-ctk cdi generate --device-name-strategy=uuid` \
+         writes one", folders.join(", ")
+    )]
+    NoKind {
+        /// Where it was looked for.
+        folders: Vec<String>,
+    },
+    /// What was given is not a library that containers of this node can load.
+    #[error("{}: {why}", path.display())]
+    Library {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The node could not be changed.
+    #[error("failed to change node {node}: {why}")]
+    Node {
+        /// Its name.
+        node: String,
+        /// What the API server said.
+        why: String,
+    },
+}
+
+/// The node's files, and where ours go.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// Where the root of the node is mounted; `/` on the node itself.
+    pub root: PathBuf,
+    /// The folder on the node for providers, with all their versions.
+    pub folder: PathBuf,
+    /// The configuration of NVIDIA's runtime on the node, if it is where nobody would look for it.
+    pub runtime: Option<PathBuf>,
+}
+
+impl Host {
+    /// A path of the node as it is found from here.
+    fn at(&self, path: &Path) -> PathBuf {
+        self.root.join(path.strip_prefix("/").unwrap_or(path))
+    }
+}
+
+/// What is put on a node.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// A folder with the provider's library, `*.so`, and what it needs beside it.
+    pub library: PathBuf,
+    /// The program that looks whether the limit is in force.
+    pub checker: PathBuf,
+}
+
+/// What is on the node now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Installed {
+    /// The kind under which the node's specifications have its cards.
+    pub kind: String,
+    /// Our specification on the node.
+    pub specification: PathBuf,
+    /// The folder that it mounts.
+    pub version: PathBuf,
+}
+
+/// What is there already stays as it is. The node may be labelled if this succeeds, and must not be
+/// if it does not.
+fn install(provider: &Provider, source: &Source, host: &Host) -> Result<Installed, ProviderError> {
+    let folders = runtime::specification_folders(host)?;
+    let kind = kind::of_cards(host, &folders)?;
+    let version = Version::read(provider, source)?;
+    let folder = version.write(host, &provider.name)?;
+    let text = specification::text(provider, &folder);
+    let specification = specification::path(&folders, provider);
+    files::replace(&host.at(&specification), text.as_bytes())?;
+    Ok(Installed { kind, specification, version: folder })
+}
+
+/// Takes the provider's specification off the node, which must have lost its label before. What
+/// running containers have mounted stays.
+fn remove(provider: &Provider, host: &Host) -> Result<(), ProviderError> {
+    // Also where the runtime cannot be used any more, or looks elsewhere by now.
+    let folders = runtime::specification_folders(host).unwrap_or_else(|_| runtime::usual_folders());
+    let path = host.at(&specification::path(&folders, provider));
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(ProviderError::File { what: "delete", path, error })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What the checker has to know, which lies beside it.
+fn provided(provider: &Provider, library: &str) -> Provided {
+    Provided {
+        provider: provider.name.clone(),
+        variable: provider.memory.0.clone(),
+        unit: provider.memory.1,
+        library: provider.library.join(library),
+    }
+}

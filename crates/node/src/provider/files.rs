@@ -1,0 +1,140 @@
+//! The files of a provider, in a folder of their own for each version: what containers have mounted
+//! does not change below them.
+
+use super::{Host, Provider, ProviderError, Source, provided};
+use crate::limit;
+use rustix::fs::StatVfsMountFlags;
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// What is mounted at `/etc/ld.so.preload`.
+pub(super) const PRELOAD: &str = "ld.so.preload";
+
+/// Everything that the folder has, by name.
+pub(super) struct Version {
+    files: BTreeMap<String, Vec<u8>>,
+}
+
+impl Version {
+    pub fn read(provider: &Provider, source: &Source) -> Result<Self, ProviderError> {
+        let folder = &source.library;
+        let failed = |path: &Path| file("read", path);
+        let mut files = BTreeMap::new();
+        for entry in std::fs::read_dir(folder).map_err(failed(folder))? {
+            let path = entry.map_err(failed(folder))?.path();
+            let name = path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+            if let Some(name) = name.filter(|_| path.is_file()) {
+                files.insert(name, std::fs::read(&path).map_err(failed(&path))?);
+            }
+        }
+        let wrong = |path: &Path, why: String| ProviderError::Library { path: path.into(), why };
+        let libraries: Vec<&String> = files.keys().filter(|name| name.ends_with(".so")).collect();
+        let [library] = libraries.as_slice() else {
+            let why = format!("has {} files *.so; the one to preload is expected", libraries.len());
+            return Err(wrong(folder, why));
+        };
+        let library = (*library).clone();
+        loadable(&files[&library]).map_err(|why| wrong(&folder.join(&library), why))?;
+        let preload = format!("{}\n", provider.library.join(&library).display());
+        let checker = std::fs::read(&source.checker).map_err(failed(&source.checker))?;
+        let known = serde_json::to_vec(&provided(provider, &library)).unwrap_or_default();
+        files.insert(PRELOAD.to_owned(), preload.into_bytes());
+        files.insert(limit::CHECKER.to_owned(), checker);
+        files.insert(limit::PROVIDED.to_owned(), known);
+        Ok(Self { files })
+    }
+
+    /// Its folder on the node, whole: under its name once all is written.
+    pub fn write(&self, host: &Host, provider: &str) -> Result<PathBuf, ProviderError> {
+        let mut hasher = DefaultHasher::new();
+        self.files.hash(&mut hasher);
+        let name = format!("{:016x}", hasher.finish());
+        let all = host.folder.join(provider);
+        let (folder, version) = (host.at(&all), all.join(&name));
+        let at = host.at(&version);
+        let mut make = std::fs::DirBuilder::new();
+        make.recursive(true).mode(0o755).create(&folder).map_err(file("make", &folder))?;
+        // The loader leaves out what it may not load, and goes on.
+        let flags = rustix::fs::statvfs(&folder).map_err(|e| file("look at", &folder)(e.into()))?;
+        if flags.f_flag.contains(StatVfsMountFlags::NOEXEC) {
+            let why = "no program may be loaded from here (noexec); choose another folder";
+            return Err(ProviderError::Library { path: folder, why: why.to_owned() });
+        }
+        if at.exists() {
+            self.is_at(&at)?;
+            return Ok(version);
+        }
+        let fresh = folder.join(format!(".{name}.{}", std::process::id()));
+        // What an earlier try left, which nobody has mounted.
+        let _ = std::fs::remove_dir_all(&fresh);
+        make.create(&fresh).map_err(file("make", &fresh))?;
+        for (name, bytes) in &self.files {
+            let mode = if name == limit::CHECKER { 0o755 } else { 0o644 };
+            write(&fresh.join(name), bytes, mode)?;
+        }
+        std::fs::rename(&fresh, &at).map_err(file("make", &at))?;
+        Ok(version)
+    }
+
+    /// Whether a folder has these files as they are.
+    fn is_at(&self, folder: &Path) -> Result<(), ProviderError> {
+        for (name, bytes) in &self.files {
+            let path = folder.join(name);
+            if std::fs::read(&path).map_err(file("read", &path))? != *bytes {
+                let why = "has been changed, and containers may have mounted it; look who did it, \
+                     and delete its folder once none has";
+                return Err(ProviderError::Library { path, why: why.to_owned() });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Puts a file in the place of another at once; one that says the same is left alone.
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), ProviderError> {
+    if std::fs::read(path).is_ok_and(|there| there == bytes) {
+        return Ok(());
+    }
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    std::fs::create_dir_all(folder).map_err(file("make", folder))?;
+    // Not named as a specification: the runtime would read it.
+    let fresh = folder.join(format!(".divvy-provider.{}", std::process::id()));
+    let _ = std::fs::remove_file(&fresh);
+    write(&fresh, bytes, 0o644)?;
+    std::fs::rename(&fresh, path).map_err(file("write", path))
+}
+
+fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), ProviderError> {
+    let mut options = std::fs::File::options();
+    let mut make = || -> std::io::Result<()> {
+        let mut file = options.create_new(true).write(true).mode(mode).open(path)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    };
+    make().map_err(file("write", path))
+}
+
+fn file(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> ProviderError + use<> {
+    let path = path.to_owned();
+    move |error| ProviderError::File { what, path, error }
+}
+
+/// Whether programs of this machine's kind can load it: the loader leaves out what is for another,
+/// and goes on.
+fn loadable(library: &[u8]) -> Result<(), String> {
+    let machine: u16 = match std::env::consts::ARCH {
+        "aarch64" => 183,
+        _ => 62,
+    };
+    let number = |at: usize| Some(u16::from_le_bytes([*library.get(at)?, *library.get(at + 1)?]));
+    if !library.starts_with(b"\x7fELF\x02\x01") || number(16) != Some(3) {
+        return Err("is no shared library of 64 bits".to_owned());
+    }
+    if number(18) != Some(machine) {
+        return Err(format!("is not for {}", std::env::consts::ARCH));
+    }
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! Our own specification: what a container gets that is granted the provider.
+
+use super::{Provider, files};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// The kind of all providers.
+const KIND: &str = "divvy.dev/provider";
+
+/// In the first folder that the runtime looks into, which by default outlives a reboot.
+pub(super) fn path(folders: &[PathBuf], provider: &Provider) -> PathBuf {
+    let folder = folders.first().map(PathBuf::as_path).unwrap_or(Path::new("/etc/cdi"));
+    folder.join(format!("divvy.dev-provider-{}.json", provider.name))
+}
+
+/// Mounts what is in the folder of a version, and sets the variables, which replace those of the pod
+/// and of the image.
+pub(super) fn text(provider: &Provider, version: &Path) -> String {
+    let mount = |from: &Path, to: &Path| {
+        json!({
+            "hostPath": from, "containerPath": to,
+            "options": ["ro", "nosuid", "nodev", "rbind", "rprivate"],
+        })
+    };
+    let variables = provider.environment.iter().map(|(name, value)| format!("{name}={value}"));
+    let specification = json!({
+        "cdiVersion": "0.5.0", "kind": KIND,
+        "devices": [{
+            "name": provider.name,
+            "containerEdits": {
+                "env": variables.collect::<Vec<_>>(),
+                "mounts": [
+                    mount(version, &provider.library),
+                    mount(&version.join(files::PRELOAD), Path::new("/etc/ld.so.preload")),
+                ],
+            },
+        }],
+    });
+    format!("{specification:#}\n")
+}

@@ -1,0 +1,5 @@
+//! The library that is preloaded. `build.rs` compiles it.
+
+mod intercept;
+mod limits;
+mod region;
