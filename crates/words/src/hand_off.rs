@@ -2,23 +2,24 @@
 //! variables must read the annotations that the binding brings.
 
 use crate::keys;
+use crate::koordinator;
 use crate::manifest::{Container, Metadata, PodManifest, Source};
 use crate::problem::short;
-use crate::request::{containers, is_share, share_container};
+use crate::request::{containers, is_share, share_containers};
 
 /// Whether a share pod may be bound. If not, the reason: a binding would hand the card to nobody,
 /// or leave another container with all of them. Of any other pod nothing is asked.
 ///
 /// The spec is looked at, and no marker that a tenant could copy.
 pub fn hand_off_ready(metadata: &Metadata, spec: &PodManifest) -> Result<(), String> {
-    if !is_share(metadata) {
-        return Ok(());
+    if !is_share(metadata, spec) {
+        return koordinator::whole_cards_ready(spec);
     }
-    let share = share_container(metadata, spec);
+    let shares = share_containers(metadata, spec);
     for (at, container) in containers(spec).enumerate() {
-        let missing = match share {
-            Some(share) if share == at => missing_hand_off(container),
-            _ => (!has_no_device(container)).then_some(keys::ENV_VISIBLE_DEVICES),
+        let missing = match shares.contains(&at) {
+            true => missing_hand_off(container),
+            false => (!has_no_device(container)).then_some(keys::ENV_VISIBLE_DEVICES),
         };
         if let Some(variable) = missing {
             return Err(format!(

@@ -28,6 +28,20 @@ pub const HAND_OFF: [&str; 4] = [CARDS, VISIBLE_DEVICES, PORTION, RECEIVED_TYPE]
 pub const REQUEST: [&str; 5] =
     [GPU_FRACTION, GPU_MEMORY, FRACTION_DEVICES, FRACTION_CONTAINER, MPS];
 
+/// Resource of Koordinator: hundredths of a card, of compute and of memory.
+pub const KOORDINATOR_GPU: &str = "koordinator.sh/gpu";
+/// Resource of Koordinator: on how many cards a share is asked.
+pub const KOORDINATOR_SHARED: &str = "koordinator.sh/gpu.shared";
+/// Resource of Koordinator: hundredths of a card's compute, of all cards together.
+pub const KOORDINATOR_CORE: &str = "koordinator.sh/gpu-core";
+/// Resource of Koordinator: bytes of memory, of all cards together.
+pub const KOORDINATOR_MEMORY: &str = "koordinator.sh/gpu-memory";
+/// Resource of Koordinator: hundredths of a card's memory, of all cards together.
+pub const KOORDINATOR_RATIO: &str = "koordinator.sh/gpu-memory-ratio";
+/// The resources by which Koordinator's pods ask for GPUs. No node has to offer them.
+pub const KOORDINATOR: [&str; 5] =
+    [KOORDINATOR_GPU, KOORDINATOR_SHARED, KOORDINATOR_CORE, KOORDINATOR_MEMORY, KOORDINATOR_RATIO];
+
 /// Variable of a container: the devices that NVIDIA's container runtime gives it.
 pub const ENV_VISIBLE_DEVICES: &str = "NVIDIA_VISIBLE_DEVICES";
 /// The variables of the share's container, and the annotation that each is read from.

@@ -22,6 +22,7 @@ mod groups;
 mod hand_off;
 mod kai;
 pub mod keys;
+mod koordinator;
 pub mod manifest;
 mod namespace;
 mod node;

@@ -75,7 +75,7 @@ impl<'a> Pod<'a> {
 
     /// Whether divvy places it, and it asks for a share.
     pub(super) fn is_our_share(&self, settings: &Settings) -> bool {
-        self.is_ours(settings) && is_share(&self.metadata)
+        self.is_ours(settings) && is_share(&self.metadata, &self.spec)
     }
 
     /// Init containers, then containers.

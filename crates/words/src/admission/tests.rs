@@ -1,3 +1,4 @@
+mod koordinator;
 mod plain;
 mod properties;
 
