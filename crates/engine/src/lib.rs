@@ -47,7 +47,7 @@ mod world;
 
 pub use config::{Config, PerResource, Strategy};
 pub use diagnosis::{Diagnosis, Group, Standing};
-pub use event::{Event, Opened, Placement, Plan, PlanEffect, Problem};
+pub use event::{ClassName, Event, Opened, Placement, Plan, PlanEffect, Problem};
 pub use labels::{Labels, Selector};
 pub use nearest::{Missing, Nearest};
 pub use reason::Reason;
