@@ -5,12 +5,19 @@
 //! on how many cards, and how much of all of them together.
 
 use crate::keys;
-use crate::manifest::{Container, PodManifest};
+use crate::manifest::{Container, Metadata, PodManifest, PodStatus};
 use crate::problem::short;
 use crate::quantity::Quantity;
 use crate::request::{MAX_CARDS, containers};
 use crate::resources::{Totals, of_containers};
 use divvy_ledger::{Bytes, Fraction, Part, Percent, Portion, Request};
+
+/// Whether this pod is Koordinator's own scheduler and has not ended: two schedulers for the same pods
+/// do harm.
+pub fn is_koordinator_scheduler(metadata: &Metadata, status: &PodStatus) -> bool {
+    let is_it = metadata.labels.get("koord-app") == Some(keys::KOORDINATOR_SCHEDULER);
+    is_it && &*metadata.namespace == "koordinator-system" && !status.has_ended()
+}
 
 /// Whether a container asks for GPUs in this way.
 pub(crate) fn asks(container: &Container) -> bool {

@@ -1,12 +1,13 @@
 //! The hand-off of a share pod, and the removal of what only a binding may bring.
 
 use super::container::{Part, set_variables};
+use super::isolation;
 use super::kai::remove_config_maps;
 use super::patch::{Step, member};
 use super::pod::Pod;
 use super::void::{void_new_ephemeral, void_variable};
 use super::{Change, Mutation, Operation, Settings};
-use crate::hand_off::{has_no_device, missing_hand_off};
+use crate::hand_off::{has_no_device, missing};
 use crate::keys;
 use crate::koordinator;
 use crate::manifest::{Container, annotation_path};
@@ -30,8 +31,16 @@ pub fn mutate(change: &Change<'_>, settings: &Settings) -> Result<Mutation, Stri
     }
     match change.operation {
         Operation::Create => {
+            if let Some(isolation) = &settings.isolation {
+                isolation::default_level(&mut pod, isolation, &mut mutation);
+            }
+            let mut variables = keys::HAND_OFF_VARIABLES.to_vec();
+            if let Some(provider) = isolation::provider(&pod, settings) {
+                isolation::note_variables(&mut pod, provider)?;
+                variables.extend(isolation::variables(&pod, provider));
+            }
             remove_config_maps(&mut pod, &mut mutation)?;
-            hand_off(&pod, settings, &mut mutation);
+            hand_off(&pod, &variables, settings, &mut mutation);
         }
         Operation::EphemeralContainers => void_new_ephemeral(&pod, change, &mut mutation)?,
         Operation::Update => {}
@@ -80,15 +89,20 @@ fn name_whole_cards(pod: &Pod<'_>, mutation: &mut Mutation) {
     }
 }
 
-fn hand_off(pod: &Pod<'_>, settings: &Settings, mutation: &mut Mutation) {
+fn hand_off(
+    pod: &Pod<'_>,
+    variables: &[(&str, &'static str)],
+    settings: &Settings,
+    mutation: &mut Mutation,
+) {
     let shares = share_containers(&pod.metadata, &pod.spec);
     if shares.is_empty() {
         return;
     }
     for (at, (part, container)) in pod.containers().enumerate() {
         if shares.contains(&at) {
-            if missing_hand_off(container).is_some() {
-                let all = keys::HAND_OFF_VARIABLES.iter().map(hand_off_variable).collect();
+            if missing(container, variables).is_some() {
+                let all = variables.iter().map(hand_off_variable).collect();
                 set(part, container, all, mutation);
             }
         } else if !has_no_device(container) {

@@ -1,6 +1,7 @@
 //! Which pods are refused, and why.
 
 use super::container::Place;
+use super::isolation;
 use super::pod::Pod;
 use super::{Change, Operation, Settings};
 use crate::grace_period::grace_period_allowed;
@@ -14,20 +15,27 @@ use crate::resources::totals;
 /// What the user should know of a pod that is accepted, or why it is not. The errors of KAI come
 /// first, word for word and in its order.
 pub fn validate(change: &Change<'_>, settings: &Settings) -> Result<Vec<String>, String> {
-    let pod = Pod::read(change.pod)?;
+    let mut pod = Pod::read(change.pod)?;
     if !pod.is_ours(settings) {
         return Ok(Vec::new());
     }
     match change.operation {
-        Operation::Create => create(&pod, settings),
-        Operation::Update => unchanged(&pod, &Pod::read(change.old)?).map(|()| Vec::new()),
+        Operation::Create => create(&mut pod, settings),
+        Operation::Update => {
+            let old = Pod::read(change.old)?;
+            unchanged(&pod, &old)?;
+            if settings.isolation.is_some() && is_share(&pod.metadata, &pod.spec) {
+                isolation::unchanged(&pod, &old)?;
+            }
+            Ok(Vec::new())
+        }
         Operation::EphemeralContainers => {
             ephemeral(&pod, &Pod::read(change.old)?, settings).map(|()| Vec::new())
         }
     }
 }
 
-fn create(pod: &Pod<'_>, settings: &Settings) -> Result<Vec<String>, String> {
+fn create(pod: &mut Pod<'_>, settings: &Settings) -> Result<Vec<String>, String> {
     let (metadata, spec) = (&pod.metadata, &pod.spec);
     let is_share = is_share(metadata, spec);
     let (mut problems, mut warnings) = (Problems::default(), Vec::new());
@@ -54,6 +62,7 @@ fn create(pod: &Pod<'_>, settings: &Settings) -> Result<Vec<String>, String> {
             pod.containers().find_map(|(part, container)| own_devices(part.place, container))
         });
     }
+    isolation::check(pod, is_share, settings, &mut problems, &mut warnings);
     problems.into_first().map_or(Ok(warnings), Err)
 }
 

@@ -4,7 +4,7 @@
 use super::{hand_off_variables, void_entry};
 use crate::admission::Settings;
 use crate::grace_period::grace_period_allowed;
-use crate::hand_off::{has_no_device, missing_hand_off, visible_devices};
+use crate::hand_off::{has_no_device, missing, visible_devices};
 use crate::manifest::{Container, Metadata, PodManifest};
 use crate::problem::{Problems, short};
 use crate::quantity::Quantity;
@@ -77,7 +77,7 @@ pub(super) fn mutated(pod: &Value, settings: &Settings) -> Value {
     }
     for (at, (place, container)) in places(&pod).iter().zip(containers(&spec)).enumerate() {
         let value = pod.pointer_mut(place).unwrap();
-        if shares.contains(&at) && missing_hand_off(container).is_some() {
+        if shares.contains(&at) && missing(container, &keys::HAND_OFF_VARIABLES).is_some() {
             set(value, &hand_off_variables());
         } else if !shares.contains(&at) && !has_no_device(container) {
             set(value, &[void_entry()]);
