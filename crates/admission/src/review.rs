@@ -170,6 +170,7 @@ mod tests {
             runtime_class: "nvidia".to_owned(),
             scheduler_names: vec!["divvy-scheduler".to_owned()],
             max_grace_period: 600,
+            isolation: None,
         }
     }
 

@@ -1,7 +1,9 @@
 //! `divvy admission`: prepares pods for their cards and refuses those that make no sense.
 
 use crate::DONE;
+use crate::cli::GateArgs;
 use crate::daemon::{LogArgs, runtime, signals};
+use crate::input::isolation;
 use clap::{ArgAction, Args};
 use divvy_admission::{Certificates, Settings};
 use divvy_api::{Api, Fence, config};
@@ -52,6 +54,11 @@ pub struct AdmissionArgs {
         value_parser = clap::value_parser!(u32).range(1..=86_400)
     )]
     pub max_grace_period: u32,
+    #[command(flatten)]
+    pub gates: GateArgs,
+    /// Settings, of which the providers of isolation are read (the file of divvy scheduler --config)
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// Where reviews are answered; port 0 takes a free one, and the log says which
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8443")]
     pub listen: SocketAddr,
@@ -97,6 +104,7 @@ pub fn run(args: &AdmissionArgs) -> anyhow::Result<u8> {
         runtime_class: args.runtime_class.clone(),
         scheduler_names: args.scheduler_names.clone(),
         max_grace_period: args.max_grace_period,
+        isolation: isolation(args.gates.feature_gates, args.config.as_deref())?,
     };
     runtime()?.block_on(async {
         let stop = signals()?;

@@ -9,7 +9,7 @@ use crate::scheduler::SchedulerArgs;
 use crate::snapshot::SnapshotArgs;
 use clap::builder::RangedI64ValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use divvy_words::keys;
+use divvy_words::{FeatureGates, keys};
 use std::path::PathBuf;
 
 /// Divide GPUs among Kubernetes pods: fractions, memory shares and whole cards, on one exact
@@ -92,8 +92,8 @@ pub struct ClusterArgs {
     pub cluster: Option<PathBuf>,
     /// Pending pods of the cluster with these scheduler names wait for divvy
     ///
-    /// While KAI's scheduler runs in the cluster, pods with schedulerName kai-scheduler are left
-    /// to it.
+    /// While KAI's or Koordinator's scheduler runs in the cluster, pods with schedulerName
+    /// kai-scheduler or koord-scheduler are left to it.
     #[arg(
         long,
         value_name = "NAMES",
@@ -102,7 +102,18 @@ pub struct ClusterArgs {
     )]
     pub scheduler_names: Vec<String>,
     #[command(flatten)]
+    pub gates: GateArgs,
+    #[command(flatten)]
     pub live: LiveArgs,
+}
+
+/// What is switched on by name.
+#[derive(Args)]
+pub struct GateArgs {
+    /// Features to switch on or off: GPUIsolationLevel=true tells the isolation levels of shares
+    /// apart (docs/isolation.md)
+    #[arg(long, value_name = "NAME=BOOL,...", default_value = "", hide_default_value = true)]
+    pub feature_gates: FeatureGates,
 }
 
 /// What to place, where and how.

@@ -44,10 +44,16 @@ fn explanation<'a>(
         }
         (None, Some(other)) => {
             let ours = keys::SCHEDULER_NAMES[0];
-            let next = if rehearsal.kai_runs && &**other == keys::KAI_SCHEDULER {
-                "KAI's scheduler runs in this cluster, so its pods are left to it; divvy places \
-                 them once it is stopped"
-                    .to_owned()
+            let whose = match &**other {
+                keys::KAI_SCHEDULER if rehearsal.kai_runs => Some("KAI"),
+                keys::KOORDINATOR_SCHEDULER if rehearsal.koordinator_runs => Some("Koordinator"),
+                _ => None,
+            };
+            let next = if let Some(whose) = whose {
+                format!(
+                    "{whose}'s scheduler runs in this cluster, so its pods are left to it; divvy places \
+                     them once it is stopped"
+                )
             } else {
                 format!(
                     "set spec.schedulerName: {ours} where the pod is made to let divvy place it"

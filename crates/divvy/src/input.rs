@@ -8,7 +8,8 @@ use anyhow::{Context, anyhow, bail};
 use divvy_cluster::snapshot::{EVERYTHING, HOLDINGS};
 use divvy_engine::{Config, Strategy};
 use divvy_sim::{Rehearsal, Setup, Source, read_sources};
-use divvy_words::keys;
+use divvy_words::isolation::Isolation;
+use divvy_words::{FeatureGates, keys};
 use std::path::{Path, PathBuf};
 
 /// The name of the cluster in the binary, for `--cluster`.
@@ -58,6 +59,7 @@ pub fn rehearsal(args: &RehearsalArgs, live: bool, bar: &Bar) -> anyhow::Result<
         namespace: namespace.clone(),
         config,
         gpu_sharing: args.gpu_sharing,
+        isolation: isolation(cluster.gates.feature_gates, args.placement.config.as_deref())?,
         ..setup(cluster, cluster_source)
     };
     let namespace = namespace.unwrap_or_else(|| keys::DEFAULT_NAMESPACE.to_owned());
@@ -93,7 +95,8 @@ pub fn holdings(args: &ClusterArgs, cluster: Source) -> anyhow::Result<Rehearsal
 }
 
 fn setup(args: &ClusterArgs, cluster: Option<Source>) -> Setup {
-    Setup { cluster, schedulers: args.scheduler_names.clone(), ..Setup::default() }
+    let isolation = args.gates.feature_gates.isolation_level.then(Isolation::default);
+    Setup { cluster, schedulers: args.scheduler_names.clone(), isolation, ..Setup::default() }
 }
 
 /// What `--cluster` says.
@@ -124,6 +127,19 @@ fn read(
         bail!("--cluster {}: give a file, not a folder", path.display());
     }
     Ok((sources.next(), sources.collect()))
+}
+
+/// Who enforces which level of isolation, if levels are told apart.
+pub fn isolation(gates: FeatureGates, config: Option<&Path>) -> anyhow::Result<Option<Isolation>> {
+    if !gates.isolation_level {
+        return Ok(None);
+    }
+    let Some(path) = config else { return Ok(Some(Isolation::default())) };
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read --config {}", path.display()))?;
+    let providers =
+        divvy_words::isolation_providers(&text).with_context(|| path.display().to_string())?;
+    Ok(Some(Isolation::new(providers)))
 }
 
 /// The settings: the file's, overruled by the flags.

@@ -30,8 +30,8 @@ pub struct SchedulerArgs {
     pub context: Option<String>,
     /// Pods with these scheduler names are placed
     ///
-    /// While a KAI scheduler runs in the cluster, pods with schedulerName kai-scheduler are left
-    /// to it.
+    /// While KAI's or Koordinator's scheduler runs in the cluster, pods with schedulerName
+    /// kai-scheduler or koord-scheduler are left to it.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_values = keys::SCHEDULER_NAMES)]
     pub scheduler_names: Vec<String>,
     /// Whether one of several replicas works at a time

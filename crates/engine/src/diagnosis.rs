@@ -11,7 +11,7 @@ use crate::relations::Relations;
 use crate::rules::{Barred, Rules};
 use crate::scheduler::{Scheduler, share_on};
 use crate::shapes::ShapeId;
-use divvy_ledger::{Needs, Shortage};
+use divvy_ledger::{Needs, Node, Shortage};
 use foldhash::HashMap;
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -162,7 +162,7 @@ impl Scheduler {
             let reason = match (rules.judge(name, facts), shortage) {
                 // Whether such a node is tainted does not matter.
                 (Ok(_) | Err(Barred::Cordoned | Barred::Taint(_)), Some(shortage)) if never => {
-                    self.lacks(needs, shortage)
+                    self.lacks(needs, node, shortage)
                 }
                 (Err(barred), _) => match barred {
                     Barred::OtherNode => {
@@ -191,7 +191,7 @@ impl Scheduler {
                     {
                         nearest = Some((gap, near));
                     }
-                    self.lacks(needs, shortage)
+                    self.lacks(needs, node, shortage)
                 }
             };
             let at = *by_kind.entry(reason.kind()).or_insert(groups.len());
@@ -212,8 +212,15 @@ impl Scheduler {
         self.world().prepare(who, self.shapes().rules(shape)?)
     }
 
-    fn lacks(&self, needs: &Needs, shortage: Shortage) -> Reason {
+    fn lacks(&self, needs: &Needs, node: &Node, shortage: Shortage) -> Reason {
+        if let Shortage::Class { card, holds } = shortage {
+            let holds = self.class_name(holds).map(|class| class.name.clone());
+            let label =
+                node.card_number(card).map_or_else(|| format!("#{card}"), |n| n.to_string());
+            return Reason::OtherClass { holds, at: Some((node.name().clone(), label.into())) };
+        }
         let resource = match shortage {
+            Shortage::NoClass(class) => self.class_name(class).and_then(|c| c.provider.clone()),
             Shortage::Extended { resource, .. } | Shortage::NoExtended(resource) => {
                 Some(self.ledger().resource_name(resource).into())
             }

@@ -8,11 +8,22 @@ use divvy_ledger::{CardShares, HoldError, Known, Request};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
+/// What a class of shares is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassName {
+    /// As people read it.
+    pub name: Arc<str>,
+    /// What a node must have for it.
+    pub provider: Option<Arc<str>>,
+}
+
 /// Something that happened in the cluster.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// The settings for all decisions to come.
     Settings(Config),
+    /// What the classes of shares are called, by number; none if nobody tells them apart.
+    Classes(Arc<[ClassName]>),
     /// A node is new or has changed.
     Node(Box<NodeRecord>),
     /// A node is gone; what pods hold there stays theirs until they are gone too.

@@ -45,7 +45,7 @@ mod world;
 
 pub use config::{Config, PerResource, Strategy};
 pub use diagnosis::{Diagnosis, Group, Standing};
-pub use event::{Event, Placement, Plan, PlanEffect, Problem, Unit};
+pub use event::{ClassName, Event, Placement, Plan, PlanEffect, Problem, Unit};
 pub use labels::{Labels, Selector};
 pub use nearest::{Missing, Nearest};
 pub use others::{

@@ -75,6 +75,13 @@ pub enum Reason {
         /// How many are allowed.
         max: u32,
     },
+    /// Cards that have room hold shares of another class.
+    OtherClass {
+        /// What that is called.
+        holds: Option<Arc<str>>,
+        /// The node and what its card is called, if it is one card.
+        at: Option<(Arc<str>, Arc<str>)>,
+    },
     /// The pod's volumes.
     Volume(VolumeReason),
     /// The node lacks something.
@@ -109,6 +116,7 @@ impl Reason {
             Self::Refused(_) => "BindingRefused",
             Self::HeldBack(_) => "HeldBack",
             Self::Volume(reason) => reason.name(),
+            Self::OtherClass { .. } => "CardOfAnotherClass",
             Self::Lacks { shortage, .. } => match shortage {
                 Shortage::NoGpu => "NoGpu",
                 Shortage::Unsettled => "CardsUnsettled",
@@ -122,6 +130,7 @@ impl Reason {
                 Shortage::FreeShare { .. } | Shortage::FreeShares { .. } => "InsufficientFreeShare",
                 Shortage::Compute { .. } => "InsufficientCompute",
                 Shortage::Class { .. } => "CardOfAnotherClass",
+                Shortage::NoClass(_) => "NoIsolationProvider",
                 Shortage::NoDevice(_) | Shortage::NoExtended(_) => "NoExtendedResource",
                 Shortage::Devices { .. } | Shortage::Extended { .. } => {
                     "InsufficientExtendedResource"
@@ -146,7 +155,7 @@ impl Reason {
             Self::Taint(_) => 3,
             Self::Cordoned => 4,
             Self::Lacks { shortage, .. } => match shortage {
-                Shortage::Replicas => 5,
+                Shortage::Replicas | Shortage::NoClass(_) => 5,
                 Shortage::CardMemoryUnknown => 6,
                 // Of cards that are too small, the largest.
                 Shortage::CardSize { card, .. } => return (7, card.0),
@@ -156,6 +165,7 @@ impl Reason {
                 }
                 _ => 10,
             },
+            Self::OtherClass { .. } => 10,
             // There is room; other pods are in the way.
             Self::PodAffinity { .. } => 11,
             Self::Port { .. } | Self::PodAntiAffinity { .. } | Self::Spread { .. } => 12,
@@ -193,6 +203,9 @@ impl Reason {
                 }
                 _ => format!("{} {}", self.name(), resource.as_deref().unwrap_or_default()),
             },
+            Self::OtherClass { holds, .. } => {
+                format!("{} {}", self.name(), holds.as_deref().unwrap_or_default())
+            }
             Self::Port { port: what, .. }
             | Self::Spread { topology: what, .. }
             | Self::PodAntiAffinity { topology: what, theirs: false, .. } => {
@@ -209,6 +222,11 @@ impl Reason {
     pub(crate) fn absorb(&mut self, other: &Self) {
         match (&mut *self, other) {
             (Self::Port { by, .. }, Self::Port { by: another, .. }) if by != another => *by = None,
+            (Self::OtherClass { at, .. }, Self::OtherClass { at: another, .. })
+                if at != another =>
+            {
+                *at = None;
+            }
             (Self::PodAntiAffinity { at, .. }, Self::PodAntiAffinity { at: another, .. })
                 if at != another =>
             {
@@ -345,6 +363,13 @@ impl fmt::Display for Reason {
             Self::Spread { topology, skew, max } => {
                 write!(f, "topology spread {topology}: skew would be {skew} > {max}")
             }
+            Self::OtherClass { holds, at } => {
+                let holds = holds.as_deref().unwrap_or("other");
+                match at {
+                    Some((node, card)) => write!(f, "card {node}/{card} holds {holds} pods"),
+                    None => write!(f, "cards with room hold {holds} pods"),
+                }
+            }
             Self::Volume(reason) => write!(f, "{reason}"),
             Self::Lacks { shortage, resource, portion } => {
                 write_shortage(f, *shortage, resource.as_deref(), *portion)
@@ -414,6 +439,9 @@ fn write_shortage(
             write!(f, "largest free compute {free} < {asked} asked")
         }
         Shortage::Class { .. } => f.write_str("cards with room hold shares of another class"),
+        Shortage::NoClass(_) => {
+            write!(f, "provider {} is not installed", resource.unwrap_or("of isolation"))
+        }
         Shortage::NoDevice(device) => write!(f, "no {device}"),
         Shortage::Devices { device, free, asked } => {
             write!(f, "free {device} {free} < {asked} asked")

@@ -6,7 +6,7 @@ mod relate;
 mod storage;
 
 use crate::config::Config;
-use crate::event::{Event, Problem};
+use crate::event::{ClassName, Event, Problem};
 use crate::others::{Census, Identity};
 use crate::pods::{Pod, Pods, State, Stuck};
 use crate::record::{Bound, BoundCards, NodeRecord, PodKey, PodRecord, PodSpec};
@@ -16,7 +16,7 @@ use crate::tape::Tape;
 use crate::turn::Turn;
 use crate::world::World;
 use divvy_ledger::{
-    Bytes, Capacity, Holding, Ledger, Needs, Node, NodeId, PodId, Position, Request,
+    Bytes, Capacity, Class, Holding, Ledger, Needs, Node, NodeId, PodId, Position, Request,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -42,6 +42,8 @@ pub struct Scheduler {
     unreported: Vec<PodId>,
     /// Bound pods that could not be entered as their records say, and why.
     unsettled: BTreeMap<PodKey, (PodRecord, Problem)>,
+    /// What the classes of shares are called, by number.
+    classes: Arc<[ClassName]>,
     /// With so many names of extended resources it is time to look which are in use.
     forget_resources_at: usize,
     tape: Option<Tape>,
@@ -97,6 +99,11 @@ impl Scheduler {
         };
         let claims = self.unsettled.iter();
         claims.filter_map(move |(key, (record, _))| Some((key, claimed(record)?)))
+    }
+
+    /// What a class of shares is called; `None` if nobody tells classes apart.
+    pub fn class_name(&self, class: Class) -> Option<&ClassName> {
+        self.classes.get(usize::from(class.0))
     }
 
     /// The settings.
@@ -218,6 +225,7 @@ impl Scheduler {
         }
         match event {
             Event::Settings(config) => self.configure(config),
+            Event::Classes(names) => self.classes = names,
             Event::Node(record) => self.set_node(*record),
             Event::NodeGone(name) => self.remove_node(&name),
             Event::Cards { node, unsettled, cards } => {

@@ -69,9 +69,13 @@ pub enum Shortage {
     },
     /// The cards that have the memory hold shares of another class.
     Class {
+        /// One of them, by index.
+        card: u32,
         /// Of which.
         holds: Class,
     },
+    /// The node takes no shares of this class.
+    NoClass(Class),
     /// The node does not offer a device.
     NoDevice(Device),
     /// Too few of a device.
@@ -188,6 +192,7 @@ impl Node {
         let asked = needs.request.cards();
         if asked > self.card_count().min(self.capacity().gpus.usable)
             || share > self.card_size()
+            || !self.capacity().gpus.offers(part.class)
             || matches!(part.portion, Portion::Memory(_)) && self.knows_no_size()
         {
             return false;
@@ -279,6 +284,9 @@ impl Node {
         if matches!(part.portion, Portion::Memory(_)) && self.knows_no_size() {
             return Shortage::CardMemoryUnknown;
         }
+        if !gpus.offers(part.class) {
+            return Shortage::NoClass(part.class);
+        }
         if share > card {
             return Shortage::CardSize { card, asked: share };
         }
@@ -311,11 +319,12 @@ impl Node {
             return Shortage::NotAllocatable { cards, usable };
         }
         let with_room = || self.shared_cards().filter(|(_, free)| *free >= share);
-        let cards = || with_room().map(|(index, _)| &self.cards()[index]);
-        if let Some(class) = cards().find_map(|card| card.class().filter(|c| *c != part.class)) {
-            return Shortage::Class { holds: class };
+        let other = |index: usize| self.cards()[index].class().filter(|c| *c != part.class);
+        if let Some((index, holds)) = with_room().find_map(|(i, _)| Some((i, other(i)?))) {
+            return Shortage::Class { card: u32::try_from(index).unwrap_or(u32::MAX), holds };
         }
-        let free = cards().map(|card| Percent::ALL.minus(card.compute())).max();
+        let compute = |index: usize| Percent::ALL.minus(self.cards()[index].compute());
+        let free = with_room().map(|(index, _)| compute(index)).max();
         if let Some(free) = free.filter(|free| *free < part.compute) {
             return Shortage::Compute { free, asked: part.compute };
         }

@@ -2,7 +2,7 @@
 
 use crate::card::{Card, Intake, Known, Mode, Use};
 use crate::node::{Capacity, Node, Opening};
-use crate::{Bytes, Device, Journal, Needs, NodeId, Part, PodId, Position, ResourceId};
+use crate::{Bytes, Device, Journal, Needs, NodeId, Part, Percent, PodId, Position, ResourceId};
 use foldhash::HashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -62,9 +62,19 @@ pub enum HoldError {
         /// What was asked.
         asked: Bytes,
     },
-    /// The card has shares of another class, or too little compute left.
-    #[error("card {0} has shares of another class, or too little compute left")]
+    /// The card has shares of another class.
+    #[error("card {0} has shares of another class")]
     CardDiffers(u32),
+    /// The card has too little compute left.
+    #[error("card {index} has {free} compute free, not {asked}")]
+    CardBusy {
+        /// Which card.
+        index: u32,
+        /// What is free.
+        free: Percent,
+        /// What was asked.
+        asked: Percent,
+    },
 }
 
 /// Who holds what on every card and node.
@@ -340,6 +350,8 @@ impl Ledger {
             }
             check(&target.cards, *grant, needs.request.part(), by)?;
         }
+        let is_free = |grant: &CardShare| target.cards[grant.index as usize].mode == Mode::Free;
+        let opens = by != Use::Whole && cards.iter().any(is_free);
         for CardShare { index, bytes } in cards {
             target.cards[*index as usize].give(pod, *bytes, by);
         }
@@ -356,8 +368,10 @@ impl Ledger {
             unknown: false,
         });
         // A share that opens a card makes room for others where no free card is handed out, and
-        // so does a reservation that asks less than was left for it.
-        self.journal.record(node, target.room().exceeds(&before));
+        // so does a reservation that asks less than was left for it. Where cards differ, the most
+        // that is free on one says nothing of what is free for a share.
+        let helps = target.room().exceeds(&before) || opens && target.cards_differ();
+        self.journal.record(node, helps);
         Ok(())
     }
 
@@ -437,10 +451,12 @@ fn check(cards: &[Card], grant: CardShare, part: Option<Part>, by: Use) -> Resul
             if grant.bytes > free {
                 return Err(HoldError::CardFull { index, free, asked: grant.bytes });
             }
-            match part.is_none_or(|part| card.goes_with(&part)) {
-                true => Ok(()),
-                false => Err(HoldError::CardDiffers(index)),
+            let Some(part) = part else { return Ok(()) };
+            if card.class().is_some_and(|class| class != part.class) {
+                return Err(HoldError::CardDiffers(index));
             }
+            let (free, asked) = (Percent::ALL.minus(card.compute()), part.compute);
+            if asked > free { Err(HoldError::CardBusy { index, free, asked }) } else { Ok(()) }
         }
     }
 }

@@ -16,6 +16,8 @@ pub struct Gpus {
     /// Devices that are only counted: which card is behind one is not ours to choose, so they take
     /// no shares.
     pub pools: Vec<(Device, u32)>,
+    /// The classes that its shares may have besides the usual one.
+    pub classes: Vec<Class>,
 }
 
 impl Gpus {
@@ -26,7 +28,7 @@ impl Gpus {
 
     /// Cards of one size.
     pub fn cards(count: u32, usable: u32, memory: Option<Bytes>) -> Self {
-        Self { cards: vec![memory; count as usize], usable, pools: Vec::new() }
+        Self { cards: vec![memory; count as usize], usable, ..Self::default() }
     }
 
     /// So many replicas, or slices, under the name of whole GPUs.
@@ -37,6 +39,11 @@ impl Gpus {
     /// How many of a device there are; `None` if it is not offered.
     pub fn count(&self, device: Device) -> Option<u32> {
         self.pools.iter().find(|(other, _)| *other == device).map(|(_, count)| *count)
+    }
+
+    /// Whether its shares may have this class.
+    pub fn offers(&self, class: Class) -> bool {
+        class == Class::default() || self.classes.contains(&class)
     }
 
     /// Whether the memory of its cards is known, or only fractions of it.
@@ -275,6 +282,15 @@ impl Node {
         all.filter(move |(index, card)| *index < count || *card.mode() != Mode::Free)
     }
 
+    /// The number of a card on its node. Where nobody says which card is which, its place in the list
+    /// is all there is; where somebody does, that is no number for the others.
+    pub fn card_number(&self, index: u32) -> Option<u32> {
+        match self.cards.get(index as usize)?.name() {
+            Some(name) => name.number,
+            None => self.cards.iter().all(|card| card.name().is_none()).then_some(index),
+        }
+    }
+
     /// CPU and memory that pods take, and how many pods there are.
     pub fn taken(&self) -> (MilliCpu, Bytes, u32) {
         let clip = |n: u128| u64::try_from(n).unwrap_or(u64::MAX);
@@ -343,6 +359,11 @@ impl Node {
                 && card.goes_with(&part);
             fits.then_some((index, used, share))
         })
+    }
+
+    /// Whether cards that are shared may differ in more than what is free of their memory.
+    pub(crate) fn cards_differ(&self) -> bool {
+        self.room.is_mixed || self.cards.iter().any(|card| card.compute().0 > 0)
     }
 
     /// Whether such a share can join a card.

@@ -127,6 +127,7 @@ fn capacity(ledger: &mut Ledger, gpus: u8, cpu: u16) -> Capacity {
                     (Device::Replica, 2),
                     (Device::Slice(Profile::parse("1g.10gb").unwrap()), 3),
                 ],
+                classes: vec![Class(1)],
             },
             2..6 => Gpus::cards(count, count - 1, Some(Bytes(100))),
             _ => Gpus::cards(count - 4, count, None),
@@ -361,7 +362,7 @@ fn the_end_of_one_reason_why_a_card_takes_nobody_lifts_no_other() {
 fn several_sizes() -> (Ledger, NodeId) {
     let mut ledger = Ledger::default();
     let cards = vec![Some(Bytes(100)), Some(Bytes(40)), None];
-    let gpus = Gpus { cards, usable: 3, pools: Vec::new() };
+    let gpus = Gpus { cards, usable: 3, ..Gpus::none() };
     let (cpu, pods) = (MilliCpu(100), 20);
     let (node, _) = ledger.set_node("n", Capacity { cpu, pods, gpus, ..Capacity::default() });
     (ledger, node)
@@ -401,7 +402,7 @@ fn compute_is_given_up_to_all_of_a_card_where_it_is_asked() {
     ledger.hold(PodId(0), node, &asking(60), &on(0, 10)).unwrap();
     assert_eq!(
         ledger.hold(PodId(1), node, &asking(41), &on(0, 10)),
-        Err(HoldError::CardDiffers(0))
+        Err(HoldError::CardBusy { index: 0, free: Percent(40), asked: Percent(41) })
     );
     ledger.hold(PodId(1), node, &asking(40), &on(0, 10)).unwrap();
     ledger.hold(PodId(2), node, &asking(0), &on(0, 10)).unwrap();
@@ -417,6 +418,10 @@ fn compute_is_given_up_to_all_of_a_card_where_it_is_asked() {
 #[test]
 fn shares_of_two_classes_never_meet_on_a_card() {
     let (mut ledger, node) = keeping(10, 9);
+    let mut capacity = ledger.node(node).unwrap().capacity().clone();
+    let classes = vec![Class(1), Class(2)];
+    capacity.gpus = Gpus { classes, ..capacity.gpus };
+    ledger.set_node("n", capacity);
     let asking = |class| {
         Arc::new(Needs {
             request: Request::share(
@@ -432,10 +437,15 @@ fn shares_of_two_classes_never_meet_on_a_card() {
     ledger.hold(PodId(1), node, &asking(1), &on(1, 10)).unwrap();
     assert_eq!(
         ledger.node(node).unwrap().fit(&asking(2), Bytes(10)),
-        Err(Shortage::Class { holds: Class(0) })
+        Err(Shortage::Class { card: 0, holds: Class(0) })
     );
     ledger.release(PodId(0));
     ledger.hold(PodId(2), node, &asking(2), &on(0, 10)).unwrap();
+    assert_eq!(
+        ledger.node(node).unwrap().fit(&asking(3), Bytes(10)),
+        Err(Shortage::NoClass(Class(3))),
+        "which the node does not offer"
+    );
 }
 
 #[test]

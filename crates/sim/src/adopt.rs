@@ -11,7 +11,9 @@ use divvy_ledger::{
 };
 use divvy_words::cards::{self, CardName, Held, NamedShare};
 use divvy_words::manifest::{Metadata, PodStatus};
-use divvy_words::{Content, Entry, Object, Priorities, ghosts, keys, reservation};
+use divvy_words::{
+    Content, Entry, Object, Priorities, device_allocated, ghosts, keys, reservation,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -55,9 +57,18 @@ pub(crate) fn claim(
         Held::Whole => Claim::Cards(BoundCards::Choose),
         Held::Shares(cards) => named(cards, groups),
         Held::Unrecorded if groups.is_empty() && !gets_shares => Claim::Cards(BoundCards::Nothing),
-        Held::Unrecorded if groups.is_empty() => Claim::Cards(BoundCards::Choose),
+        Held::Unrecorded if groups.is_empty() => koordinators(metadata),
         Held::Unrecorded => Claim::Named(groups),
         Held::Unreadable(why) => Claim::Unreadable(why),
+    }
+}
+
+/// Of a share that Koordinator bound, the cards that it says.
+fn koordinators(metadata: &Metadata) -> Claim {
+    match metadata.annotations.get(keys::DEVICE_ALLOCATED).map(device_allocated::parse) {
+        Some(Ok(names)) if !names.is_empty() => Claim::Named(names),
+        Some(Err(why)) => Claim::Unreadable(why),
+        Some(Ok(_)) | None => Claim::Cards(BoundCards::Choose),
     }
 }
 

@@ -3,6 +3,7 @@
 use divvy_engine::{
     Effect, PodKey, PodRecord, Requirement, Scheduler, Term, Test as Condition, Toleration,
 };
+use divvy_words::isolation::Isolation;
 use divvy_words::manifest::{Template, WorkloadManifest};
 use divvy_words::{Content, Groups, Metadata, Object, PodManifest, Priorities};
 use std::sync::Arc;
@@ -34,6 +35,8 @@ pub(crate) struct Expansion<'a> {
     pub(crate) replicas: Option<u32>,
     /// For DaemonSets: the nodes there are.
     pub(crate) cluster: &'a Scheduler,
+    /// Who enforces which level, if levels are told apart.
+    pub(crate) isolation: Option<&'a Isolation>,
 }
 
 impl Expansion<'_> {
@@ -107,6 +110,9 @@ impl Expansion<'_> {
     ) -> PodRecord {
         let mut record = divvy_words::pod(metadata, spec, None, owner, self.priorities);
         self.groups.refuse(metadata, spec, &mut record);
+        if let Some(isolation) = self.isolation {
+            isolation.enter_pod(metadata, &mut record);
+        }
         if record.invalid.is_none() && spec.containers.is_empty() {
             let field = if owner.is_some() { "spec.template.spec" } else { "spec" };
             record.invalid =

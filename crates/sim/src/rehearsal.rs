@@ -8,6 +8,8 @@ use crate::storage::Storage;
 use crate::{EMBEDDED_CLUSTER, Progress};
 use divvy_engine::{Bound, BoundCards, Config, Event, PodKey, PodRecord, PodSpec, Scheduler};
 use divvy_ledger::{Holder, Intake, Known, NodeId};
+use divvy_words::isolation::Isolation;
+use divvy_words::manifest::PodStatus;
 use divvy_words::{Content, Entry, Groups, Kind, Metadata, Object, Priorities, keys};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,6 +32,8 @@ pub struct Setup {
     /// Whether reservations keep shared cards, so that they can be handed to containers; as it is
     /// seen in the cluster if nobody says, and if nothing is to be seen, they do.
     pub gpu_sharing: Option<bool>,
+    /// Who enforces which level of isolation; `None` if levels are not told apart.
+    pub isolation: Option<Isolation>,
 }
 
 impl Default for Setup {
@@ -42,6 +46,7 @@ impl Default for Setup {
             schedulers: keys::SCHEDULER_NAMES.map(str::to_owned).to_vec(),
             config: Config::default(),
             gpu_sharing: None,
+            isolation: None,
         }
     }
 }
@@ -61,6 +66,8 @@ pub struct Rehearsal {
     pub others: BTreeMap<PodKey, Box<str>>,
     /// Whether KAI's scheduler runs in the cluster, so that its pods are left to it.
     pub kai_runs: bool,
+    /// Whether Koordinator's scheduler runs there, so that its pods are left to it.
+    pub koordinator_runs: bool,
     /// What was not as it should be, in sentences.
     pub warnings: Vec<String>,
 }
@@ -75,6 +82,7 @@ struct Loading<'a> {
     schedulers: Vec<&'a str>,
     /// Pods that are about to go.
     terminating: BTreeSet<PodKey>,
+    isolation: Option<&'a Isolation>,
     progress: &'a dyn Progress,
 }
 
@@ -122,12 +130,17 @@ impl Rehearsal {
             ignored: BTreeMap::new(),
             ended: BTreeSet::new(),
             others: BTreeMap::new(),
-            kai_runs: cluster_entries.iter().any(is_kai),
+            kai_runs: cluster_entries.iter().any(|e| is_pod(e, divvy_words::is_kai_scheduler)),
+            koordinator_runs: cluster_entries
+                .iter()
+                .any(|e| is_pod(e, divvy_words::is_koordinator_scheduler)),
             warnings: Vec::new(),
         };
         let (storage, events) = Storage::read(&cluster_entries, &workload, &mut rehearsal.warnings);
         let mut schedulers: Vec<&str> = setup.schedulers.iter().map(String::as_str).collect();
         schedulers.retain(|name| !rehearsal.kai_runs || *name != keys::KAI_SCHEDULER);
+        schedulers
+            .retain(|name| !rehearsal.koordinator_runs || *name != keys::KOORDINATOR_SCHEDULER);
         let known = BTreeSet::new();
         let terminating = BTreeSet::new();
         let mut loading = Loading {
@@ -138,8 +151,12 @@ impl Rehearsal {
             storage,
             schedulers,
             terminating,
+            isolation: setup.isolation.as_ref(),
             progress,
         };
+        if let Some(isolation) = &setup.isolation {
+            loading.apply(Event::Classes(isolation.class_names()));
+        }
         loading.nodes(&cluster.name, &cluster_entries)?;
         for event in events {
             loading.apply(Event::Storage(event));
@@ -191,8 +208,11 @@ impl Loading<'_> {
             match entry {
                 Entry::Object(object) if let Content::Node(node) = &object.content => {
                     let named = |why| format!("Node {}: {why}", object.metadata.name);
-                    let (record, warnings) =
+                    let (mut record, warnings) =
                         divvy_words::node(object).map_err(|why| fault(named(why)))?;
+                    if let Some(isolation) = self.isolation {
+                        isolation.enter_node(&object.metadata, &mut record);
+                    }
                     if self.rehearsal.scheduler.ledger().find(&record.name).is_some() {
                         self.warn(format!(
                             "node {} is given twice: the later one counts",
@@ -248,6 +268,13 @@ impl Loading<'_> {
                 divvy_words::pod(&object.metadata, spec, Some(status), None, &self.priorities);
             if spec.node_name.is_empty() {
                 self.groups.refuse(&object.metadata, spec, &mut record);
+            }
+            match self.isolation {
+                Some(isolation) if spec.node_name.is_empty() => {
+                    isolation.enter_pod(&object.metadata, &mut record);
+                }
+                Some(isolation) => isolation.enter_bound(&object.metadata, &mut record.spec),
+                None => {}
             }
             if status.has_ended() {
                 self.rehearsal.ended.insert(record.key);
@@ -377,7 +404,8 @@ impl Loading<'_> {
         let Rehearsal { scheduler: cluster, ignored, .. } = &mut self.rehearsal;
         let priorities = &self.priorities;
         let groups = &self.groups;
-        let expansion = Expansion { priorities, groups, replicas, cluster };
+        let isolation = self.isolation;
+        let expansion = Expansion { priorities, groups, replicas, cluster, isolation };
         let mut unknown_classes = BTreeSet::new();
         let mut batches: Vec<Pods> = Vec::new();
         let mut hints = Hints::default();
@@ -510,12 +538,12 @@ fn is_made_by_another(object: &Object, owners: &BTreeSet<(&str, &str, &str)>) ->
     makers.any(|r| owners.contains(&(&*r.kind, namespace, &*r.name)))
 }
 
-/// Whether it is KAI's scheduler.
-fn is_kai(entry: &Entry) -> bool {
+/// Whether it is such a pod.
+fn is_pod(entry: &Entry, is: fn(&Metadata, &PodStatus) -> bool) -> bool {
     let Entry::Object(Object { metadata, content: Content::Pod(_, status), .. }) = entry else {
         return false;
     };
-    divvy_words::is_kai_scheduler(metadata, status)
+    is(metadata, status)
 }
 
 /// Puts an object that names no namespace into this one.

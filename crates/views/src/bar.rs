@@ -103,6 +103,9 @@ pub(crate) fn legend(card: &CardUse<'_>, names: Names, all: bool) -> Vec<(String
         }
         CardUseState::Shared => shares(card, names, if all { usize::MAX } else { MOST_NAMES }),
     };
+    if let Some(class) = card.class {
+        entries.push((class.to_owned(), None));
+    }
     if card.overbooked {
         let mut text = format!("overbooked by {}", card.overbooked_by().number());
         for claim in &card.claims {
@@ -177,6 +180,7 @@ mod tests {
                         number: None,
                         uuid: None,
                         state: CardUseState::Shared,
+                        class: None,
                         capacity: amount(whole),
                         used: amount(used),
                         shares,

@@ -29,6 +29,9 @@ pub struct CardUse<'a> {
     pub uuid: Option<&'a str>,
     /// What it is used for.
     pub state: CardUseState,
+    /// What its shares have in common; absent if nobody tells classes apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<&'a str>,
     /// All its memory.
     #[serde(rename = "capacityBytes")]
     pub capacity: Amount,
@@ -144,15 +147,6 @@ impl<'a> NodeCards<'a> {
     }
 }
 
-/// The number of a card on its node. Where nobody says which card is which, its place in the list is
-/// all there is; where somebody does, that is no number for the others.
-fn number(node: &Node, index: u32) -> Option<u32> {
-    match node.cards().get(index as usize)?.name() {
-        Some(name) => name.number,
-        None => node.cards().iter().all(|card| card.name().is_none()).then_some(index),
-    }
-}
-
 fn card_use<'a>(
     scheduler: &'a Scheduler,
     node: &'a Node,
@@ -186,9 +180,10 @@ fn card_use<'a>(
     let claims = card.is_disputed().then(|| scheduler.claimants(node.name(), index));
     CardUse {
         index,
-        number: number(node, index),
+        number: node.card_number(index),
         uuid: card.name().map(|name| &*name.uuid),
         state,
+        class: card.class().and_then(|class| Some(&*scheduler.class_name(class)?.name)),
         capacity: amount(card.capacity()),
         used: amount(card.used()),
         shares,
@@ -210,7 +205,7 @@ pub(crate) fn grants(scheduler: &Scheduler, holding: &Holding) -> Vec<CardGrant>
         let card = node.cards().get(grant.index as usize)?;
         let size = if whole { card.capacity() } else { grant.bytes };
         let bytes = Amount::new(size, card.capacity(), card.knows_memory());
-        Some(CardGrant { index: grant.index, number: number(node, grant.index), bytes })
+        Some(CardGrant { index: grant.index, number: node.card_number(grant.index), bytes })
     });
     let mut grants: Vec<_> = grants.flatten().collect();
     grants.sort_by_key(|g| g.index);

@@ -13,6 +13,7 @@
 //! changed the pod.
 
 mod container;
+mod isolation;
 mod kai;
 mod mutate;
 mod patch;
@@ -26,6 +27,7 @@ pub use patch::{Patch, Step};
 pub use validate::validate;
 pub use void::void;
 
+use crate::isolation::Isolation;
 use serde_json::value::RawValue;
 
 /// What an administrator has chosen.
@@ -41,6 +43,8 @@ pub struct Settings {
     pub scheduler_names: Vec<String>,
     /// How many seconds a share may have to end.
     pub max_grace_period: u32,
+    /// Who enforces which level of isolation; `None` if levels are not told apart.
+    pub isolation: Option<Isolation>,
 }
 
 /// What somebody wants to do with a pod.

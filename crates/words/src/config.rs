@@ -8,9 +8,20 @@
 //!     thresholds: {gpu: 0.8, cpu: 0.9, memory: 0.9}
 //! gpuSharing:
 //!   strategy: binpack
+//! isolationProviders:
+//! - name: HAMi-core
+//!   levels: [Isolated]
+//!   device: divvy.dev/provider=HAMi-core
+//!   memory: {variable: CUDA_DEVICE_MEMORY_LIMIT, unit: bytes}
+//!   compute: {variable: CUDA_DEVICE_SM_LIMIT}
+//!   library: /usr/local/vgpu
+//!   environment: {CUDA_DISABLE_CONTROL: "false"}
 //! ```
 
+mod providers;
+
 use crate::documents::untyped;
+use crate::isolation::Provider;
 use crate::keys;
 use crate::problem::short;
 use crate::quantity::{Quantity, WrittenAmount};
@@ -29,12 +40,10 @@ const MAX_WEIGHT: u64 = 1000;
 
 /// Reads a configuration; what is not given stays as it is by default.
 pub fn config(text: &str) -> Result<Config, ConfigError> {
-    let mut value = document(text)?;
-    if value.get("kind").is_some() {
-        value = document(&config_map(&value)?)?;
-    }
+    let value = inner(text)?;
     let mut config = Config::default();
-    let root = Section::root(&value, &["scheduling", "gpuSharing"])?;
+    let root = Section::root(&value, &FIELDS)?;
+    providers::read(&root)?;
     if let Some(scheduling) = root.section("scheduling", &["strategy", "binpacking"])? {
         scheduling.strategy(&mut config.node)?;
         if let Some(packing) = scheduling.section("binpacking", &["weights", "thresholds"])? {
@@ -52,6 +61,21 @@ pub fn config(text: &str) -> Result<Config, ConfigError> {
         return Err(ConfigError(format!("{field}: all are 0; at least one must be more")));
     }
     Ok(config)
+}
+
+/// The providers of isolation that a configuration has; the usual ones if it names none.
+pub fn isolation_providers(text: &str) -> Result<Vec<Provider>, ConfigError> {
+    let value = inner(text)?;
+    let given = providers::read(&Section::root(&value, &FIELDS)?)?;
+    Ok(given.unwrap_or_else(|| vec![Provider::hami_core()]))
+}
+
+const FIELDS: [&str; 3] = ["scheduling", "gpuSharing", "isolationProviders"];
+
+/// The configuration itself, also out of a ConfigMap.
+fn inner(text: &str) -> Result<Value, ConfigError> {
+    let value = document(text)?;
+    if value.get("kind").is_some() { document(&config_map(&value)?) } else { Ok(value) }
 }
 
 /// The only document of the text, or nothing.

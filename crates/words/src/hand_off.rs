@@ -1,24 +1,27 @@
 //! Whether the containers of a share pod will see their card and no other once it is bound: their
 //! variables must read the annotations that the binding brings.
 
+use crate::isolation::Isolation;
 use crate::keys;
+use crate::koordinator;
 use crate::manifest::{Container, Metadata, PodManifest, Source};
 use crate::problem::short;
-use crate::request::{containers, is_share, share_container};
+use crate::request::{containers, is_share, share_containers};
+use divvy_ledger::Request;
 
 /// Whether a share pod may be bound. If not, the reason: a binding would hand the card to nobody,
 /// or leave another container with all of them. Of any other pod nothing is asked.
 ///
 /// The spec is looked at, and no marker that a tenant could copy.
 pub fn hand_off_ready(metadata: &Metadata, spec: &PodManifest) -> Result<(), String> {
-    if !is_share(metadata) {
-        return Ok(());
+    if !is_share(metadata, spec) {
+        return koordinator::whole_cards_ready(spec);
     }
-    let share = share_container(metadata, spec);
+    let shares = share_containers(metadata, spec);
     for (at, container) in containers(spec).enumerate() {
-        let missing = match share {
-            Some(share) if share == at => missing_hand_off(container),
-            _ => (!has_no_device(container)).then_some(keys::ENV_VISIBLE_DEVICES),
+        let missing = match shares.contains(&at) {
+            true => missing(container, &keys::HAND_OFF_VARIABLES),
+            false => (!has_no_device(container)).then_some(keys::ENV_VISIBLE_DEVICES),
         };
         if let Some(variable) = missing {
             return Err(format!(
@@ -33,14 +36,42 @@ pub fn hand_off_ready(metadata: &Metadata, spec: &PodManifest) -> Result<(), Str
 
 /// The first variable of the share's container that is not read from its annotation. There must be
 /// one entry of each: the last of several wins, and which that is others may change.
-pub(crate) fn missing_hand_off(container: &Container) -> Option<&'static str> {
+pub(crate) fn missing<'a>(
+    container: &Container,
+    variables: &[(&'a str, &'static str)],
+) -> Option<&'a str> {
     let is_missing = |variable: &str, annotation: &str| {
         let mut entries = container.env.iter().filter(|entry| entry.name == variable);
         let is_right = entries.next().is_some_and(|entry| entry.source.is_annotation(annotation));
         !is_right || entries.next().is_some()
     };
-    let mut all = keys::HAND_OFF_VARIABLES.iter();
+    let mut all = variables.iter();
     all.find(|(variable, annotation)| is_missing(variable, annotation)).map(|(name, _)| *name)
+}
+
+/// Whether a share pod that a provider is to isolate may be bound: the container of the share must read
+/// its limits, else it would have none. The same as [`hand_off_ready`] for the class of the pod.
+pub fn limits_ready(
+    isolation: &Isolation,
+    request: &Request,
+    metadata: &Metadata,
+    spec: &PodManifest,
+) -> Result<(), String> {
+    let Some(part) = request.part() else { return Ok(()) };
+    let Some(provider) = isolation.provider(part.class) else { return Ok(()) };
+    let wanted: Vec<_> = provider.variables(part.compute.0 > 0).collect();
+    let shares = share_containers(metadata, spec);
+    let all = containers(spec).enumerate().filter(|(at, _)| shares.contains(at));
+    for (_, container) in all {
+        if let Some(variable) = missing(container, &wanted) {
+            return Err(format!(
+                "the variable {variable} of container {} is not as divvy's admission sets it, so the pod would not \
+                 be limited to its share; create the pod anew while the admission runs with the same providers",
+                short(&container.name)
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Whether a container says that it gets no device, whatever its image says.

@@ -19,14 +19,54 @@ pub const CARDS: &str = "divvy.dev/cards";
 pub const VISIBLE_DEVICES: &str = "divvy.dev/visible-devices";
 /// Annotation that divvy writes with the binding: the part of each card, a decimal.
 pub const PORTION: &str = "divvy.dev/portion";
+/// Annotation that divvy writes with the binding: the level of the share and its provider.
+pub const CLASS: &str = "divvy.dev/class";
+/// Annotation that divvy writes with the binding: the memory of one card, in the provider's unit.
+pub const MEMORY_LIMIT: &str = "divvy.dev/memory-limit";
+/// Annotation that divvy writes with the binding: percent of a card's compute, if any is asked.
+pub const COMPUTE_LIMIT: &str = "divvy.dev/compute-limit";
+/// The annotations that a provider's variables are read from.
+pub const LIMITS: [&str; 2] = [MEMORY_LIMIT, COMPUTE_LIMIT];
+/// Annotation that the binding brings, as Koordinator's does: the cards of a pod, in JSON.
+pub const DEVICE_ALLOCATED: &str = "scheduling.koordinator.sh/device-allocated";
 /// Annotation that the binding brings, as KAI's does: `Regular`, `Fraction` or `MigInstance`.
 pub const RECEIVED_TYPE: &str = "received-resource-type";
 
 /// The annotations that only a binding by divvy may bring: containers read their cards from them.
-pub const HAND_OFF: [&str; 4] = [CARDS, VISIBLE_DEVICES, PORTION, RECEIVED_TYPE];
+pub const HAND_OFF: [&str; 8] = [
+    CARDS,
+    VISIBLE_DEVICES,
+    PORTION,
+    RECEIVED_TYPE,
+    CLASS,
+    MEMORY_LIMIT,
+    COMPUTE_LIMIT,
+    DEVICE_ALLOCATED,
+];
 /// The annotations by which a pod asks for a share.
 pub const REQUEST: [&str; 5] =
     [GPU_FRACTION, GPU_MEMORY, FRACTION_DEVICES, FRACTION_CONTAINER, MPS];
+
+/// Resource of Koordinator: hundredths of a card, of compute and of memory.
+pub const KOORDINATOR_GPU: &str = "koordinator.sh/gpu";
+/// Resource of Koordinator: on how many cards a share is asked.
+pub const KOORDINATOR_SHARED: &str = "koordinator.sh/gpu.shared";
+/// Resource of Koordinator: hundredths of a card's compute, of all cards together.
+pub const KOORDINATOR_CORE: &str = "koordinator.sh/gpu-core";
+/// Resource of Koordinator: bytes of memory, of all cards together.
+pub const KOORDINATOR_MEMORY: &str = "koordinator.sh/gpu-memory";
+/// Resource of Koordinator: hundredths of a card's memory, of all cards together.
+pub const KOORDINATOR_RATIO: &str = "koordinator.sh/gpu-memory-ratio";
+/// The resources by which Koordinator's pods ask for GPUs. No node has to offer them.
+pub const KOORDINATOR: [&str; 5] =
+    [KOORDINATOR_GPU, KOORDINATOR_SHARED, KOORDINATOR_CORE, KOORDINATOR_MEMORY, KOORDINATOR_RATIO];
+
+/// Label of a pod: whether it may use no more of its card than it asked for.
+pub const ISOLATION_LEVEL: &str = "koordinator.sh/gpu-share-isolation-level";
+/// Label of a pod: what is to see to that. Label of a node: what can.
+pub const ISOLATION_PROVIDER: &str = "koordinator.sh/gpu-isolation-provider";
+/// Annotation on a node: the kind of its cards' CDI devices.
+pub const CDI_KIND: &str = "divvy.dev/cdi-kind";
 
 /// Variable of a container: the devices that NVIDIA's container runtime gives it.
 pub const ENV_VISIBLE_DEVICES: &str = "NVIDIA_VISIBLE_DEVICES";
@@ -53,12 +93,6 @@ pub const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins
 /// Annotation on a pod: the PodGroup of KAI that it belongs to.
 pub const POD_GROUP: &str = "pod-group-name";
 
-/// Label of a node: the isolation provider that is installed there; of a pod: the one that it asks.
-pub const ISOLATION_PROVIDER: &str = "koordinator.sh/gpu-isolation-provider";
-/// Annotation on a node with an isolation provider: the kind under which its CDI specifications have
-/// its cards.
-pub const CDI_KIND: &str = "divvy.dev/cdi-kind";
-
 /// Taint that keeps other schedulers off a node while it is not certain who has which card there.
 pub const UNSETTLED: &str = "divvy.dev/unsettled";
 
@@ -76,7 +110,7 @@ pub const RESERVED_NUMBER: &str = "divvy.dev/card-number";
 pub const GHOSTS: &str = "divvy.dev/ghosts";
 
 /// The annotations that are kept when a manifest is read.
-pub const ANNOTATIONS: [&str; 17] = [
+pub const ANNOTATIONS: [&str; 20] = [
     GPU_FRACTION,
     GPU_MEMORY,
     FRACTION_DEVICES,
@@ -91,6 +125,9 @@ pub const ANNOTATIONS: [&str; 17] = [
     MIGRATED_PLUGINS,
     POD_GROUP,
     RECEIVED_TYPE,
+    CLASS,
+    DEVICE_ALLOCATED,
+    CDI_KIND,
     RESERVED_CARD,
     RESERVED_NUMBER,
     GHOSTS,
@@ -161,10 +198,13 @@ pub const GPU_GROUP: &str = "runai-gpu-group";
 /// Where KAI keeps the pods that hold a shared card, now and before v0.6.
 pub const RESERVATION_NAMESPACES: [&str; 2] = ["kai-resource-reservation", "runai-reservation"];
 
-/// The names by which pods ask for divvy in `spec.schedulerName`; the second is KAI's.
-pub const SCHEDULER_NAMES: [&str; 2] = ["divvy-scheduler", KAI_SCHEDULER];
+/// The names by which pods ask for divvy in `spec.schedulerName`; the others are KAI's and
+/// Koordinator's.
+pub const SCHEDULER_NAMES: [&str; 3] = ["divvy-scheduler", KAI_SCHEDULER, KOORDINATOR_SCHEDULER];
 /// The name of KAI's scheduler, of its namespace, and how its pods' label `app` begins.
 pub const KAI_SCHEDULER: &str = "kai-scheduler";
+/// The name of Koordinator's scheduler.
+pub const KOORDINATOR_SCHEDULER: &str = "koord-scheduler";
 /// The scheduler of pods that name none.
 pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
 

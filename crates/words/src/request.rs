@@ -2,6 +2,7 @@
 //! ones say what KAI lets pass and then ignores.
 
 use crate::keys;
+use crate::koordinator;
 use crate::manifest::{Container, Metadata, PodManifest, PodStatus};
 use crate::problem::{Problems, long, short};
 use crate::quantity::Quantity;
@@ -10,13 +11,17 @@ use divvy_ledger::{Bytes, Device, Each, Fraction, FractionError, Part, Portion, 
 use std::collections::BTreeSet;
 
 /// More cards than any machine has are a mistake.
-const MAX_CARDS: u64 = 64;
+pub(crate) const MAX_CARDS: u64 = 64;
 /// What the API server allows for all annotations of an object, keys and values.
 const MAX_ANNOTATIONS: usize = 256 * 1024;
 /// What the binding brings for each card: `GPU-<36 characters>:18446744073709551615,` and its CDI name.
 const CARD_RECORD: usize = 140;
 /// The rest of what it brings: keys, the portion, the type.
 const HAND_OFF_RECORD: usize = 160;
+
+/// The two ways to ask for a share, in messages.
+const ANNOTATIONS: &str = "annotation gpu-fraction or gpu-memory";
+const RESOURCES: &str = "resources koordinator.sh/gpu...";
 
 /// The request of a pod whose containers ask for `whole` GPUs in sum.
 pub(crate) fn request(
@@ -29,7 +34,7 @@ pub(crate) fn request(
     let fraction = annotation(keys::GPU_FRACTION);
     let memory = annotation(keys::GPU_MEMORY);
     let devices = annotation(keys::FRACTION_DEVICES);
-    let is_share = is_share(metadata);
+    let is_share = is_annotated(metadata);
     // KAI looks whether there is a limit, not how much it is.
     let has_limit = containers(spec).any(|c| c.resources.limits.amount(keys::GPU).is_some());
     let is_whole = whole > Quantity::ZERO;
@@ -58,14 +63,27 @@ pub(crate) fn request(
     let fraction = fraction.and_then(|text| fraction_portion(text, problems, &mut own));
     let cards = devices.map_or(Some(1), |text| card_count(text, problems, &mut own));
     problems.note_some(|| own.into_first());
+    let koordinators = koordinator::asked(spec).unwrap_or_else(|why| {
+        problems.note(|| why);
+        None
+    });
+    let other = [(is_share, ANNOTATIONS), (is_whole || has_limit, keys::GPU)];
+    if koordinators.is_some()
+        && let Some((_, other)) = other.into_iter().find(|(is_there, _)| *is_there)
+    {
+        problems.note(|| format!("cannot have both {RESOURCES} and {other}"));
+    }
     if is_share {
-        check_neighbours(spec, problems);
+        check_neighbours(spec, ANNOTATIONS, problems);
         check_room(metadata, cards.unwrap_or(1), problems);
+    } else if let Some(asked) = &koordinators {
+        check_neighbours(spec, RESOURCES, problems);
+        check_room(metadata, asked.cards(), problems);
     }
     match (fraction.or(memory), cards) {
         (Some(portion), Some(cards)) => Request::share(cards, Part::of(portion)),
         _ if is_whole && has_integers_only(spec) => Request::whole(clip(whole.value_ceil())),
-        _ => Request::none(),
+        _ => koordinators.unwrap_or_default(),
     }
 }
 
@@ -90,7 +108,13 @@ pub(crate) fn with_devices(request: Request, totals: &Totals<'_>) -> Request {
     })
 }
 
-pub(crate) fn is_share(metadata: &Metadata) -> bool {
+/// Whether the pod asks for a share.
+pub(crate) fn is_share(metadata: &Metadata, spec: &PodManifest) -> bool {
+    is_annotated(metadata) || koordinator::is_share(spec)
+}
+
+/// Whether it does so as KAI's pods do.
+fn is_annotated(metadata: &Metadata) -> bool {
     let is_there = |key| metadata.annotations.get(key).is_some();
     is_there(keys::GPU_FRACTION) || is_there(keys::GPU_MEMORY)
 }
@@ -108,12 +132,18 @@ fn has_integers_only(spec: &PodManifest) -> bool {
         .all(Quantity::is_integer)
 }
 
-/// Which of [`containers`] gets the share: the named one, else the first that is no init container.
-pub(crate) fn share_container(metadata: &Metadata, spec: &PodManifest) -> Option<usize> {
-    match metadata.annotations.get(keys::FRACTION_CONTAINER) {
+/// Which of [`containers`] get the share: the named one, else the first that is no init container.
+/// Of Koordinator's pods all that ask see all cards of the pod.
+pub(crate) fn share_containers(metadata: &Metadata, spec: &PodManifest) -> Vec<usize> {
+    if !is_annotated(metadata) {
+        let all = containers(spec).enumerate();
+        return all.filter(|(_, c)| koordinator::asks(c)).map(|(at, _)| at).collect();
+    }
+    let one = match metadata.annotations.get(keys::FRACTION_CONTAINER) {
         Some(name) => containers(spec).position(|c| &*c.name == name),
         None => (!spec.containers.is_empty()).then_some(spec.init_containers.len()),
-    }
+    };
+    one.into_iter().collect()
 }
 
 /// The share must be given to some container. KAI says so when it prepares the pod, before
@@ -121,7 +151,7 @@ pub(crate) fn share_container(metadata: &Metadata, spec: &PodManifest) -> Option
 pub(crate) fn check_container(metadata: &Metadata, spec: &PodManifest, problems: &mut Problems) {
     let Some(name) = metadata.annotations.get(keys::FRACTION_CONTAINER) else { return };
     let is_read = metadata.annotations.problem("", "").is_none();
-    if is_read && is_share(metadata) && share_container(metadata, spec).is_none() {
+    if is_read && is_annotated(metadata) && share_containers(metadata, spec).is_empty() {
         problems.note(|| {
             format!(
                 "failed to get fraction container ref: container with name {} not found for fraction request",
@@ -230,23 +260,18 @@ fn check_room(metadata: &Metadata, cards: u32, problems: &mut Problems) {
     }
 }
 
-/// A share cannot stand beside other ways to ask for GPUs.
-fn check_neighbours(spec: &PodManifest, problems: &mut Problems) {
+/// A share cannot stand beside other ways to ask for GPUs. `by` is how it is asked.
+fn check_neighbours(spec: &PodManifest, by: &str, problems: &mut Problems) {
     problems.note_some(|| {
         let (container, resource) = containers(spec).find_map(mig_resource)?;
         Some(format!(
-            "cannot have both a GPU share (annotation {} or {}) and the MIG resource {} of container {}",
-            keys::GPU_FRACTION, keys::GPU_MEMORY, short(resource), short(container)
+            "cannot have both a GPU share ({by}) and the MIG resource {} of container {}",
+            short(resource),
+            short(container)
         ))
     });
     if spec.resource_claims > 0 {
-        problems.note(|| {
-            format!(
-                "cannot have both a GPU share (annotation {} or {}) and spec.resourceClaims",
-                keys::GPU_FRACTION,
-                keys::GPU_MEMORY
-            )
-        });
+        problems.note(|| format!("cannot have both a GPU share ({by}) and spec.resourceClaims"));
     }
 }
 

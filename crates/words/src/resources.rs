@@ -66,6 +66,7 @@ pub(crate) fn counted<'a>(all: impl Iterator<Item = (&'a str, Quantity)>) -> Vec
             is_counted(name)
                 && *name != keys::GPU
                 && Device::of_resource(name).is_none()
+                && !keys::KOORDINATOR.contains(name)
                 && *quantity > Quantity::ZERO
         })
         .map(|(name, quantity)| (name.to_owned(), quantity.value_ceil()))
@@ -129,7 +130,10 @@ pub(crate) fn totals<'a>(spec: &'a PodManifest, status: Option<&'a PodStatus>) -
 
 /// What the containers ask together. Init containers run one after another and before the others,
 /// but sidecars among them stay: the sum is the most that runs at the same time.
-fn of_containers<'a, I>(spec: &'a PodManifest, of: impl Fn(&'a Container) -> I) -> Totals<'a>
+pub(crate) fn of_containers<'a, I>(
+    spec: &'a PodManifest,
+    of: impl Fn(&'a Container) -> I,
+) -> Totals<'a>
 where
     I: Iterator<Item = Asked<'a>>,
 {

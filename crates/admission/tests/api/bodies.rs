@@ -31,6 +31,7 @@ fn settings() -> Settings {
         runtime_class: String::new(),
         scheduler_names: Vec::new(),
         max_grace_period: 600,
+        isolation: None,
     }
 }
 

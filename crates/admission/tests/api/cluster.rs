@@ -117,6 +117,7 @@ impl Cluster {
             runtime_class: "nvidia".to_owned(),
             scheduler_names: vec!["divvy-scheduler".to_owned(), "kai-scheduler".to_owned()],
             max_grace_period: 600,
+            isolation: None,
         };
         let certificates = Certificates::Own {
             namespace: "divvy-system".to_owned(),

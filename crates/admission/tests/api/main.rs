@@ -8,6 +8,7 @@ mod cluster;
 mod default_runtime;
 mod deletions;
 mod device_annotations;
+mod isolation;
 mod priority;
 mod tenant;
 mod webhooks;

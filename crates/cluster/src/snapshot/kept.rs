@@ -58,6 +58,8 @@ pub(super) const POD: Kept = Fields(&[
                     keys::MPS,
                     keys::STRATEGY,
                     keys::CARDS,
+                    keys::CLASS,
+                    keys::DEVICE_ALLOCATED,
                     keys::POD_GROUP,
                     keys::RECEIVED_TYPE,
                     keys::RESERVED_CARD,
@@ -208,7 +210,7 @@ const AZURE_DISK: Kept = Fields(&[("diskURI", Plain), ("kind", Plain), ("readOnl
 const DISK: Kept = Fields(&[("volumeID", Plain), ("readOnly", Plain)]);
 
 pub(super) const NODE: Kept = Fields(&[
-    ("metadata", metadata!(("labels", Map))),
+    ("metadata", metadata!(("labels", Map), ("annotations", Keys(&[keys::CDI_KIND])))),
     (
         "spec",
         Fields(&[

@@ -7,7 +7,7 @@
 //!   node ─► cards ─► engine          storage, namespace ─► engine
 //! ```
 
-use super::kai::Kai;
+use super::kai::{Kai, Koordinator};
 use super::{State, records};
 use crate::listing::{Keyed, News};
 use crate::objects::{BindRequestItem, GroupItem, NamespaceItem, NodeItem, PodItem, StorageItem};
@@ -24,11 +24,17 @@ pub(super) struct Incoming {
     missing: HashSet<&'static str>,
     groups: Groups,
     kai: Kai,
+    koordinator: Koordinator,
 }
 
 impl Incoming {
     pub(super) fn new(watches: impl Iterator<Item = &'static str>) -> Self {
-        Self { missing: watches.collect(), groups: Groups::default(), kai: Kai::default() }
+        Self {
+            missing: watches.collect(),
+            groups: Groups::default(),
+            kai: Kai::default(),
+            koordinator: Koordinator::default(),
+        }
     }
 
     /// Whether a watch has told all at least once.
@@ -76,6 +82,8 @@ impl State {
         let is_scheduler = divvy_words::is_kai_scheduler(&pod.metadata, &pod.status);
         let is_binder = divvy_words::is_kai_binder(&pod.metadata, &pod.status);
         self.incoming.kai.notice(&key, is_scheduler, is_binder, &mut self.cx);
+        let is_koordinators = divvy_words::is_koordinator_scheduler(&pod.metadata, &pod.status);
+        self.incoming.koordinator.notice(&key, is_koordinators, &mut self.cx);
         if self.cx.scheduler.uid(&key).is_some_and(|known| *known != *pod.metadata.uid) {
             // Another pod of that name, and nobody saw how the first one went.
             self.cards.quarantine(&key, &mut self.cx);
@@ -150,13 +158,15 @@ impl State {
 
     pub(super) fn forget(&mut self, key: &PodKey) {
         self.incoming.kai.notice(key, false, false, &mut self.cx);
+        self.incoming.koordinator.notice(key, false, &mut self.cx);
         self.bindings.stop(key, &mut self.cx);
         self.cards.pod_gone(key, &mut self.bindings, &mut self.cx);
         self.apply(Event::PodGone(key.clone()));
     }
 
     fn is_ours(&self, name: &str) -> bool {
-        let left_alone = name == keys::KAI_SCHEDULER && self.incoming.kai.runs();
+        let left_alone = name == keys::KAI_SCHEDULER && self.incoming.kai.runs()
+            || name == keys::KOORDINATOR_SCHEDULER && self.incoming.koordinator.runs();
         !left_alone && self.cx.rules.names.iter().any(|ours| ours == name)
     }
 
@@ -173,12 +183,6 @@ impl State {
             self.pod_seen(pod);
         }
         self.cards.looked_at(&left, adopts, &mut self.cx);
-    }
-
-    /// Whether a KAI scheduler runs, whose pods are left alone.
-    #[cfg(test)]
-    pub(crate) fn kai_runs(&self) -> bool {
-        self.incoming.kai.runs()
     }
 
     pub(crate) fn node_changed(&mut self, news: News<NodeItem>) {

@@ -1,4 +1,5 @@
-//! Whether KAI works in the cluster: while it does, its pods and what it makes are left to it.
+//! Whether KAI, or Koordinator's scheduler, works in the cluster: while it does, its pods and what it
+//! makes are left to it.
 
 use super::action::Action;
 use super::context::Context;
@@ -47,7 +48,7 @@ impl Kai {
             if before {
                 self.left(cx);
             }
-            relist(key, is_scheduler, cx);
+            relist("KAI", keys::KAI_SCHEDULER, key, is_scheduler, cx);
         }
         if set(&mut self.binders, key, is_binder) && self.binders.is_empty() {
             self.left(cx);
@@ -60,20 +61,39 @@ impl Kai {
     }
 }
 
+/// Koordinator's own schedulers that run.
+#[derive(Debug, Default)]
+pub(super) struct Koordinator(HashSet<PodKey>);
+
+impl Koordinator {
+    pub(super) fn runs(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// Takes note of a pod: whether it is a scheduler of Koordinator that runs.
+    pub(super) fn notice(&mut self, key: &PodKey, is_scheduler: bool, cx: &mut Context) {
+        let before = self.runs();
+        set(&mut self.0, key, is_scheduler);
+        if before != self.runs() {
+            relist("Koordinator", keys::KOORDINATOR_SCHEDULER, key, is_scheduler, cx);
+        }
+    }
+}
+
 /// Whether this changes something.
 fn set(pods: &mut HashSet<PodKey>, key: &PodKey, is_one: bool) -> bool {
     if is_one { pods.insert(key.clone()) } else { pods.remove(key) }
 }
 
-/// Whether KAI's pods are ours has changed.
-fn relist(key: &PodKey, runs: bool, cx: &mut Context) {
-    if !cx.rules.names.iter().any(|name| name == keys::KAI_SCHEDULER) {
+/// Whether pods that name this scheduler are ours has changed.
+fn relist(whose: &str, name: &str, key: &PodKey, runs: bool, cx: &mut Context) {
+    if !cx.rules.names.iter().any(|ours| ours == name) {
         return;
     }
     if runs {
-        tracing::warn!(pod = %key, "a KAI scheduler runs: pods with schedulerName {} are left to it", keys::KAI_SCHEDULER);
+        tracing::warn!(pod = %key, "a {whose} scheduler runs: pods with schedulerName {name} are left to it");
     } else {
-        tracing::info!("no KAI scheduler runs any more: its pods are scheduled by divvy now");
+        tracing::info!("no {whose} scheduler runs any more: its pods are scheduled by divvy now");
     }
     cx.act(Action::RelistPods);
 }

@@ -46,6 +46,7 @@ fn settings(input: &mut Input<'_>) -> Settings {
         runtime_class: input.pick(&["nvidia", ""]).to_owned(),
         scheduler_names: keys::SCHEDULER_NAMES.map(str::to_owned).to_vec(),
         max_grace_period: 600,
+        isolation: None,
     }
 }
 

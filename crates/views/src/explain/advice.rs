@@ -48,6 +48,10 @@ pub(super) fn next_step(
             format!("make room in the {topology} with the fewest such pods, or raise maxSkew")
         }
         Reason::Volume(reason) => for_volumes(reason),
+        Reason::OtherClass { .. } => {
+            "it waits until a card of its class has room or one is free: end a pod there, or add a card"
+                .to_owned()
+        }
         Reason::Refused(_) => "it is tried again by itself; the API server said no".to_owned(),
         Reason::HeldBack(_) => "it is tried again by itself when that is over".to_owned(),
         Reason::Lacks { shortage, portion, .. } => {
@@ -130,6 +134,9 @@ fn for_shortage(
             "check the device plugin on {node}: kubectl get pods -A --field-selector \
              spec.nodeName={node}"
         ),
+        Shortage::NoClass(_) => {
+            "install the provider on nodes with room: divvy node install-provider".to_owned()
+        }
         Shortage::NoDevice(device) => {
             format!("add a node that offers {device}, or check its device plugin")
         }

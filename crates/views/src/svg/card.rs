@@ -33,6 +33,10 @@ impl Look<'_> {
         let width = self.width;
         let _ = writeln!(out, "<g transform=\"translate({x:.1} {:.1})\">", y + HEAD);
         let degree = degree(card);
+        let degree = match card.class {
+            Some(class) => format!("{} {}", escape(class), degree.trim()),
+            None => degree,
+        };
         let (colour, degree) = match card.overbooked {
             true => (WARN, "overbooked"),
             false => (MUTED, degree.trim()),

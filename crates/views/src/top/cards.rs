@@ -63,6 +63,10 @@ pub fn top_cards(scheduler: &Scheduler) -> TopCards<'_> {
 /// The cards as a table; wide has exact bytes and UUIDs, and cuts no list of pods.
 pub fn top_cards_text(cards: &TopCards<'_>, options: TextOptions) -> String {
     let mut header = vec!["NODE", "CARD", "MODEL", "STATE", "SHARES", "USED", "FREE"];
+    let has_classes = cards.items.iter().any(|item| item.card.class.is_some());
+    if has_classes {
+        header.insert(4, "CLASS");
+    }
     if options.wide {
         header.extend(["USED-BYTES", "UUID"]);
     }
@@ -87,6 +91,9 @@ pub fn top_cards_text(cards: &TopCards<'_>, options: TextOptions) -> String {
             used.cell_of(card.capacity).into(),
             free.into(),
         ];
+        if has_classes {
+            row.insert(4, card.class.unwrap_or("-").into());
+        }
         if options.wide {
             let bytes = used.bytes().map(|bytes| bytes.to_string());
             row.push(bytes.unwrap_or_else(|| "-".to_owned()).into());

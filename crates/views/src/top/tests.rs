@@ -1,8 +1,8 @@
 use super::*;
 use crate::options::TextOptions;
 use crate::testing::{Cluster, bound, fraction, mib, node, pod, tainted, whole};
-use divvy_engine::NodeRecord;
-use divvy_ledger::Gpus;
+use divvy_engine::{ClassName, Event, NodeRecord};
+use divvy_ledger::{Class, Gpus, Part, Request};
 
 const PLAIN: TextOptions = TextOptions { wide: false, colour: false, width: 0 };
 const WIDE: TextOptions = TextOptions { wide: true, ..PLAIN };
@@ -161,4 +161,23 @@ fn the_json_keeps_the_full_model_and_exact_numbers() {
     insta::assert_snapshot!(cards, @r#"{"node":"a100-1","model":"NVIDIA-A100-SXM4-80GB","index":4,"number":4,"uuid":null,"state":"shared","capacityBytes":85899345920,"usedBytes":84892712960,"shares":[{"pod":"ml/notebook-a","bytes":21474836480},{"pod":"ml/notebook-b","bytes":21474836480},{"pod":"ml/triton-0","bytes":41943040000}],"overbooked":false,"overbookedBytes":0,"claims":[]}"#);
     let pods = serde_json::to_string(&top_pods(&cluster.scheduler).items[0]).unwrap();
     insta::assert_snapshot!(pods, @r#"{"namespace":"ml","name":"notebook-a","node":"a100-1","cards":[{"index":4,"number":4,"bytes":21474836480}],"replicas":0,"asked":"0.25","gpuMemoryBytes":21474836480,"cpuMilli":1500,"memoryBytes":4294967296}"#);
+}
+
+#[test]
+fn cards_show_their_class_where_classes_are_told_apart() {
+    let class = |name: &str| ClassName { name: name.into(), provider: None };
+    let gpus = Gpus { classes: vec![Class(1)], ..Gpus::cards(3, 3, None) };
+    let mut cluster = Cluster::new().with(NodeRecord { gpus, ..node("a-1", "Tesla-T4", 3, 15) });
+    let names = [class("Shared"), class("Isolated/HAMi-core")];
+    cluster.scheduler.apply(Event::Classes(names.into())).unwrap();
+    let isolated = fraction("0.25", 1).part().map(|part| Part { class: Class(1), ..part }).unwrap();
+    let cluster = cluster.ask("ml/a", fraction("0.5", 1)).ask("ml/b", Request::share(1, isolated));
+    let cards = top_cards(&cluster.scheduler);
+    let text = top_cards_text(&cards, PLAIN);
+    let classes = |line: &str| line.split_whitespace().nth(4).map(str::to_owned);
+    let classes: Vec<String> = text.lines().filter_map(classes).collect();
+    assert_eq!(classes, ["CLASS", "Shared", "Isolated/HAMi-core", "-"]);
+    let json = serde_json::to_value(&cards).unwrap();
+    assert_eq!(json["items"][1]["class"], "Isolated/HAMi-core");
+    assert_eq!(json["items"][2].get("class"), None);
 }

@@ -158,7 +158,7 @@ pub(super) fn set_variables(part: &Part, container: &Container, first: Vec<Value
     }
     let is_set =
         |name: &str| first.iter().any(|entry| entry.get("name").is_some_and(|n| n == name));
-    let old = container.env.iter().filter(|entry| is_set(entry.name)).map(|entry| entry.at);
+    let old = container.env.iter().filter(|entry| is_set(&entry.name)).map(|entry| entry.at);
     let mut steps = remove_entries(&list, old);
     let new = first.into_iter().enumerate();
     steps.extend(new.map(|(at, value)| Step::Add { path: format!("{list}/{at}"), value }));

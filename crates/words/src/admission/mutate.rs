@@ -1,16 +1,18 @@
 //! The hand-off of a share pod, and the removal of what only a binding may bring.
 
 use super::container::{Part, set_variables};
+use super::isolation;
 use super::kai::remove_config_maps;
 use super::patch::{Step, member};
 use super::pod::Pod;
 use super::void::{void_new_ephemeral, void_variable};
 use super::{Change, Mutation, Operation, Settings};
-use crate::hand_off::{has_no_device, missing_hand_off};
+use crate::hand_off::{has_no_device, missing};
 use crate::keys;
+use crate::koordinator;
 use crate::manifest::{Container, annotation_path};
 use crate::problem::short;
-use crate::request::share_container;
+use crate::request::share_containers;
 use serde_json::{Value, json};
 
 /// Prepares a pod for its cards. An error is why the pod is refused: it cannot be read. What makes no
@@ -22,12 +24,23 @@ pub fn mutate(change: &Change<'_>, settings: &Settings) -> Result<Mutation, Stri
         remove_strays(&pod, &mut mutation);
     }
     if !pod.is_our_share(settings) {
+        if change.operation == Operation::Create && pod.is_ours(settings) {
+            name_whole_cards(&pod, &mut mutation);
+        }
         return Ok(mutation);
     }
     match change.operation {
         Operation::Create => {
+            if let Some(isolation) = &settings.isolation {
+                isolation::default_level(&mut pod, isolation, &mut mutation);
+            }
+            let mut variables = keys::HAND_OFF_VARIABLES.to_vec();
+            if let Some(provider) = isolation::provider(&pod, settings) {
+                isolation::note_variables(&mut pod, provider)?;
+                variables.extend(isolation::variables(&pod, provider));
+            }
             remove_config_maps(&mut pod, &mut mutation)?;
-            hand_off(&pod, settings, &mut mutation);
+            hand_off(&pod, &variables, settings, &mut mutation);
         }
         Operation::EphemeralContainers => void_new_ephemeral(&pod, change, &mut mutation)?,
         Operation::Update => {}
@@ -50,12 +63,46 @@ fn remove_strays(pod: &Pod<'_>, mutation: &mut Mutation) {
     }
 }
 
-fn hand_off(pod: &Pod<'_>, settings: &Settings, mutation: &mut Mutation) {
-    let Some(share) = share_container(&pod.metadata, &pod.spec) else { return };
+/// Whole cards come from the device plugin, and it knows its own name for them.
+fn name_whole_cards(pod: &Pod<'_>, mutation: &mut Mutation) {
+    let asks_both =
+        |c: &Container| c.resources.limits.iter().any(|(name, _)| name.starts_with(keys::GPU));
+    if !matches!(koordinator::asked(&pod.spec), Ok(Some(_)))
+        || pod.containers().any(|(_, container)| asks_both(container))
+    {
+        return;
+    }
+    for (part, container) in pod.containers() {
+        let Some(cards) = koordinator::cards_of(container) else { continue };
+        let resources = &container.resources;
+        for (field, list) in [("limits", &resources.limits), ("requests", &resources.requests)] {
+            let field = part.place.pointer(&format!("resources/{field}"));
+            let theirs = keys::KOORDINATOR.into_iter().filter(|name| list.amount(name).is_some());
+            let gone = theirs.map(|name| Step::Remove { path: member(&field, name) });
+            let before = mutation.patch.len();
+            mutation.patch.extend(gone);
+            if mutation.patch.len() > before {
+                let (path, value) = (member(&field, keys::GPU), json!(cards.to_string()));
+                mutation.patch.push(Step::Add { path, value });
+            }
+        }
+    }
+}
+
+fn hand_off(
+    pod: &Pod<'_>,
+    variables: &[(&str, &'static str)],
+    settings: &Settings,
+    mutation: &mut Mutation,
+) {
+    let shares = share_containers(&pod.metadata, &pod.spec);
+    if shares.is_empty() {
+        return;
+    }
     for (at, (part, container)) in pod.containers().enumerate() {
-        if at == share {
-            if missing_hand_off(container).is_some() {
-                let all = keys::HAND_OFF_VARIABLES.iter().map(hand_off_variable).collect();
+        if shares.contains(&at) {
+            if missing(container, variables).is_some() {
+                let all = variables.iter().map(hand_off_variable).collect();
                 set(part, container, all, mutation);
             }
         } else if !has_no_device(container) {

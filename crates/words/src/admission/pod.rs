@@ -11,6 +11,7 @@ use crate::manifest::{
 use crate::request::is_share;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -30,6 +31,12 @@ pub(super) struct Pod<'a> {
     pub(super) runtime_class: Box<str>,
     /// Labels that only a binding may bring.
     pub(super) stray_labels: BTreeSet<Box<str>>,
+    /// Whether it has labels at all.
+    pub(super) has_labels: bool,
+    /// Its level of isolation, as the label says it.
+    pub(super) level: Option<Box<str>>,
+    /// Its provider of isolation, as the label says it.
+    pub(super) provider: Option<Box<str>>,
     /// The whole spec.
     pub(super) text: Option<&'a RawValue>,
 }
@@ -63,7 +70,10 @@ impl<'a> Pod<'a> {
             parts,
             ephemeral: containers("ephemeralContainers", spec.ephemeral_containers)?,
             runtime_class: spec.runtime_class_name,
-            stray_labels: metadata.labels,
+            stray_labels: metadata.labels.strays,
+            has_labels: metadata.labels.is_there,
+            level: metadata.labels.level,
+            provider: metadata.labels.provider,
             text,
         })
     }
@@ -75,7 +85,7 @@ impl<'a> Pod<'a> {
 
     /// Whether divvy places it, and it asks for a share.
     pub(super) fn is_our_share(&self, settings: &Settings) -> bool {
-        self.is_ours(settings) && is_share(&self.metadata)
+        self.is_ours(settings) && is_share(&self.metadata, &self.spec)
     }
 
     /// Init containers, then containers.
@@ -119,8 +129,8 @@ struct Meta {
     namespace: Box<str>,
     #[serde(deserialize_with = "reviewed_annotations")]
     annotations: Texts,
-    #[serde(deserialize_with = "stray_labels")]
-    labels: BTreeSet<Box<str>>,
+    #[serde(deserialize_with = "reviewed_labels")]
+    labels: Reviewed,
 }
 
 #[derive(Default, Deserialize)]
@@ -146,33 +156,52 @@ struct Spec<'a> {
     resource_claims: usize,
 }
 
-/// The keys of labels that only a binding may bring.
-fn stray_labels<'de, D: Deserializer<'de>>(d: D) -> Result<BTreeSet<Box<str>>, D::Error> {
-    struct Strays;
-    impl<'de> Visitor<'de> for Strays {
-        type Value = BTreeSet<Box<str>>;
+/// What of a pod's labels is decided on.
+#[derive(Default)]
+struct Reviewed {
+    is_there: bool,
+    /// The keys of those that only a binding may bring.
+    strays: BTreeSet<Box<str>>,
+    level: Option<Box<str>>,
+    provider: Option<Box<str>>,
+}
+
+fn reviewed_labels<'de, D: Deserializer<'de>>(d: D) -> Result<Reviewed, D::Error> {
+    struct Labels;
+    impl<'de> Visitor<'de> for Labels {
+        type Value = Reviewed;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("an object of strings")
         }
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut strays = BTreeSet::new();
-            while let Some((key, _)) = map.next_entry::<Key<'de>, IgnoredAny>()? {
-                let rest = key.as_str().strip_prefix(keys::GPU_GROUP);
-                if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
-                    strays.insert(key.as_str().into());
-                }
-                if strays.len() > MOST_STRAYS {
-                    let group = keys::GPU_GROUP;
-                    let why = format!("more than {MOST_STRAYS} labels {group}/...");
-                    return Err(A::Error::custom(why));
-                }
+            let mut labels = Reviewed { is_there: true, ..Reviewed::default() };
+            while let Some(key) = map.next_key::<Key<'de>>()? {
+                let kept = match key.as_str() {
+                    keys::ISOLATION_LEVEL => &mut labels.level,
+                    keys::ISOLATION_PROVIDER => &mut labels.provider,
+                    _ => {
+                        map.next_value::<IgnoredAny>()?;
+                        let rest = key.as_str().strip_prefix(keys::GPU_GROUP);
+                        if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
+                            labels.strays.insert(key.as_str().into());
+                        }
+                        if labels.strays.len() > MOST_STRAYS {
+                            let group = keys::GPU_GROUP;
+                            let why = format!("more than {MOST_STRAYS} labels {group}/...");
+                            return Err(A::Error::custom(why));
+                        }
+                        continue;
+                    }
+                };
+                // What is no string is refused by the API, and by nobody here.
+                *kept = map.next_value::<Value>()?.as_str().map(Into::into);
             }
-            Ok(strays)
+            Ok(labels)
         }
         fn visit_unit<E>(self) -> Result<Self::Value, E> {
-            Ok(BTreeSet::new())
+            Ok(Reviewed::default())
         }
     }
-    d.deserialize_any(Strays)
+    d.deserialize_any(Labels)
 }

@@ -1,3 +1,5 @@
+mod isolation;
+mod koordinator;
 mod plain;
 mod properties;
 
@@ -15,6 +17,7 @@ fn settings() -> Settings {
         runtime_class: "nvidia".to_owned(),
         scheduler_names: keys::SCHEDULER_NAMES.map(str::to_owned).to_vec(),
         max_grace_period: 600,
+        isolation: None,
     }
 }
 

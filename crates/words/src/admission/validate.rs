@@ -1,6 +1,7 @@
 //! Which pods are refused, and why.
 
 use super::container::Place;
+use super::isolation;
 use super::pod::Pod;
 use super::{Change, Operation, Settings};
 use crate::grace_period::grace_period_allowed;
@@ -8,28 +9,35 @@ use crate::hand_off::{hand_off_ready, has_no_device, visible_devices};
 use crate::keys;
 use crate::manifest::{Container, Source};
 use crate::problem::{Problems, short};
-use crate::request::{check_container, is_share, request, share_container};
+use crate::request::{check_container, is_share, request, share_containers};
 use crate::resources::totals;
 
 /// What the user should know of a pod that is accepted, or why it is not. The errors of KAI come
 /// first, word for word and in its order.
 pub fn validate(change: &Change<'_>, settings: &Settings) -> Result<Vec<String>, String> {
-    let pod = Pod::read(change.pod)?;
+    let mut pod = Pod::read(change.pod)?;
     if !pod.is_ours(settings) {
         return Ok(Vec::new());
     }
     match change.operation {
-        Operation::Create => create(&pod, settings),
-        Operation::Update => unchanged(&pod, &Pod::read(change.old)?).map(|()| Vec::new()),
+        Operation::Create => create(&mut pod, settings),
+        Operation::Update => {
+            let old = Pod::read(change.old)?;
+            unchanged(&pod, &old)?;
+            if settings.isolation.is_some() && is_share(&pod.metadata, &pod.spec) {
+                isolation::unchanged(&pod, &old)?;
+            }
+            Ok(Vec::new())
+        }
         Operation::EphemeralContainers => {
             ephemeral(&pod, &Pod::read(change.old)?, settings).map(|()| Vec::new())
         }
     }
 }
 
-fn create(pod: &Pod<'_>, settings: &Settings) -> Result<Vec<String>, String> {
+fn create(pod: &mut Pod<'_>, settings: &Settings) -> Result<Vec<String>, String> {
     let (metadata, spec) = (&pod.metadata, &pod.spec);
-    let is_share = is_share(metadata);
+    let is_share = is_share(metadata, spec);
     let (mut problems, mut warnings) = (Problems::default(), Vec::new());
     check_container(metadata, spec, &mut problems);
     if is_share && !settings.gpu_sharing {
@@ -47,12 +55,14 @@ fn create(pod: &Pod<'_>, settings: &Settings) -> Result<Vec<String>, String> {
         problems.note_some(|| node_name(&spec.node_name));
         problems.note_some(|| grace_period_allowed(spec, settings.max_grace_period).err());
         check_power(pod, &mut problems, &mut warnings);
-        problems.note_some(|| hand_off_ready(metadata, spec).err());
-    } else if settings.block_visible_devices {
+    }
+    problems.note_some(|| hand_off_ready(metadata, spec).err());
+    if !is_share && settings.block_visible_devices {
         problems.note_some(|| {
             pod.containers().find_map(|(part, container)| own_devices(part.place, container))
         });
     }
+    isolation::check(pod, is_share, settings, &mut problems, &mut warnings);
     problems.into_first().map_or(Ok(warnings), Err)
 }
 
@@ -69,14 +79,14 @@ fn node_name(node: &str) -> Option<String> {
 /// Containers that reach devices they were not given: the share's own is refused, of others the
 /// user is told.
 fn check_power(pod: &Pod<'_>, problems: &mut Problems, warnings: &mut Vec<String>) {
-    let share = share_container(&pod.metadata, &pod.spec);
+    let shares = share_containers(&pod.metadata, &pod.spec);
     for (at, (part, container)) in pod.containers().enumerate() {
         let Some(power) = part.power else { continue };
         let (field, name) = (part.place.field(), short(&container.name));
         let text = format!(
             "{field}.securityContext: container {name} {power}: it reaches every card of its node"
         );
-        if share == Some(at) {
+        if shares.contains(&at) {
             problems
                 .note(|| format!("{text}, and not only its GPU share; take one of the two away"));
         } else {
@@ -123,7 +133,7 @@ fn unchanged(pod: &Pod<'_>, old: &Pod<'_>) -> Result<(), String> {
 
 /// Whoever may debug a pod does not get its card, nor others.
 fn ephemeral(pod: &Pod<'_>, old: &Pod<'_>, settings: &Settings) -> Result<(), String> {
-    let is_share = is_share(&pod.metadata);
+    let is_share = is_share(&pod.metadata, &pod.spec);
     for (part, container) in pod.new_ephemeral(old) {
         if is_share && !has_no_device(container) {
             return Err(format!(

@@ -50,10 +50,10 @@ fn errors_name_the_field_and_what_is_allowed() {
     let packing = |text: &str| format!("scheduling: {{binpacking: {{{text}}}}}");
     let at = "scheduling.binpacking";
     for (text, expected) in [
-        ("a: b".to_owned(), "a: unknown field; allowed are scheduling, gpuSharing".to_owned()),
+        ("a: b".to_owned(), "a: unknown field; allowed are scheduling, gpuSharing, isolationProviders".to_owned()),
         (
             "[]".to_owned(),
-            "the configuration: a list is given; allowed is a map of scheduling, gpuSharing"
+            "the configuration: a list is given; allowed is a map of scheduling, gpuSharing, isolationProviders"
                 .to_owned(),
         ),
         (
@@ -139,4 +139,73 @@ proptest! {
         let text = format!("scheduling: {{binpacking: {{thresholds: {{gpu: {}.{:06}}}}}}}", n / 1_000_000, n % 1_000_000);
         prop_assert_eq!(config(&text).unwrap().thresholds.gpu, n);
     }
+}
+
+const PROVIDER: &str = "isolationProviders:
+- name: MPS
+  levels: [Shared, Isolated]
+  device: divvy.dev/provider=MPS
+  memory: {variable: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, unit: MiB}
+  library: /opt/mps
+  environment: {OFF: \"0\"}
+";
+
+#[test]
+fn providers_of_isolation_are_those_of_the_list_or_the_usual_one() {
+    use crate::isolation::{Level, Provider, Unit};
+    assert_eq!(isolation_providers(""), Ok(vec![Provider::hami_core()]));
+    assert_eq!(isolation_providers("isolationProviders: []"), Ok(Vec::new()));
+    let expected = Provider {
+        name: "MPS".to_owned(),
+        levels: vec![Level::Isolated, Level::Shared],
+        device: "divvy.dev/provider=MPS".to_owned(),
+        memory: ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT".to_owned(), Unit::Mib),
+        compute: None,
+        library: "/opt/mps".to_owned(),
+        environment: [("OFF".to_owned(), "0".to_owned())].into(),
+    };
+    assert_eq!(isolation_providers(PROVIDER), Ok(vec![expected]));
+    assert_eq!(config(PROVIDER), Ok(Config::default()));
+}
+
+#[test]
+fn what_makes_no_sense_in_a_provider_is_told_with_its_field() {
+    let at = "isolationProviders[0]";
+    for (from, to, expected) in [
+        ("name: MPS", "name: \"-\"", format!("{at}.name: \"-\"; allowed is a label value")),
+        (
+            "- name: MPS\n  levels",
+            "- levels",
+            format!("{at}.name: missing; allowed is a label value"),
+        ),
+        (
+            "[Shared, Isolated]",
+            "[]",
+            format!("{at}.levels: no list is given; allowed is a list of Isolated and Shared"),
+        ),
+        (
+            "[Shared, Isolated]",
+            "[Half]",
+            format!("{at}.levels: \"Half\"; allowed is a list of Isolated and Shared"),
+        ),
+        ("unit: MiB", "unit: GiB", format!("{at}.memory.unit: \"GiB\"; allowed are bytes and MiB")),
+        ("/opt/mps", "mps", format!("{at}.library: \"mps\"; allowed is an absolute path")),
+        (
+            "device: divvy.dev/provider=MPS",
+            "device: all",
+            format!("{at}.device: \"all\"; allowed is <vendor>/<class>=<name>"),
+        ),
+        (
+            "{OFF: \"0\"}",
+            "{OFF: 0}",
+            format!("{at}.environment: OFF: 0; allowed is a map of strings"),
+        ),
+    ] {
+        let text = PROVIDER.replace(from, to);
+        assert_eq!(isolation_providers(&text).unwrap_err().to_string(), expected, "{text}");
+        assert!(config(&text).is_err());
+    }
+    let twice = PROVIDER.to_owned() + PROVIDER.split_once('\n').unwrap().1;
+    let why = isolation_providers(&twice).unwrap_err().to_string();
+    assert_eq!(why, "isolationProviders[1].name: MPS is given twice");
 }

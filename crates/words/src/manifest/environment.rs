@@ -1,16 +1,18 @@
-//! `env` of a container, of which only the variables that hand over a card are kept.
+//! `env` of a container, of which only the variables that hand over a card are kept, and those that
+//! read a limit.
 
 use super::lenient::{Key, NoList, optional};
 use super::map::MaybeText;
 use crate::keys;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use std::borrow::Cow;
 use std::fmt;
 
 /// One of a container's `env`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
     /// Name.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// What it is set to.
     pub source: Source,
     /// Where it stands among all entries, from 0.
@@ -49,9 +51,9 @@ fn annotation_key(path: &str) -> Option<&str> {
     path.strip_prefix("metadata.annotations['")?.strip_suffix("']")
 }
 
-/// An entry, if its variable is kept. Of others nothing but the name is read, which stands first in
-/// what the API writes. What is no string is refused by the API, and by nobody here.
-struct Entry(Option<(&'static str, Source)>);
+/// An entry, if its variable is kept. Of others the text is not read where the name stands first, as
+/// in what the API writes. What is no string is refused by the API, and by nobody here.
+struct Entry(Option<(Cow<'static, str>, Source)>);
 
 impl<'de> Deserialize<'de> for Entry {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -64,14 +66,14 @@ impl<'de> Deserialize<'de> for Entry {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entry, A::Error> {
                 let (mut name, mut value, mut from) =
-                    (None::<Option<&'static str>>, MaybeText::default(), None);
+                    (None::<Box<str>>, MaybeText::default(), None);
                 while let Some(key) = map.next_key::<Key<'de>>()? {
-                    let is_other = name.is_some_and(|name| name.is_none());
+                    let is_other = name.as_deref().is_some_and(|name| kept(name).is_none());
                     match key.as_str() {
                         "name" if name.is_some() => return Err(A::Error::duplicate_field("name")),
-                        "name" => name = Some(kept(&map.next_value::<MaybeText>()?.into_text())),
+                        "name" => name = Some(map.next_value::<MaybeText>()?.into_text()),
                         "value" if !is_other => value = map.next_value()?,
-                        "valueFrom" if !is_other => {
+                        "valueFrom" => {
                             from = map.next_value::<Option<NoList<ValueFrom>>>()?;
                         }
                         _ => {
@@ -86,7 +88,12 @@ impl<'de> Deserialize<'de> for Entry {
                     }
                     Some(NoList(ValueFrom { field_ref: None })) => Source::Other,
                 };
-                Ok(Entry(name.flatten().map(|name| (name, source))))
+                let is_limit = keys::LIMITS.iter().any(|key| source.is_annotation(key));
+                let name = name.and_then(|name| match kept(&name) {
+                    Some(known) => Some(Cow::Borrowed(known)),
+                    None => is_limit.then(|| Cow::Owned(name.into())),
+                });
+                Ok(Entry(name.map(|name| (name, source))))
             }
         }
         deserializer.deserialize_map(EntryVisitor)

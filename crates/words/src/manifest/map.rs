@@ -280,7 +280,11 @@ impl<'de> Deserialize<'de> for ResourceList {
 
 /// GPUs, their replicas and slices alone.
 pub(crate) fn gpu_resources<'de, D: Deserializer<'de>>(d: D) -> Result<ResourceList, D::Error> {
-    read_resources(d, |name| name.starts_with(keys::GPU) || name.starts_with(keys::MIG_PREFIX))
+    read_resources(d, |name| {
+        name.starts_with(keys::GPU)
+            || name.starts_with(keys::MIG_PREFIX)
+            || keys::KOORDINATOR.contains(&name)
+    })
 }
 
 /// Reads amounts and leaves out those whose name `keep` does not want.

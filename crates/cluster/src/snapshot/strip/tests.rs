@@ -150,7 +150,7 @@ fn every_annotation_that_divvy_reads_is_kept_where_it_is_read_and_no_other() {
     assert_eq!(kept, keys::ANNOTATIONS.map(str::to_owned).into());
     assert_eq!(
         strip(saved("Node"), annotated(saved("Node")))["metadata"]["annotations"],
-        json!(null)
+        json!({keys::CDI_KIND: "read"})
     );
 }
 

@@ -29,21 +29,24 @@ fn pods_of_other_schedulers_count_as_used_once_they_are_bound() {
 }
 
 #[test]
-fn pods_of_kai_are_left_alone_while_kai_runs() {
-    let mut state = state(&[("a", 1)]);
-    let kai = kai();
-    see(&mut state, &kai);
-    assert_eq!(acts(&mut state), ["relist pods"]);
-    assert!(state.kai_runs());
-    let theirs = of_kai("p");
-    see(&mut state, &theirs);
-    assert!(acts(&mut state).is_empty());
-    see(&mut state, &half("ours"));
-    assert_eq!(acts(&mut state), ["bind ml/ours v10 to a 0:42949672960"]);
-    state.pod_changed(Change::Gone(item(&kai)), Instant::now());
-    assert_eq!(acts(&mut state), ["relist pods"]);
-    see(&mut state, &theirs);
-    assert_eq!(acts(&mut state), ["bind ml/p v10 to a 0:42949672960"]);
+fn pods_of_kai_and_koordinator_are_left_alone_while_their_schedulers_run() {
+    let mut koordinator = kai();
+    koordinator["metadata"]["namespace"] = "koordinator-system".into();
+    koordinator["metadata"]["labels"] = json!({"koord-app": "koord-scheduler"});
+    for (name, scheduler) in [("kai-scheduler", kai()), ("koord-scheduler", koordinator)] {
+        let mut state = state(&[("a", 1)]);
+        see(&mut state, &scheduler);
+        assert_eq!(acts(&mut state), ["relist pods"], "{name}");
+        let theirs = with(&half("p"), "spec.schedulerName", name.into());
+        see(&mut state, &theirs);
+        assert!(acts(&mut state).is_empty(), "{name}");
+        see(&mut state, &half("ours"));
+        assert_eq!(acts(&mut state), ["bind ml/ours v10 to a 0:42949672960"], "{name}");
+        state.pod_changed(Change::Gone(item(&scheduler)), Instant::now());
+        assert_eq!(acts(&mut state), ["relist pods"], "{name}");
+        see(&mut state, &theirs);
+        assert_eq!(acts(&mut state), ["bind ml/p v10 to a 0:42949672960"], "{name}");
+    }
 }
 
 #[test]

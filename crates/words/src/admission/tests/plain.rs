@@ -4,13 +4,13 @@
 use super::{hand_off_variables, void_entry};
 use crate::admission::Settings;
 use crate::grace_period::grace_period_allowed;
-use crate::hand_off::{has_no_device, missing_hand_off, visible_devices};
+use crate::hand_off::{has_no_device, missing, visible_devices};
 use crate::manifest::{Container, Metadata, PodManifest};
 use crate::problem::{Problems, short};
 use crate::quantity::Quantity;
-use crate::request::{check_container, containers, is_share, request, share_container};
+use crate::request::{check_container, containers, is_share, request, share_containers};
 use crate::resources::totals;
-use crate::{hand_off_ready, keys};
+use crate::{hand_off_ready, keys, koordinator};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -62,17 +62,24 @@ pub(super) fn mutated(pod: &Value, settings: &Settings) -> Value {
         }
     }
     let (metadata, spec) = read(&pod);
-    if !is_ours(&spec, settings) || !is_share(&metadata) {
+    if !is_ours(&spec, settings) {
+        return pod;
+    }
+    if !is_share(&metadata, &spec) {
+        name_whole_cards(&mut pod, &spec);
         return pod;
     }
     remove_kais(&mut pod);
     let (metadata, spec) = read(&pod);
-    let Some(share) = share_container(&metadata, &spec) else { return pod };
+    let shares = share_containers(&metadata, &spec);
+    if shares.is_empty() {
+        return pod;
+    }
     for (at, (place, container)) in places(&pod).iter().zip(containers(&spec)).enumerate() {
         let value = pod.pointer_mut(place).unwrap();
-        if at == share && missing_hand_off(container).is_some() {
+        if shares.contains(&at) && missing(container, &keys::HAND_OFF_VARIABLES).is_some() {
             set(value, &hand_off_variables());
-        } else if at != share && !has_no_device(container) {
+        } else if !shares.contains(&at) && !has_no_device(container) {
             set(value, &[void_entry()]);
         }
     }
@@ -83,6 +90,31 @@ pub(super) fn mutated(pod: &Value, settings: &Settings) -> Value {
         pod["spec"]["terminationGracePeriodSeconds"] = json!(1);
     }
     pod
+}
+
+/// Whole cards that are asked by a name that only Koordinator knows.
+fn name_whole_cards(pod: &mut Value, spec: &PodManifest) {
+    let names = |list: &Value| list.as_object().map(|map| map.keys().cloned().collect::<Vec<_>>());
+    let is_nvidias = |place: &String| {
+        let limits = &pod.pointer(place).unwrap()["resources"]["limits"];
+        names(limits).into_iter().flatten().any(|name| name.starts_with("nvidia.com/gpu"))
+    };
+    if !matches!(koordinator::asked(spec), Ok(Some(_))) || places(pod).iter().any(is_nvidias) {
+        return;
+    }
+    for place in places(pod) {
+        for field in ["limits", "requests"] {
+            let Some(list) = pod.pointer_mut(&format!("{place}/resources/{field}")) else {
+                continue;
+            };
+            let Some(list) = list.as_object_mut() else { continue };
+            // The only ones that the generator makes.
+            if let Some(percent) = list.remove("koordinator.sh/gpu") {
+                let cards = percent.as_str().unwrap().parse::<u32>().unwrap().div_ceil(100);
+                list.insert("nvidia.com/gpu".to_owned(), json!(cards.to_string()));
+            }
+        }
+    }
 }
 
 fn remove_kais(pod: &mut Value) {
@@ -121,7 +153,7 @@ pub(super) fn voided(pod: &Value, settings: &Settings) -> Value {
     let (metadata, spec) = read(&pod);
     let class = pod["spec"]["runtimeClassName"].as_str().unwrap_or_default();
     let has_gpu_runtime = class.starts_with("nvidia") || containers(&spec).any(asks_gpu);
-    if (is_ours(&spec, settings) && is_share(&metadata)) || !has_gpu_runtime {
+    if (is_ours(&spec, settings) && is_share(&metadata, &spec)) || !has_gpu_runtime {
         return pod;
     }
     for (place, container) in places(&pod).iter().zip(containers(&spec)) {
@@ -147,7 +179,7 @@ pub(super) fn verdict(pod: &Value, settings: &Settings) -> Result<Vec<String>, S
         format!("spec.{list}[{at}]")
     };
     let all = || places(pod).into_iter().zip(containers(&spec));
-    if is_share(&metadata) {
+    if is_share(&metadata, &spec) {
         if !spec.node_name.is_empty() {
             let node = short(&spec.node_name);
             problems.note(|| {
@@ -172,7 +204,7 @@ pub(super) fn verdict(pod: &Value, settings: &Settings) -> Result<Vec<String>, S
             let text = format!(
                 "{field}.securityContext: container {name} {power}: it reaches every card of its node"
             );
-            if share_container(&metadata, &spec) == Some(at) {
+            if share_containers(&metadata, &spec).contains(&at) {
                 problems.note(|| {
                     format!("{text}, and not only its GPU share; take one of the two away")
                 });
@@ -182,6 +214,7 @@ pub(super) fn verdict(pod: &Value, settings: &Settings) -> Result<Vec<String>, S
         }
         problems.note_some(|| hand_off_ready(&metadata, &spec).err());
     } else {
+        problems.note_some(|| hand_off_ready(&metadata, &spec).err());
         problems.note_some(|| {
             let is_own = |container: &Container| {
                 visible_devices(container)

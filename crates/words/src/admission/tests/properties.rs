@@ -1,5 +1,5 @@
 //! Whatever stands in a pod: admission does not panic, its patch applies, a second call changes
-//! nothing, and nothing but variables, the runtime class, a grace period of 0, what a binding brings and
+//! nothing, and nothing but variables, names of whole cards, the runtime class, a grace period of 0, what a binding brings and
 //! what KAI added is touched.
 
 use super::{asked, patched, plain, settings};
@@ -33,6 +33,14 @@ fn untouchable(mut pod: Value) -> Value {
             for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten()
             {
                 let Some(container) = container.as_object_mut() else { continue };
+                for list in ["limits", "requests"] {
+                    let resources = container.get_mut("resources").and_then(|r| r.get_mut(list));
+                    if let Some(list) = resources.and_then(Value::as_object_mut) {
+                        list.retain(|name, _| {
+                            !["nvidia.com/gpu", "koordinator.sh/gpu"].contains(&&**name)
+                        });
+                    }
+                }
                 clean(container, "env", &|entry| {
                     !entry["name"].as_str().is_some_and(is_ours)
                         && !is_kais(entry.pointer("/valueFrom/configMapKeyRef/name"))
@@ -129,6 +137,9 @@ fn container(kind: Kind) -> BoxedStrategy<Value> {
         json!({"limits": {"cpu": "1", "nvidia.com/gpu": "0"}, "requests": null}),
         json!({"requests": {"nvidia.com/mig-1g.5gb": 1, "cpu": "x"}}),
         json!({"requests": {"nvidia.com/gpu": "0.5", "example.com/x": "3"}}),
+        json!({"limits": {"koordinator.sh/gpu": "50"}, "requests": {"koordinator.sh/gpu": "50", "cpu": 1}}),
+        json!({"limits": {"koordinator.sh/gpu": "200"}, "requests": {"koordinator.sh/gpu": "200"}}),
+        json!({"limits": {"koordinator.sh/gpu-core": "50"}}),
     ]);
     let context = one_of([
         json!(null),

@@ -1,0 +1,81 @@
+//! A tenant tries to get more than its Isolated share: the policy of `optional-isolation.yaml`, which
+//! holds whatever the webhooks do.
+
+use crate::cluster::{Cluster, cluster, eventually, is_about, manifest, pod, with_share};
+use serde_json::{Value, json};
+
+const LEVEL: &str = "koordinator.sh/gpu-share-isolation-level";
+const PROVIDER: &str = "koordinator.sh/gpu-isolation-provider";
+const UNLIMITED: &str = "reads its limit from the annotation divvy.dev/memory-limit";
+
+fn limit() -> Value {
+    let path = "metadata.annotations['divvy.dev/memory-limit']";
+    json!({"name": "CUDA_DEVICE_MEMORY_LIMIT", "valueFrom": {"fieldRef": {"fieldPath": path}}})
+}
+
+fn isolated(namespace: &str, name: &str, env: &[Value]) -> Value {
+    let mut pod = with_share(pod(namespace, name, "divvy-scheduler"), "0.5");
+    pod["metadata"]["labels"] = json!({LEVEL: "Isolated", PROVIDER: "HAMi-core"});
+    pod["spec"]["containers"][0]["env"] = json!(env);
+    pod
+}
+
+/// The policy, until it is dropped.
+struct Policy<'a>(&'a Cluster);
+
+impl Drop for Policy<'_> {
+    fn drop(&mut self) {
+        let path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/divvy-isolation";
+        let _ = self.0.runtime.block_on(self.0.admin.delete(path));
+    }
+}
+
+#[test]
+fn an_isolated_share_is_limited_from_the_start_and_stays_so() {
+    let Some(mut cluster) = cluster() else { return };
+    let (tenant, api) = cluster.tenant();
+    cluster.apply(&manifest("optional-isolation"));
+    let policy = Policy(&cluster);
+    eventually("the policy acts", || {
+        is_about(&cluster.dry_create(&cluster.admin, &isolated(&tenant, "probe", &[])), UNLIMITED)
+    });
+    let refused = |pod: &Value, why: &str| {
+        let said = cluster.runtime.block_on(api.create(pod));
+        assert!(is_about(&said, why), "{said:?}");
+    };
+    refused(&isolated(&tenant, "none", &[]), UNLIMITED);
+    let second = json!({"name": "CUDA_DEVICE_MEMORY_LIMIT", "value": "0"});
+    refused(&isolated(&tenant, "second", &[limit(), second]), "are set once");
+    for path in [
+        "/etc",
+        "//etc/.",
+        "/",
+        "/tmp/../etc",
+        "/etc//ld.so.preload",
+        "/usr/local/vgpu/x",
+        "/usr/local/",
+    ] {
+        let mut pod = isolated(&tenant, "mount", &[limit()]);
+        pod["spec"]["volumes"] = json!([{"name": "v", "emptyDir": {}}]);
+        pod["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "v", "mountPath": path}]);
+        refused(&pod, "must not hide");
+    }
+    let mut good = isolated(&tenant, "good", &[limit()]);
+    good["spec"]["volumes"] = json!([{"name": "v", "emptyDir": {}}]);
+    good["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "v", "mountPath": "/etc/app"}]);
+    cluster.runtime.block_on(api.create(&good)).unwrap();
+    let path = format!("/api/v1/namespaces/{tenant}/pods/good");
+    let patch = |labels: Value| {
+        cluster.runtime.block_on(api.patch(&path, &json!({"metadata": {"labels": labels}})))
+    };
+    for labels in [json!({LEVEL: "Shared"}), json!({LEVEL: null}), json!({PROVIDER: "x"})] {
+        let said = patch(labels);
+        assert!(is_about(&said, "are fixed when its pod is created"), "{said:?}");
+    }
+    patch(json!({"app": "x"})).unwrap();
+    // A share that is not Isolated is nobody's business here.
+    let mut shared = isolated(&tenant, "shared", &[]);
+    shared["metadata"]["labels"] = json!({LEVEL: "Shared"});
+    cluster.runtime.block_on(api.create(&shared)).unwrap();
+    drop(policy);
+}

@@ -1,0 +1,259 @@
+//! Levels of isolation, where they are told apart: the default, the limits of a pod's containers, and
+//! what its containers must not do.
+
+use super::container::Place;
+use super::patch::{Step, member};
+use super::pod::Pod;
+use super::raw::{each, part};
+use super::{Mutation, Settings};
+use crate::hand_off::missing;
+use crate::isolation::{Choice, Isolation, Provider};
+use crate::keys;
+use crate::koordinator;
+use crate::manifest::lenient::text;
+use crate::manifest::{Source, Variable};
+use crate::problem::{Problems, short};
+use crate::request::share_containers;
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+
+/// How often a container may set variables of its limits: to take them out is work for the API server.
+const MOST_TIMES: usize = 8;
+
+/// A pod that says no level gets the one that it can only mean.
+pub(super) fn default_level(pod: &mut Pod<'_>, isolation: &Isolation, mutation: &mut Mutation) {
+    if pod.level.is_some() {
+        return;
+    }
+    let Some(level) = isolation.default_level(pod.provider.as_deref()) else { return };
+    if !pod.has_labels {
+        let path = "/metadata/labels".to_owned();
+        mutation.patch.push(Step::Add { path, value: json!({}) });
+    }
+    let path = member("/metadata/labels", keys::ISOLATION_LEVEL);
+    mutation.patch.push(Step::Add { path, value: json!(level.as_str()) });
+    pod.level = Some(level.as_str().into());
+}
+
+/// The provider that is to isolate the pod.
+pub(super) fn provider<'s>(pod: &Pod<'_>, settings: &'s Settings) -> Option<&'s Provider> {
+    let isolation = settings.isolation.as_ref()?;
+    match isolation.choice(pod.level.as_deref(), pod.provider.as_deref()) {
+        Ok(Choice::Isolated(at)) => isolation.providers().get(at),
+        Ok(Choice::Shared) | Err(_) => None,
+    }
+}
+
+/// The variables of the pod's share by which a provider knows its limits.
+pub(super) fn variables<'p>(pod: &Pod<'_>, provider: &'p Provider) -> Vec<(&'p str, &'static str)> {
+    let asked = koordinator::asked(&pod.spec).ok().flatten();
+    let compute = asked.and_then(|request| request.part()).is_some_and(|part| part.compute.0 > 0);
+    provider.variables(compute).collect()
+}
+
+/// Notes what the pod's containers say of the provider's variables, which are not among those that
+/// every pod is looked through for.
+pub(super) fn note_variables(pod: &mut Pod<'_>, provider: &Provider) -> Result<(), String> {
+    let names: Vec<&str> = provider.variables(true).map(|(name, _)| name).collect();
+    let mut found: Vec<Vec<Variable>> = Vec::new();
+    each_container(pod, |place, given| {
+        let mut of_container = Vec::new();
+        each(&format!("{}.env", place.field()), given.env, |at, entry: Named| {
+            if names.contains(&&*entry.name) {
+                let name = Cow::Owned(entry.name.into());
+                of_container.push(Variable { name, source: Source::Other, at });
+            }
+            match of_container.len() > MOST_TIMES {
+                true => Err(format!(
+                    "{}.env: sets its limits more than {MOST_TIMES} times",
+                    place.field()
+                )),
+                false => Ok(()),
+            }
+        })?;
+        found.push(of_container);
+        Ok(())
+    })?;
+    let containers = pod.spec.init_containers.iter_mut().chain(&mut pod.spec.containers);
+    for (container, found) in containers.zip(found) {
+        let is_known = |at: usize| container.env.iter().any(|variable| variable.at == at);
+        let new: Vec<Variable> = found.into_iter().filter(|v| !is_known(v.at)).collect();
+        container.env.extend(new);
+        container.env.sort_by_key(|variable| variable.at);
+    }
+    Ok(())
+}
+
+/// What is wrong with the levels of a new pod, or what the user should know.
+pub(super) fn check(
+    pod: &mut Pod<'_>,
+    is_share: bool,
+    settings: &Settings,
+    problems: &mut Problems,
+    warnings: &mut Vec<String>,
+) {
+    let labels = [(keys::ISOLATION_LEVEL, &pod.level), (keys::ISOLATION_PROVIDER, &pod.provider)];
+    let given = labels.iter().find(|(_, value)| value.is_some()).map(|(key, _)| *key);
+    let Some(isolation) = &settings.isolation else {
+        if is_share && pod.provider.is_some() {
+            warnings.push(format!(
+                "metadata.labels[\"{}\"] has no effect: the feature gate GPUIsolationLevel is off",
+                keys::ISOLATION_PROVIDER
+            ));
+        }
+        return;
+    };
+    if !is_share {
+        warnings.extend(given.map(|key| {
+            format!("metadata.labels[\"{key}\"] has no effect: only GPU shares have a level")
+        }));
+        return;
+    }
+    let choice = isolation.choice(pod.level.as_deref(), pod.provider.as_deref());
+    problems.note_some(|| choice.err());
+    if let Some(provider) = provider(pod, settings) {
+        let wrong = isolated(pod, provider);
+        problems.note_some(|| wrong.err());
+    }
+}
+
+/// What is wrong with a pod that a provider is to isolate.
+fn isolated(pod: &mut Pod<'_>, provider: &Provider) -> Result<(), String> {
+    note_variables(pod, provider)?;
+    let (shares, inits) = (share_containers(&pod.metadata, &pod.spec), &pod.spec.init_containers);
+    let is_running =
+        |at: &usize| inits.get(*at).is_none_or(|init| &*init.restart_policy == "Always");
+    if shares.iter().filter(|at| is_running(at)).count() > 1 {
+        return Err(
+            "several containers ask for a share at a time: each would have the limit for itself, and all together \
+             more than the pod asked for; allowed is one container in an Isolated pod"
+                .to_owned(),
+        );
+    }
+    let wanted = variables(pod, provider);
+    let containers = pod.containers().enumerate().filter(|(at, _)| shares.contains(at));
+    for (_, (part, container)) in containers {
+        let own = provider.variables(true).map(|(name, _)| name);
+        let mut own = own.filter(|name| !wanted.iter().any(|(wanted, _)| wanted == name));
+        let is_set = |name: &str| container.env.iter().any(|variable| variable.name == name);
+        let wrong = missing(container, &wanted).or_else(|| own.find(|name| is_set(name)));
+        if let Some(variable) = wrong {
+            return Err(format!(
+                "{}.env: the variable {variable} of container {} says how much it may use, and is set by divvy's \
+                 admission alone",
+                part.place.field(),
+                short(&container.name)
+            ));
+        }
+    }
+    let mut at = 0;
+    each_container(pod, |place, given| {
+        let is_share = shares.contains(&at);
+        at += 1;
+        each(&format!("{}.volumeMounts", place.field()), given.volume_mounts, |n, mount: Mount| {
+            match hides(&mount.mount_path, provider).filter(|_| is_share) {
+                Some(what) => Err(format!(
+                    "{}.volumeMounts[{n}].mountPath: {:?} would hide {what}, by which provider {} isolates the pod",
+                    place.field(),
+                    short(&mount.mount_path),
+                    provider.name
+                )),
+                None => Ok(()),
+            }
+        })
+    })
+}
+
+const PRELOAD: &str = "/etc/ld.so.preload";
+
+/// What of a provider's files a mount at this path would be in front of.
+fn hides<'p>(path: &str, provider: &'p Provider) -> Option<&'p str> {
+    let (mount, library) = (parts(path), parts(&provider.library));
+    if parts(PRELOAD).starts_with(&mount) {
+        return Some(PRELOAD);
+    }
+    let is_near = library.starts_with(&mount) || mount.starts_with(&library);
+    is_near.then_some(&*provider.library)
+}
+
+/// The folders of a path, however it is spelled.
+fn parts(path: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            _ => parts.push(part),
+        }
+    }
+    parts
+}
+
+/// The labels by which a share was placed are what it was placed by.
+pub(super) fn unchanged(pod: &Pod<'_>, old: &Pod<'_>) -> Result<(), String> {
+    for (key, before, now) in [
+        (keys::ISOLATION_LEVEL, &old.level, &pod.level),
+        (keys::ISOLATION_PROVIDER, &old.provider, &pod.provider),
+    ] {
+        if before != now {
+            let shown = |value: &Option<Box<str>>| {
+                value.as_ref().map_or("absent".to_owned(), |value| format!("{:?}", short(value)))
+            };
+            return Err(format!(
+                "metadata.labels[\"{key}\"]: {} cannot become {}: the level of a GPU share is fixed when its pod \
+                 is created",
+                shown(before),
+                shown(now)
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Shows the init containers, then the others.
+fn each_container<'a>(
+    pod: &Pod<'a>,
+    mut look: impl FnMut(Place, Container<'a>) -> Result<(), String>,
+) -> Result<(), String> {
+    let lists: Lists<'a> = part("spec", pod.text)?;
+    for (list, given) in
+        [("initContainers", lists.init_containers), ("containers", lists.containers)]
+    {
+        each(&format!("spec.{list}"), given, |at, given| look(Place { list, at }, given))?;
+    }
+    Ok(())
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+struct Lists<'a> {
+    #[serde(borrow)]
+    init_containers: Option<&'a RawValue>,
+    #[serde(borrow)]
+    containers: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+struct Container<'a> {
+    #[serde(borrow)]
+    env: Option<&'a RawValue>,
+    #[serde(borrow)]
+    volume_mounts: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, expecting = "an object")]
+struct Named {
+    #[serde(deserialize_with = "text")]
+    name: Box<str>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+struct Mount {
+    #[serde(deserialize_with = "text")]
+    mount_path: Box<str>,
+}

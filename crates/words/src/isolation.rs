@@ -1,0 +1,327 @@
+//! Levels of isolation: which a pod has, what sees to it, and what a binding writes for it.
+//!
+//! ```text
+//!   labels of a pod ─► level and provider ─► class, a number ─► ledger: one class on a card
+//!                       ▲ table of providers   ▼
+//!                       config file          annotations of the binding
+//! ```
+//!
+//! Shared is one class, whatever the label of the provider says; Isolated is one for each provider.
+
+use crate::keys;
+use crate::manifest::Metadata;
+use crate::problem::short;
+use divvy_engine::{ClassName, NodeRecord, PodRecord, PodSpec};
+use divvy_ledger::{Bytes, Class, Each, Percent};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// Whether a share may use more of its card than it asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// It may not.
+    Isolated,
+    /// It may.
+    Shared,
+}
+
+impl Level {
+    /// The values of the label.
+    pub const ALLOWED: &str = "Isolated and Shared";
+
+    /// Reads the label.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "Isolated" => Some(Self::Isolated),
+            "Shared" => Some(Self::Shared),
+            _ => None,
+        }
+    }
+
+    /// As in the label.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Isolated => "Isolated",
+            Self::Shared => "Shared",
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// How a provider reads the limit of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// `2097152000`.
+    Bytes,
+    /// `2000m`.
+    Mib,
+}
+
+/// What enforces a level on nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Provider {
+    /// As in the labels.
+    pub name: String,
+    /// The levels that it can keep.
+    pub levels: Vec<Level>,
+    /// The CDI device that a binding grants beside the card.
+    pub device: String,
+    /// The variable that limits memory, and its unit.
+    pub memory: (String, Unit),
+    /// The variable that limits compute, in percent of a card.
+    pub compute: Option<String>,
+    /// The folder of a container that it is mounted to.
+    pub library: String,
+    /// Variables that its specification sets, so that nobody can switch it off.
+    pub environment: BTreeMap<String, String>,
+}
+
+impl Provider {
+    /// What there is if nobody says otherwise.
+    pub fn hami_core() -> Self {
+        let safe = [("CUDA_DISABLE_CONTROL", "false")];
+        Self {
+            name: "HAMi-core".to_owned(),
+            levels: vec![Level::Isolated],
+            device: "divvy.dev/provider=HAMi-core".to_owned(),
+            memory: ("CUDA_DEVICE_MEMORY_LIMIT".to_owned(), Unit::Bytes),
+            compute: Some("CUDA_DEVICE_SM_LIMIT".to_owned()),
+            library: "/usr/local/vgpu".to_owned(),
+            environment: safe.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+        }
+    }
+
+    /// The variables of a container with a limit, and the annotations that they are read from.
+    pub fn variables(&self, asks_compute: bool) -> impl Iterator<Item = (&str, &'static str)> {
+        let compute = self.compute.as_deref().filter(|_| asks_compute);
+        let memory = [(&*self.memory.0, keys::MEMORY_LIMIT)];
+        memory.into_iter().chain(compute.map(|name| (name, keys::COMPUTE_LIMIT)))
+    }
+}
+
+/// What a share pod has: its level, and the place of its provider if that is to keep it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// It may use all of its card.
+    Shared,
+    /// It is kept to its part by this provider of the table.
+    Isolated(usize),
+}
+
+/// The levels are told apart, with this table of providers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Isolation(Vec<Provider>);
+
+impl Default for Isolation {
+    fn default() -> Self {
+        Self(vec![Provider::hami_core()])
+    }
+}
+
+impl Isolation {
+    /// With these providers.
+    pub fn new(providers: Vec<Provider>) -> Self {
+        Self(providers)
+    }
+
+    /// All providers.
+    pub fn providers(&self) -> &[Provider] {
+        &self.0
+    }
+
+    fn find(&self, name: &str) -> Option<usize> {
+        self.0.iter().position(|provider| provider.name == name)
+    }
+
+    fn known(&self) -> String {
+        let names: Vec<&str> = self.0.iter().map(|provider| &*provider.name).collect();
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    }
+
+    /// The level of a pod that says none, if there is only one that it can mean.
+    pub fn default_level(&self, provider: Option<&str>) -> Option<Level> {
+        let Some(name) = provider else { return Some(Level::Shared) };
+        match &*self.0.get(self.find(name)?)?.levels {
+            [only] => Some(*only),
+            _ => None,
+        }
+    }
+
+    /// What the labels of a share pod say, or what is wrong with them.
+    pub fn choice(&self, level: Option<&str>, provider: Option<&str>) -> Result<Choice, String> {
+        let field = |label: &str| format!("metadata.labels[\"{label}\"]");
+        let (of_level, of_provider) =
+            (field(keys::ISOLATION_LEVEL), field(keys::ISOLATION_PROVIDER));
+        let given = level.map(|text| {
+            let unknown =
+                || format!("{of_level}: {:?}; allowed are {}", short(text), Level::ALLOWED);
+            Level::parse(text).ok_or_else(unknown)
+        });
+        let given = given.transpose()?;
+        let Some(name) = provider else {
+            return match given {
+                None | Some(Level::Shared) => Ok(Choice::Shared),
+                Some(Level::Isolated) => Err(format!(
+                    "{of_provider}: missing; {} needs a provider, known are {}",
+                    Level::Isolated,
+                    self.known()
+                )),
+            };
+        };
+        let found = self.find(name).and_then(|at| Some((at, self.0.get(at)?)));
+        let Some((at, provider)) = found else {
+            let (name, known) = (short(name), self.known());
+            return Err(format!("{of_provider}: {name:?} is no provider; known are {known}"));
+        };
+        let levels = || provider.levels.iter().map(|l| l.as_str()).collect::<Vec<_>>().join(", ");
+        let Some(level) = given.or_else(|| self.default_level(Some(name))) else {
+            return Err(format!(
+                "{of_level}: missing; provider {} has several levels, allowed are {}",
+                provider.name,
+                levels()
+            ));
+        };
+        match (provider.levels.contains(&level), level) {
+            (false, _) => {
+                Err(format!("{of_level}: {level}; provider {} allows {}", provider.name, levels()))
+            }
+            (true, Level::Isolated) => Ok(Choice::Isolated(at)),
+            (true, Level::Shared) => Ok(Choice::Shared),
+        }
+    }
+
+    /// The number of a choice in the ledger.
+    pub fn class(&self, choice: Choice) -> Class {
+        match choice {
+            Choice::Shared => Class::default(),
+            Choice::Isolated(at) => Class(u16::try_from(at + 1).unwrap_or(u16::MAX)),
+        }
+    }
+
+    /// The provider of a class.
+    pub fn provider(&self, class: Class) -> Option<&Provider> {
+        self.0.get(usize::from(class.0).checked_sub(1)?)
+    }
+
+    /// The class of shares that some provider isolates which is not in the table: nobody joins them.
+    fn unknown(&self) -> Class {
+        self.class(Choice::Isolated(self.0.len()))
+    }
+
+    /// What the classes are called, for [`divvy_engine::Event::Classes`].
+    pub fn class_names(&self) -> Arc<[ClassName]> {
+        let shared = ClassName { name: Level::Shared.as_str().into(), provider: None };
+        let of = |provider: &Provider| ClassName {
+            name: format!("{}/{}", Level::Isolated, provider.name).into(),
+            provider: Some((*provider.name).into()),
+        };
+        let unknown = ClassName { name: Level::Isolated.as_str().into(), provider: None };
+        [shared].into_iter().chain(self.0.iter().map(of)).chain([unknown]).collect()
+    }
+
+    /// Gives a pod that waits its class, or says what is wrong with its labels.
+    pub fn enter_pod(&self, metadata: &Metadata, record: &mut PodRecord) {
+        if !record.spec.request.is_share() {
+            return;
+        }
+        match self.choice_of(metadata) {
+            Ok(choice) => set_class(&mut record.spec, self.class(choice)),
+            Err(why) => {
+                record.invalid.get_or_insert(why);
+            }
+        }
+    }
+
+    /// Gives a bound pod the class that its binding recorded. Of one from before the levels were told
+    /// apart its labels say it, and if they make no sense nothing isolates it.
+    pub fn enter_bound(&self, metadata: &Metadata, spec: &mut PodSpec) {
+        let class = match metadata.annotations.get(keys::CLASS) {
+            Some(text) => self.recorded(text),
+            None => self.class(self.choice_of(metadata).unwrap_or(Choice::Shared)),
+        };
+        set_class(spec, class);
+    }
+
+    fn choice_of(&self, metadata: &Metadata) -> Result<Choice, String> {
+        let label = |key| metadata.labels.get(key);
+        self.choice(label(keys::ISOLATION_LEVEL), label(keys::ISOLATION_PROVIDER))
+    }
+
+    /// Reads the annotation [`keys::CLASS`].
+    fn recorded(&self, text: &str) -> Class {
+        let is_shared = text == Level::Shared.as_str();
+        let provider = text.strip_prefix("Isolated/").and_then(|name| self.find(name));
+        match provider {
+            _ if is_shared => Class::default(),
+            Some(at) => self.class(Choice::Isolated(at)),
+            None => self.unknown(),
+        }
+    }
+
+    /// Says of a node which classes it takes: the provider is there, and it is known by which kind its
+    /// cards are granted beside it.
+    pub fn enter_node(&self, metadata: &Metadata, record: &mut NodeRecord) {
+        let provider = metadata.labels.get(keys::ISOLATION_PROVIDER);
+        let offered = provider.filter(|_| cdi_kind(metadata).is_some());
+        let at = offered.and_then(|name| self.find(name));
+        record.gpus.classes = at.map(|at| self.class(Choice::Isolated(at))).into_iter().collect();
+    }
+
+    /// What a binding writes besides the cards, for a share of so many bytes of each: the annotations of
+    /// [`keys::CLASS`], [`keys::MEMORY_LIMIT`] and [`keys::COMPUTE_LIMIT`].
+    pub fn annotations(
+        &self,
+        class: Class,
+        bytes: Bytes,
+        compute: Percent,
+    ) -> Vec<(&'static str, String)> {
+        let Some(provider) = self.provider(class) else {
+            return vec![(keys::CLASS, Level::Shared.to_string())];
+        };
+        // To some providers 0 is no limit.
+        let limit = match provider.memory.1 {
+            Unit::Bytes => bytes.0.max(1).to_string(),
+            Unit::Mib => format!("{}m", bytes.mib().max(1)),
+        };
+        let class = format!("{}/{}", Level::Isolated, provider.name);
+        let mut all = vec![(keys::CLASS, class), (keys::MEMORY_LIMIT, limit)];
+        if compute.0 > 0 && provider.compute.is_some() {
+            all.push((keys::COMPUTE_LIMIT, compute.0.to_string()));
+        }
+        all
+    }
+
+    /// The devices of a container whose pod a provider isolates: qualified names alone. `kind` is that
+    /// of the node's cards. `None` if the class is Shared.
+    pub fn devices<'a>(
+        &self,
+        class: Class,
+        kind: &str,
+        cards: impl Iterator<Item = &'a str>,
+    ) -> Option<String> {
+        let provider = self.provider(class)?;
+        let cards = cards.map(|uuid| format!("{kind}={uuid}"));
+        Some(cards.chain([provider.device.clone()]).collect::<Vec<_>>().join(","))
+    }
+}
+
+/// The kind of a node's cards for the container runtime, if a provider was installed there.
+pub fn cdi_kind(metadata: &Metadata) -> Option<&str> {
+    metadata.annotations.get(keys::CDI_KIND).filter(|kind| !kind.is_empty())
+}
+
+fn set_class(spec: &mut PodSpec, class: Class) {
+    let Some(part) = spec.request.part() else { return };
+    let cards = spec.request.cards();
+    let part = divvy_ledger::Part { class, ..part };
+    spec.request = std::mem::take(&mut spec.request).and(cards, Each::Share(part));
+}
+
+#[cfg(test)]
+mod tests;

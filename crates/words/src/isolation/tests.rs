@@ -1,0 +1,138 @@
+use super::*;
+use crate::{Priorities, pod, testing};
+
+fn table() -> Isolation {
+    let both = Provider {
+        name: "MPS".to_owned(),
+        levels: vec![Level::Isolated, Level::Shared],
+        memory: ("LIMIT".to_owned(), Unit::Mib),
+        compute: None,
+        device: "divvy.dev/provider=MPS".to_owned(),
+        ..Provider::hami_core()
+    };
+    Isolation::new(vec![Provider::hami_core(), both])
+}
+
+#[test]
+fn every_row_of_the_matrix_has_its_answer() {
+    const LEVEL: &str = "metadata.labels[\"koordinator.sh/gpu-share-isolation-level\"]: ";
+    const PROVIDER: &str = "metadata.labels[\"koordinator.sh/gpu-isolation-provider\"]: ";
+    let table = table();
+    let (hami, mps) = (Some("HAMi-core"), Some("MPS"));
+    for (provider, level, expected) in [
+        (None, None, Ok(Choice::Shared)),
+        (hami, None, Ok(Choice::Isolated(0))),
+        (
+            mps,
+            None,
+            Err((LEVEL, "missing; provider MPS has several levels, allowed are Isolated, Shared")),
+        ),
+        (Some("x"), None, Err((PROVIDER, "\"x\" is no provider; known are HAMi-core, MPS"))),
+        (
+            Some(""),
+            Some("Shared"),
+            Err((PROVIDER, "\"\" is no provider; known are HAMi-core, MPS")),
+        ),
+        (
+            None,
+            Some("Isolated"),
+            Err((PROVIDER, "missing; Isolated needs a provider, known are HAMi-core, MPS")),
+        ),
+        (None, Some("Shared"), Ok(Choice::Shared)),
+        (hami, Some("Isolated"), Ok(Choice::Isolated(0))),
+        (hami, Some("Shared"), Err((LEVEL, "Shared; provider HAMi-core allows Isolated"))),
+        (mps, Some("Shared"), Ok(Choice::Shared)),
+        (mps, Some("Isolated"), Ok(Choice::Isolated(1))),
+        (hami, Some("Isoalted"), Err((LEVEL, "\"Isoalted\"; allowed are Isolated and Shared"))),
+        (None, Some(""), Err((LEVEL, "\"\"; allowed are Isolated and Shared"))),
+    ] {
+        let expected = expected.map_err(|(field, why)| format!("{field}{why}"));
+        assert_eq!(table.choice(level, provider), expected, "{provider:?} {level:?}");
+    }
+    let defaults = [None, hami, mps, Some("x")].map(|provider| table.default_level(provider));
+    assert_eq!(defaults, [Some(Level::Shared), Some(Level::Isolated), None, None]);
+}
+
+fn share(metadata: &str) -> (Metadata, PodRecord) {
+    let (metadata, spec) = testing::pod(&format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: p, {metadata}}}\n\
+         spec: {{containers: [{{name: c, resources: {{limits: {{koordinator.sh/gpu: 50}}}}}}]}}\n"
+    ));
+    let record = pod(&metadata, &spec, None, None, &Priorities::default());
+    (metadata, record)
+}
+
+#[test]
+fn a_pod_that_waits_has_the_class_of_its_labels_and_one_that_is_bound_that_of_its_record() {
+    const PROVIDER: &str = "koordinator.sh/gpu-isolation-provider: HAMi-core";
+    let isolated = format!("labels: {{{PROVIDER}}}");
+    let class = |record: &PodRecord| record.spec.request.part().map(|p| p.class.0);
+    let (metadata, mut record) = share(&isolated);
+    table().enter_pod(&metadata, &mut record);
+    assert_eq!((class(&record), record.spec.request.part().unwrap().compute.0), (Some(1), 50));
+    let wrong = "labels: {koordinator.sh/gpu-share-isolation-level: x}";
+    let (metadata, mut record) = share(wrong);
+    table().enter_pod(&metadata, &mut record);
+    assert!(record.invalid.unwrap().contains("\"x\"; allowed are Isolated and Shared"));
+    for (metadata, expected) in [
+        (isolated.clone(), 1),
+        (wrong.to_owned(), 0),
+        (format!("{isolated}, annotations: {{divvy.dev/class: Shared}}"), 0),
+        ("annotations: {divvy.dev/class: Isolated/MPS}".to_owned(), 2),
+        ("annotations: {divvy.dev/class: Isolated/gone}".to_owned(), 3),
+        (String::new(), 0),
+    ] {
+        let (given, mut record) = share(&metadata);
+        table().enter_bound(&given, &mut record.spec);
+        assert_eq!(class(&record), Some(expected), "{metadata}");
+    }
+    let names: Vec<String> = table().class_names().iter().map(|c| c.name.to_string()).collect();
+    assert_eq!(names, ["Shared", "Isolated/HAMi-core", "Isolated/MPS", "Isolated"]);
+}
+
+#[test]
+fn a_node_offers_the_provider_that_is_installed_with_the_kind_of_its_cards() {
+    let label = "labels: {koordinator.sh/gpu-isolation-provider: MPS}";
+    let kind = "annotations: {divvy.dev/cdi-kind: nvidia.com/gpu}";
+    for (metadata, expected) in [
+        (format!("{label}, {kind}"), vec![Class(2)]),
+        (label.to_owned(), vec![]),
+        (kind.to_owned(), vec![]),
+        (format!("labels: {{koordinator.sh/gpu-isolation-provider: x}}, {kind}"), vec![]),
+    ] {
+        let object = testing::object(&format!(
+            "apiVersion: v1\nkind: Node\nmetadata: {{name: node-1, {metadata}}}\n\
+             status: {{allocatable: {{nvidia.com/gpu: 1}}}}\n"
+        ));
+        let mut record = crate::node(&object).unwrap().0;
+        table().enter_node(&object.metadata, &mut record);
+        assert_eq!(record.gpus.classes, expected, "{metadata}");
+    }
+}
+
+#[test]
+fn a_binding_writes_class_limits_and_qualified_devices() {
+    let (table, compute) = (table(), Percent(30));
+    let text = |class, bytes, compute| {
+        let all = table.annotations(Class(class), Bytes(bytes), compute);
+        all.into_iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(text(0, 1 << 30, compute), "divvy.dev/class=Shared");
+    assert_eq!(
+        text(1, 1 << 30, compute),
+        "divvy.dev/class=Isolated/HAMi-core divvy.dev/memory-limit=1073741824 divvy.dev/compute-limit=30"
+    );
+    assert_eq!(
+        text(1, 0, Percent(0)),
+        "divvy.dev/class=Isolated/HAMi-core divvy.dev/memory-limit=1",
+        "0 would be no limit"
+    );
+    assert_eq!(text(2, 5, compute), "divvy.dev/class=Isolated/MPS divvy.dev/memory-limit=1m");
+    let devices =
+        |class| table.devices(Class(class), "nvidia.com/gpu", ["GPU-1", "GPU-2"].into_iter());
+    assert_eq!(devices(0), None);
+    assert_eq!(
+        devices(1).unwrap(),
+        "nvidia.com/gpu=GPU-1,nvidia.com/gpu=GPU-2,divvy.dev/provider=HAMi-core"
+    );
+}
