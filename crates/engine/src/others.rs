@@ -6,7 +6,7 @@
 //!   prepare ─► check           what such a pod asks, found once; then asked of each node
 //!   choose ─► assume           what is decided about its claims, and counts at once
 //!   is_written                 whether all is there that has to be before it is bound
-//!   take_news ─► helps         what has happened, and whether a pod that waits is helped by it
+//!   take_changes ─► helps      what has happened, and whether a pod that waits is helped by it
 //!   trace ─► undo, hush        for trials
 //! ```
 //!
@@ -47,19 +47,19 @@ pub(crate) struct Others {
     topologies: Topologies,
     /// Storage objects and who uses them.
     volumes: Volumes,
-    /// When news were last taken, by the clock of the census.
+    /// When changes were last taken, by the clock of the census.
     told: u64,
 }
 
 /// What has happened that pods may wait for.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct News {
+pub(crate) struct Changes {
     pods_moved: bool,
     departures: Departures,
     stirred: Stirred,
 }
 
-impl News {
+impl Changes {
     pub(crate) fn is_empty(&self) -> bool {
         !self.pods_moved && self.stirred.is_empty()
     }
@@ -201,18 +201,18 @@ impl Others {
     }
 
     /// What has happened since this was last asked.
-    pub(crate) fn take_news(&mut self) -> News {
+    pub(crate) fn take_changes(&mut self) -> Changes {
         let now = self.now();
-        News {
+        Changes {
             pods_moved: std::mem::replace(&mut self.told, now) != now,
             departures: Departures::default(),
             stirred: self.volumes.take_stirred(),
         }
     }
 
-    /// Whether such news can help such a pod that fitted nowhere then. And how much was looked at.
-    pub(crate) fn helps(&self, who: Identity, then: u64, news: &mut News) -> (bool, usize) {
-        let News { pods_moved, departures, stirred } = news;
+    /// Whether such changes can help such a pod that fitted nowhere then. And how much was looked at.
+    pub(crate) fn helps(&self, who: Identity, then: u64, changes: &mut Changes) -> (bool, usize) {
+        let Changes { pods_moved, departures, stirred } = changes;
         let (helped, looks) = match pods_moved {
             true => self.census.can_help(who, then, departures),
             false => (false, 0),

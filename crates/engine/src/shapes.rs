@@ -10,7 +10,7 @@ mod search;
 
 use crate::config::{Config, Strategy};
 use crate::order::NameOrder;
-use crate::others::{Identity, News};
+use crate::others::{Changes, Identity};
 use crate::ranking::Ranking;
 use crate::rules::{Liking, NodeFacts, Rules};
 use crate::score::{self, ShareSizes, Strategies};
@@ -308,12 +308,12 @@ impl Shapes {
     pub(crate) fn is_helped_by_others(
         &mut self,
         id: ShapeId,
-        news: &mut News,
+        changes: &mut Changes,
         world: &World,
     ) -> bool {
         let Some(shape) = self.get(id) else { return false };
         let Some(who) = shape.key.related else { return false };
-        let (is_helped, looks) = world.others.helps(who, shape.asked, news);
+        let (is_helped, looks) = world.others.helps(who, shape.asked, changes);
         self.work += looks as u64;
         is_helped
     }

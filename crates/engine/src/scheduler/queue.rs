@@ -3,7 +3,7 @@
 use super::{Scheduler, share_on};
 use crate::cards;
 use crate::event::{Placement, Plan, PlanEffect, Unit};
-use crate::others::News;
+use crate::others::Changes;
 use crate::pods::{Pod, State};
 use crate::shapes::ShapeId;
 use crate::turn::Turn;
@@ -226,10 +226,10 @@ impl Scheduler {
             if !self.parked.contains(&id) {
                 continue;
             }
-            let Waking { freed, news, .. } = &mut self.waking;
+            let Waking { freed, changes, .. } = &mut self.waking;
             let (shapes, world) = (&mut self.shapes, &self.world);
             let helped = freed.as_ref().is_none_or(|nodes| shapes.is_helped_by(id, nodes, world))
-                || shapes.is_helped_by_others(id, news, world);
+                || shapes.is_helped_by_others(id, changes, world);
             if helped && let Some(shape) = self.shapes.get_mut(id) {
                 self.parked.remove(&id);
                 shape.parked = false;
@@ -246,7 +246,7 @@ impl Scheduler {
 
     /// Gathers what has happened since parked shapes were last looked at.
     fn begin_waking(&mut self) {
-        let news = self.world.others.take_news();
+        let changes = self.world.others.take_changes();
         let journal = self.world.ledger.journal();
         let since = std::mem::replace(&mut self.woken, journal.end());
         if self.parked.is_empty() {
@@ -255,11 +255,11 @@ impl Scheduler {
         let freed: Option<BTreeSet<NodeId>> = journal
             .since(since)
             .map(|changes| changes.filter(|c| c.freed).map(|c| c.node).collect());
-        if freed.as_ref().is_some_and(BTreeSet::is_empty) && news.is_empty() {
+        if freed.as_ref().is_some_and(BTreeSet::is_empty) && changes.is_empty() {
             return;
         }
         let left = self.parked.iter().copied().collect();
-        self.waking = Waking { freed, news, left };
+        self.waking = Waking { freed, changes, left };
     }
 }
 
@@ -280,6 +280,6 @@ const IN_TURN: usize = 64;
 pub(super) struct Waking {
     /// Where something was freed; `None` if it may be anywhere.
     freed: Option<BTreeSet<NodeId>>,
-    news: News,
+    changes: Changes,
     left: Vec<ShapeId>,
 }
