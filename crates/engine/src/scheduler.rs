@@ -101,6 +101,11 @@ impl Scheduler {
         claims.filter_map(move |(key, (record, _))| Some((key, claimed(record)?)))
     }
 
+    /// The record of a bound pod that could not be entered as it says.
+    pub fn unentered(&self, key: &PodKey) -> Option<&PodRecord> {
+        Some(&self.unsettled.get(key)?.0)
+    }
+
     /// What a class of shares is called; `None` if nobody tells classes apart.
     pub fn class_name(&self, class: Class) -> Option<&ClassName> {
         self.classes.get(usize::from(class.0))

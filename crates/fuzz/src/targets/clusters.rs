@@ -13,7 +13,6 @@ use divvy_engine::Tape;
 use divvy_words::{keys, reservation};
 use kubelet::{CARD, Kubelets, cards_of, has_ended, text};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -83,8 +82,6 @@ pub(super) struct World {
     /// Whether cards are handed to containers: else nobody says which they are.
     hand_off: bool,
     now: u64,
-    /// Nodes that were gone when the process began: it does not know what their pods have.
-    away: BTreeSet<&'static str>,
     /// How many pods were made.
     made: usize,
     /// Whether somebody else ended a reservation: then the device plugin may give its card away.
@@ -114,9 +111,9 @@ impl World {
         }
         let live = Live::new(hand_off, server(&api))?;
         let (writes, now, made, meddled) = (Vec::new(), 0, 0, false);
-        let (nodes, away, steps) = (nodes.to_vec(), BTreeSet::new(), Vec::new());
+        let (nodes, steps) = (nodes.to_vec(), Vec::new());
         let mut world =
-            Self { api, nodes, kubelets, live, writes, hand_off, now, away, made, meddled, steps };
+            Self { api, nodes, kubelets, live, writes, hand_off, now, made, meddled, steps };
         world.list_all();
         Ok(world)
     }
@@ -295,9 +292,7 @@ impl World {
         let by_force = input.once_in(3);
         if runs && by_force {
             api.remove(&path);
-            if !self.away.contains(text(&pod, "/spec/nodeName")) {
-                self.kubelets.leave(&pod, self.now);
-            }
+            self.kubelets.leave(&pod, self.now);
         } else if runs && !is_ending {
             pod["metadata"]["deletionTimestamp"] = json!("2027-01-15T08:00:00Z");
             api.put(&path, pod);

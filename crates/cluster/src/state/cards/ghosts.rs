@@ -75,14 +75,8 @@ impl Cards {
 
     /// Keeps the cards of a pod that was taken out of the API while its containers may still run.
     pub(in crate::state) fn quarantine(&mut self, key: &PodKey, cx: &mut Context) {
-        // On a node with replicas only their number is known.
-        let held =
-            |h: &&Holding| !h.cards.is_empty() || h.needs.request.whole_cards() > 0 || h.unknown;
-        let Some(holding) = cx.scheduler.holding(key).filter(held) else { return };
-        let Some(node) = cx.node_of(key).map(|node| node.name().clone()) else { return };
+        let Some((node, request, cards, bound)) = left_by(key, cx) else { return };
         let grace = self.ghosts.graces.get(key).map_or(USUAL_GRACE, |grace| *grace);
-        let (request, cards) = (holding.needs.request.clone(), holding.cards.to_vec());
-        let unknown = holding.unknown;
         // Whoever may force the end of a share has waited for its node. Whole-GPU pods can be made to
         // vanish by anybody, and the kubelet gives their cards on at once, whatever is kept here.
         let longest = if request.whole_cards() > 0 { MAX_GRACE_PERIOD } else { LONGEST_GRACE };
@@ -98,13 +92,7 @@ impl Cards {
         tracing::info!(pod = %key, %node, seconds = wait.as_secs(),
             "vanished without ending: its cards stay closed for a while");
         self.apply(Event::PodGone(key.clone()), cx);
-        let left = Left { ghost, node: (&*node).into(), cards };
-        let bound = match request.is_share() {
-            _ if unknown => BoundCards::Unknown,
-            true => BoundCards::Recorded(left.cards.clone()),
-            false => BoundCards::Choose,
-        };
-        self.enter_ghost(left, request, bound, cx.now + wait, cx);
+        self.enter_ghost(Left { ghost, node, cards }, request, bound, cx.now + wait, cx);
     }
 
     fn enter_ghost(
@@ -200,4 +188,30 @@ impl Cards {
     pub(in crate::state) fn ghost_count(&self) -> usize {
         self.ghosts.all.len()
     }
+}
+
+/// What a bound pod has of cards, and where: what it holds, or what its record says where that could
+/// not be entered, as on a node that is not there.
+fn left_by(key: &PodKey, cx: &Context) -> Option<(Box<str>, Request, Vec<CardShare>, BoundCards)> {
+    if let Some(PodRecord { spec, bound: Some(bound), .. }) = cx.scheduler.unentered(key) {
+        let cards = match &bound.cards {
+            BoundCards::Recorded(cards) => cards.clone(),
+            BoundCards::Choose | BoundCards::Unknown => Vec::new(),
+            BoundCards::Nothing => return None,
+        };
+        let node = bound.node.as_str().into();
+        return Some((node, spec.request.clone(), cards, bound.cards.clone())).filter(
+            |(_, request, _, cards)| request.asks_cards() || *cards == BoundCards::Unknown,
+        );
+    }
+    // On a node with replicas only their number is known.
+    let held = |h: &&Holding| !h.cards.is_empty() || h.needs.request.whole_cards() > 0 || h.unknown;
+    let holding = cx.scheduler.holding(key).filter(held)?;
+    let (request, cards) = (holding.needs.request.clone(), holding.cards.to_vec());
+    let bound = match request.is_share() {
+        _ if holding.unknown => BoundCards::Unknown,
+        true => BoundCards::Recorded(cards.clone()),
+        false => BoundCards::Choose,
+    };
+    Some(((&**cx.node_of(key)?.name()).into(), request, cards, bound))
 }

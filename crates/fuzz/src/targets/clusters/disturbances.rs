@@ -113,9 +113,7 @@ impl World {
             let path = path_of(&pod);
             if !has_ended(&pod) {
                 self.meddled |= is_reservation(&pod);
-                if !self.away.contains(text(&pod, "/spec/nodeName")) {
-                    self.kubelets.leave(&pod, self.now);
-                }
+                self.kubelets.leave(&pod, self.now);
                 pod["status"]["phase"] = json!("Failed");
                 pod["status"]["conditions"] = json!([{
                     "type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC",
@@ -139,8 +137,6 @@ impl World {
         self.live = live;
         self.writes.clear();
         self.kubelets.forget_unwritten(&lock(&self.api));
-        let is_away = |shape: &&Shape| !lock(&self.api).objects.contains_key(&shape.path());
-        self.away = self.nodes.iter().filter(is_away).map(|shape| shape.name).collect();
         // Its clock begins anew, as the model's does.
         self.live.wait(Duration::from_secs(self.now));
         self.list_all();
