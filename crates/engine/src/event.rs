@@ -118,7 +118,7 @@ impl Plan {
     }
 }
 
-/// What was decided at once: all of it is done, or none.
+/// What was decided at once: its effects belong together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unit {
     /// The effects, in the order in which they are to be done. Most have one.
