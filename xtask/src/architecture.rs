@@ -103,6 +103,27 @@ fn ledger_and_engine_know_no_clock_no_thread_and_no_kubernetes() {
     }
 }
 
+/// Crates whose files the page names.
+const DESCRIBED: [&str; 10] =
+    ["ledger", "engine", "words", "views", "sim", "serve", "api", "cluster", "admission", "node"];
+
+#[test]
+fn the_page_names_every_file() {
+    let page = std::fs::read_to_string(crate::root().join("docs/architecture.md")).unwrap();
+    let words: std::collections::BTreeSet<&str> =
+        page.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+    for folder in DESCRIBED {
+        for file in walk(&crate::root().join("crates").join(folder).join("src")) {
+            let stem = file.file_stem().unwrap().to_str().unwrap();
+            let is_for_tests = file.extension().is_none_or(|kind| kind != "rs")
+                || file.components().any(|part| part.as_os_str() == "tests")
+                || ["lib", "tests", "testing"].contains(&stem);
+            let is_named = words.contains(stem) || page.contains(&stem.replace('_', " "));
+            assert!(is_for_tests || is_named, "{} is not named", file.display());
+        }
+    }
+}
+
 fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 /// What the loop last said of itself; clones share it.
 #[derive(Clone, Debug)]
-pub struct Health(Arc<Mutex<State>>);
+pub struct Health(Arc<Mutex<Vitals>>);
 
 #[derive(Debug)]
-struct State {
+struct Vitals {
     phase: Phase,
     patience: Duration,
     beat: Instant,
@@ -28,7 +28,7 @@ impl Health {
     /// A process that starts. Ready, once it leads, when all `resources` are listed; alive while
     /// its loop beats more often than every `patience`.
     pub fn new(resources: impl IntoIterator<Item = &'static str>, patience: Duration) -> Self {
-        Self(Arc::new(Mutex::new(State {
+        Self(Arc::new(Mutex::new(Vitals {
             phase: Phase::Starting,
             patience,
             beat: Instant::now(),
@@ -86,7 +86,7 @@ impl Health {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Vitals> {
         // Each change is a plain assignment, so a panic elsewhere leaves nothing half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

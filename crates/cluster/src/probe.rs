@@ -10,7 +10,7 @@
 use crate::metrics::Metrics;
 use crate::settings::HandOffSettings;
 use crate::sources::{self, Heard, Lists};
-use crate::state::{Action, Clock, Rules, State};
+use crate::state::{Action, Clock, State, StateSettings};
 use crate::writer::Writer;
 use divvy_api::resources::{KAI_BIND_REQUESTS, NAMESPACES, NODES, PODS};
 use divvy_api::watch::{Batch, Change, Item, decode, read_lines};
@@ -68,12 +68,12 @@ pub struct Live {
 pub const BEGIN: i64 = 1_800_000_000;
 
 /// What is told of a collection.
-enum Told<'a> {
+enum Delivery<'a> {
     Lines(&'a [u8]),
     List(&'a [String]),
 }
 
-impl Told<'_> {
+impl Delivery<'_> {
     fn batch<T: Item>(&self, resource: &Resource) -> Batch<T> {
         let changes = match self {
             Self::Lines(text) => {
@@ -104,7 +104,7 @@ impl Live {
         let hand_off =
             hand_off.then_some(HandOffSettings { reservation, cdi: false, max_grace_period: 600 });
         let now = Instant::now();
-        let rules = Rules {
+        let settings = StateSettings {
             names: keys::SCHEDULER_NAMES.map(str::to_owned).to_vec(),
             writes: 4,
             quarantine: Duration::from_secs(10),
@@ -113,7 +113,7 @@ impl Live {
         };
         let opening = hand_off.as_ref().map(|h| h.reservation.resources);
         let config = Config { hand_off: opening, ..Config::default() };
-        let state = State::new(Scheduler::taped(config), rules, sources::names());
+        let state = State::new(Scheduler::taped(config), settings, sources::names());
         let answer = move |request| respond(&server, request);
         let api = runtime.block_on(async { Api::answered_by(answer) });
         let writer = Writer::new(api, "probe", Metrics::new(), hand_off);
@@ -122,15 +122,15 @@ impl Live {
 
     /// Hears lines of a watch.
     pub fn hear(&mut self, watch: &str, lines: &[u8]) {
-        self.take_in(watch, &Told::Lines(lines));
+        self.take_in(watch, &Delivery::Lines(lines));
     }
 
     /// Hears of all objects of a collection.
     pub fn list(&mut self, watch: &str, objects: &[String]) {
-        self.take_in(watch, &Told::List(objects));
+        self.take_in(watch, &Delivery::List(objects));
     }
 
-    fn take_in(&mut self, watch: &str, told: &Told<'_>) {
+    fn take_in(&mut self, watch: &str, told: &Delivery<'_>) {
         if watch == PODS.name {
             // They are not read before all else is known.
             if self.state.takes_pods() {
@@ -174,7 +174,7 @@ impl Live {
     }
 }
 
-fn heard(watch: &str, told: &Told<'_>) -> Option<Heard> {
+fn heard(watch: &str, told: &Delivery<'_>) -> Option<Heard> {
     let is_it = |resource: &Resource| resource.name == watch;
     Some(if is_it(&NODES) {
         Heard::Nodes(told.batch(&NODES))

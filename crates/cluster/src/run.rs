@@ -16,7 +16,7 @@ use crate::serve;
 use crate::settings::{Lease, Overrides, Settings};
 use crate::side::Side;
 use crate::sources::{self, Heard, Lists, Watches};
-use crate::state::{Action, Clock, Outcome, Rules, State};
+use crate::state::{Action, Clock, Outcome, State, StateSettings};
 use crate::writer::{Writer, is_binding};
 use divvy_api::resources::PODS;
 use divvy_api::watch::{Batch, Pace, Seen};
@@ -187,7 +187,7 @@ impl Loop {
         metrics: Metrics,
         health: Health,
     ) -> Self {
-        let rules = Rules {
+        let of_state = StateSettings {
             names: settings.scheduler_names.clone(),
             writes: settings.writes,
             quarantine: settings.quarantine,
@@ -203,7 +203,7 @@ impl Loop {
         let (tell, outcomes) = mpsc::unbounded_channel();
         let (tell_side, side_done) = mpsc::unbounded_channel();
         Self {
-            state: State::new(Scheduler::new(config), rules, sources::names()),
+            state: State::new(Scheduler::new(config), of_state, sources::names()),
             writer: Writer::new(api, identity, metrics.clone(), settings.hand_off.clone()),
             watches,
             lists: Lists::default(),

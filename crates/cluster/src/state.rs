@@ -25,7 +25,7 @@ mod timers;
 mod told;
 
 pub(crate) use action::{Action, Binding, Grant, HandOff, Outcome, Target};
-pub(crate) use context::{Clock, Rules};
+pub(crate) use context::{Clock, StateSettings};
 
 use bindings::{Bindings, Found};
 use cards::Cards;
@@ -53,11 +53,11 @@ pub(crate) struct State {
 impl State {
     pub(crate) fn new(
         scheduler: Scheduler,
-        rules: Rules,
+        settings: StateSettings,
         watches: impl Iterator<Item = &'static str>,
     ) -> Self {
         Self {
-            cx: Context::new(scheduler, rules),
+            cx: Context::new(scheduler, settings),
             incoming: Incoming::new(watches),
             bindings: Bindings::default(),
             cards: Cards::default(),
@@ -141,7 +141,7 @@ impl State {
     }
 
     fn place(&mut self) {
-        let (writes, mut work) = (self.cx.rules.writes, SLICE);
+        let (writes, mut work) = (self.cx.settings.writes, SLICE);
         while self.writing() < writes && work > 0 {
             let plan = self.cx.scheduler.slice(writes - self.writing(), &mut work);
             if plan.units.is_empty() && work > 0 {

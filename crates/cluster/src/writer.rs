@@ -1,7 +1,7 @@
 //! Bindings, conditions and events, as the API wants them.
 
-mod hand_off;
 mod provide;
+mod shares;
 
 use crate::metrics::{self, Attempt, Metrics};
 use crate::objects::PodItem;
@@ -287,9 +287,9 @@ fn binding_body(binding: &Binding, cdi: bool) -> Value {
     });
     match grant {
         Grant::Nothing | Grant::HandOff(None) => {}
-        Grant::Indexes => metadata["annotations"] = hand_off::indexes(&placement.cards),
+        Grant::Indexes => metadata["annotations"] = shares::indexes(&placement.cards),
         Grant::HandOff(Some(hand_off)) => {
-            metadata["annotations"] = hand_off::annotations(hand_off, cdi);
+            metadata["annotations"] = shares::annotations(hand_off, cdi);
             metadata["labels"] = reservation::labels(&hand_off.groups);
         }
     }

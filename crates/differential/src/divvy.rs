@@ -96,7 +96,7 @@ pub fn reasons(case: &Case) -> Result<BTreeMap<String, String>, String> {
         return Ok(BTreeMap::new());
     };
     let mut refused = BTreeMap::new();
-    for group in why.groups {
+    for group in why.refusals {
         if matches!(group.reason, Reason::Refused(_)) {
             continue;
         }

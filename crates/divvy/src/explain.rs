@@ -1,7 +1,7 @@
 //! `divvy explain`
 
 use crate::cli::{ExplainArgs, ExplainPodArgs, Explained, RehearsalArgs};
-use crate::input::Prepared;
+use crate::input::Given;
 use crate::progress::Bar;
 use crate::{DONE, PENDING, input, output};
 use anyhow::{Context, bail};
@@ -13,7 +13,7 @@ use divvy_words::keys;
 pub fn run(args: &ExplainArgs) -> anyhow::Result<u8> {
     let Explained::Pod(args) = &args.what;
     let bar = Bar::new();
-    let Prepared { mut rehearsal, namespace } = input::rehearsal(&args.rehearsal, true, &bar)?;
+    let Given { mut rehearsal, namespace } = input::rehearsal(&args.rehearsal, true, &bar)?;
     let key = key_of(&args.pod, &namespace, args.rehearsal.namespace.as_deref())?;
     let is_bound = rehearsal.scheduler.holding(&key).is_some();
     rehearsal.run(&bar);

@@ -7,7 +7,7 @@ use crate::progress::Bar;
 use anyhow::{Context, anyhow, bail};
 use divvy_cluster::snapshot::{EVERYTHING, HOLDINGS};
 use divvy_engine::{Config, Strategy};
-use divvy_sim::{Rehearsal, Setup, Source, read_sources};
+use divvy_sim::{Input, Rehearsal, Setup, read_inputs};
 use divvy_words::isolation::Isolation;
 use divvy_words::{FeatureGates, keys};
 use std::path::{Path, PathBuf};
@@ -24,14 +24,14 @@ enum Origin<'a> {
 
 /// A rehearsal with everything read and nothing placed, and the namespace of what names none.
 /// Warnings have been printed.
-pub struct Prepared {
+pub struct Given {
     pub rehearsal: Rehearsal,
     pub namespace: String,
 }
 
 /// Reads what is to be rehearsed. `live` says whether a rehearsal without manifests is about the
 /// live cluster.
-pub fn rehearsal(args: &RehearsalArgs, live: bool, bar: &Bar) -> anyhow::Result<Prepared> {
+pub fn rehearsal(args: &RehearsalArgs, live: bool, bar: &Bar) -> anyhow::Result<Given> {
     let config = config(&args.placement)?;
     let cluster = &args.cluster;
     let origin = match (args.from_cluster, origin(cluster)?) {
@@ -46,11 +46,11 @@ pub fn rehearsal(args: &RehearsalArgs, live: bool, bar: &Bar) -> anyhow::Result<
         }
     };
     let file = if let Origin::File(path) = origin { Some(path) } else { None };
-    let (mut cluster_source, workload) = read(file, &args.files)?;
+    let (mut cluster_input, workload) = read(file, &args.files)?;
     let mut namespace = args.namespace.clone();
     if matches!(origin, Origin::Live) {
         let live = connect(cluster)?;
-        cluster_source = Some(live.source(&live.read(&EVERYTHING, bar)?));
+        cluster_input = Some(live.input(&live.read(&EVERYTHING, bar)?));
         namespace.get_or_insert_with(|| live.namespace().to_owned());
     }
     let setup = Setup {
@@ -60,23 +60,23 @@ pub fn rehearsal(args: &RehearsalArgs, live: bool, bar: &Bar) -> anyhow::Result<
         config,
         gpu_sharing: args.gpu_sharing,
         isolation: isolation(cluster.gates.feature_gates, args.placement.config.as_deref())?,
-        ..setup(cluster, cluster_source)
+        ..setup(cluster, cluster_input)
     };
     let namespace = namespace.unwrap_or_else(|| keys::DEFAULT_NAMESPACE.to_owned());
-    Ok(Prepared { rehearsal: load(&setup, bar)?, namespace })
+    Ok(Given { rehearsal: load(&setup, bar)?, namespace })
 }
 
 /// A cluster with nothing to place: the live one if none is given.
 pub fn cluster(args: &ClusterArgs, bar: &Bar) -> anyhow::Result<Rehearsal> {
-    let source = match origin(args)? {
+    let input = match origin(args)? {
         Some(Origin::Embedded) => None,
         Some(Origin::File(path)) => read(Some(path), &[])?.0,
         Some(Origin::Live) | None => {
             let live = connect(args)?;
-            Some(live.source(&live.read(&HOLDINGS, bar)?))
+            Some(live.input(&live.read(&HOLDINGS, bar)?))
         }
     };
-    load(&setup(args, source), bar)
+    load(&setup(args, input), bar)
 }
 
 /// The live cluster, or what else there is.
@@ -90,11 +90,11 @@ pub fn connect(args: &ClusterArgs) -> anyhow::Result<Live> {
 }
 
 /// A cluster with nothing to place, as it was read; what is odd in it is not told again.
-pub fn holdings(args: &ClusterArgs, cluster: Source) -> anyhow::Result<Rehearsal> {
+pub fn holdings(args: &ClusterArgs, cluster: Input) -> anyhow::Result<Rehearsal> {
     Ok(Rehearsal::load(&setup(args, Some(cluster)), &())?)
 }
 
-fn setup(args: &ClusterArgs, cluster: Option<Source>) -> Setup {
+fn setup(args: &ClusterArgs, cluster: Option<Input>) -> Setup {
     let isolation = args.gates.feature_gates.isolation_level.then(Isolation::default);
     Setup { cluster, schedulers: args.scheduler_names.clone(), isolation, ..Setup::default() }
 }
@@ -115,18 +115,15 @@ fn load(setup: &Setup, bar: &Bar) -> anyhow::Result<Rehearsal> {
     Ok(rehearsal)
 }
 
-fn read(
-    cluster: Option<&Path>,
-    files: &[PathBuf],
-) -> anyhow::Result<(Option<Source>, Vec<Source>)> {
+fn read(cluster: Option<&Path>, files: &[PathBuf]) -> anyhow::Result<(Option<Input>, Vec<Input>)> {
     // One list, so that standard input is not read twice.
     let paths = cluster.into_iter().chain(files.iter().map(PathBuf::as_path));
-    let mut sources = read_sources(paths)?.into_iter();
-    let Some(path) = cluster else { return Ok((None, sources.collect())) };
+    let mut inputs = read_inputs(paths)?.into_iter();
+    let Some(path) = cluster else { return Ok((None, inputs.collect())) };
     if path.is_dir() {
         bail!("--cluster {}: give a file, not a folder", path.display());
     }
-    Ok((sources.next(), sources.collect()))
+    Ok((inputs.next(), inputs.collect()))
 }
 
 /// Who enforces which level of isolation, if levels are told apart.

@@ -5,7 +5,7 @@ use crate::progress::Bar;
 use anyhow::Context;
 use clap::Args;
 use divvy_cluster::snapshot::{Reader, Saved, Snapshot};
-use divvy_sim::{Progress, Source};
+use divvy_sim::{Input, Progress};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -82,12 +82,12 @@ impl Live {
     pub fn follow(
         &self,
         mut snapshot: Snapshot,
-        mut draw: impl FnMut(Source) -> anyhow::Result<bool>,
+        mut draw: impl FnMut(Input) -> anyhow::Result<bool>,
     ) -> anyhow::Result<()> {
         self.runtime.block_on(async {
             let mut interrupt = signal(SignalKind::interrupt()).context("cannot hear ctrl-C")?;
             let mut follower = self.reader.follow();
-            while draw(self.source(&snapshot))? {
+            while draw(self.input(&snapshot))? {
                 snapshot = tokio::select! {
                     _ = interrupt.recv() => break,
                     snapshot = follower.next(PAUSE) => snapshot,
@@ -98,8 +98,8 @@ impl Live {
     }
 
     /// A snapshot as a rehearsal reads it.
-    pub fn source(&self, snapshot: &Snapshot) -> Source {
-        Source { name: self.reader.server().to_owned(), text: snapshot.to_json() }
+    pub fn input(&self, snapshot: &Snapshot) -> Input {
+        Input { name: self.reader.server().to_owned(), text: snapshot.to_json() }
     }
 }
 

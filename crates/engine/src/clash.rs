@@ -2,7 +2,7 @@
 
 use crate::others::Topology;
 use crate::others::{Clash, Prepared};
-use crate::others::{Counts, TieId};
+use crate::others::{Counts, RelationSetId};
 use crate::reason::Reason;
 use crate::relations::Relations;
 use crate::scheduler::Scheduler;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Who keeps pods of a shape off: found once for each term, and not anew for every node.
 pub(crate) struct Culprits<'a> {
     scheduler: &'a Scheduler,
-    tie: Option<TieId>,
+    relation_set: Option<RelationSetId>,
     /// By whether the term is theirs, and its number.
     found: HashMap<(bool, usize), Found>,
 }
@@ -27,8 +27,8 @@ struct Found {
 
 impl<'a> Culprits<'a> {
     pub(crate) fn new(scheduler: &'a Scheduler, shape: ShapeId) -> Self {
-        let tie = scheduler.shapes().related(shape).and_then(|who| who.tie);
-        Self { scheduler, tie, found: HashMap::default() }
+        let relation_set = scheduler.shapes().related(shape).and_then(|who| who.relation_set);
+        Self { scheduler, relation_set, found: HashMap::default() }
     }
 
     /// A clash as a reason.
@@ -55,15 +55,19 @@ impl<'a> Culprits<'a> {
             }
             Clash::AntiAffinity(index) => {
                 let key = relations.anti_affinity.get(index).map_or("", |t| &*t.topology);
-                let (tie, census) = (self.tie, self.scheduler.census());
-                let is = |pod| tie.is_some_and(|tie| census.is_meant_by(tie, index, pod));
+                let (relation_set, census) = (self.relation_set, self.scheduler.census());
+                let is = |pod| {
+                    relation_set
+                        .is_some_and(|relation_set| census.is_meant_by(relation_set, index, pod))
+                };
                 let counts = &prepared.question.anti_affinity[index];
                 self.anti_affinity((false, index), node, key, counts, &is)
             }
             Clash::Repelled(index) => {
-                let about = &prepared.question.bonds[index];
+                let about = &prepared.question.owned_terms[index];
                 let census = self.scheduler.census();
-                let is = |pod| about.bond.is_some_and(|bond| census.owns(pod, bond));
+                let is =
+                    |pod| about.owned_term.is_some_and(|owned_term| census.owns(pod, owned_term));
                 self.anti_affinity((true, index), node, about.topology, &about.owners, &is)
             }
             Clash::SpreadLabel(index) => {

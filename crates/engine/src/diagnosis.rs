@@ -4,7 +4,7 @@ use crate::clash::Culprits;
 use crate::event::Placement;
 use crate::nearest::Nearest;
 use crate::others::Prepared;
-use crate::pods::State;
+use crate::pods::PodState;
 use crate::reason::Reason;
 use crate::record::PodKey;
 use crate::relations::Relations;
@@ -31,25 +31,25 @@ pub enum Standing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnosis {
     /// Nodes by reason: the reason that came closest first, then the one of most nodes.
-    pub groups: Vec<Group>,
+    pub refusals: Vec<Refusals>,
     /// The node that lacks least.
     pub nearest: Option<Nearest>,
 }
 
 impl Diagnosis {
     fn of(reason: Reason) -> Self {
-        Self { groups: vec![Group { reason, nodes: Vec::new() }], nearest: None }
+        Self { refusals: vec![Refusals { reason, nodes: Vec::new() }], nearest: None }
     }
 
     /// The answer in one line.
     pub fn headline(&self) -> String {
-        self.groups.first().map_or_else(String::new, |g| g.reason.to_string())
+        self.refusals.first().map_or_else(String::new, |g| g.reason.to_string())
     }
 }
 
 /// Nodes that refuse for the same reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
+pub struct Refusals {
     /// The reason, with the best number of all of them.
     pub reason: Reason,
     /// Their names, sorted; empty if the reason is the pod's own.
@@ -64,25 +64,25 @@ impl Scheduler {
     pub fn standing(&self, key: &PodKey) -> Option<Standing> {
         let pod = self.pod(key)?;
         Some(match &pod.state {
-            State::Held => {
+            PodState::Held => {
                 let holding = self.holding(key)?;
                 let node = self.ledger().node(holding.node)?.name().clone();
                 Standing::Placed(Placement { node, cards: holding.cards.clone() })
             }
-            State::Astray => Standing::Astray,
-            State::Gated(stuck) => {
+            PodState::Astray => Standing::Astray,
+            PodState::Gated(stuck) => {
                 Standing::Waiting(Diagnosis::of(Reason::Gated(stuck.why.clone())))
             }
-            State::Invalid(stuck) => {
+            PodState::Invalid(stuck) => {
                 Standing::Waiting(Diagnosis::of(Reason::Invalid(stuck.why.clone())))
             }
-            State::Paused(stuck) => {
+            PodState::Paused(stuck) => {
                 Standing::Waiting(Diagnosis::of(Reason::Refused(stuck.why.clone())))
             }
-            State::HeldBack(stuck) => {
+            PodState::HeldBack(stuck) => {
                 Standing::Waiting(Diagnosis::of(Reason::HeldBack(stuck.why.clone())))
             }
-            State::Waiting(shape) => Standing::Waiting(self.diagnose(*shape)?),
+            PodState::Waiting(shape) => Standing::Waiting(self.diagnose(*shape)?),
         })
     }
 
@@ -94,18 +94,18 @@ impl Scheduler {
             self.shapes().related(shape).and_then(|who| self.world().others.relations_of(who));
         let others = related.map_or(0, Relations::cost);
         let who = self.shapes().related(shape);
-        let bonds = who.map_or(0, |who| self.census().bond_count(who));
+        let owned_terms = who.map_or(0, |who| self.census().owned_term_count(who));
         // Spread judges each node once more.
         let spread = related.is_some_and(|related| !related.spread.is_empty());
         let rules = if spread { 2 * rules } else { rules };
-        self.node_count() as u64 * (AS_LOOKS + rules as u64 + others as u64 + bonds as u64)
+        self.node_count() as u64 * (AS_LOOKS + rules as u64 + others as u64 + owned_terms as u64)
     }
 
     /// What a waiting pod has in common with others: pods with the same answer wait for the same
     /// reasons, so that a report of many pods asks once for each.
     pub fn shape_of(&self, key: &PodKey) -> Option<ShapeId> {
         match self.pod(key)?.state {
-            State::Waiting(shape) => Some(shape),
+            PodState::Waiting(shape) => Some(shape),
             _ => None,
         }
     }
@@ -141,7 +141,7 @@ impl Scheduler {
         if let Some(refusal) = prepared.as_ref().and_then(Prepared::nowhere) {
             return Some(Diagnosis::of(Reason::Volume(refusal.told())));
         }
-        let mut groups: Vec<Group> = Vec::new();
+        let mut refusals: Vec<Refusals> = Vec::new();
         let mut by_kind: HashMap<String, usize> = HashMap::default();
         let mut nearest: Option<(u64, Nearest)> = None;
         let mut culprits = Culprits::new(self, shape);
@@ -194,17 +194,17 @@ impl Scheduler {
                     self.lacks(needs, node, shortage)
                 }
             };
-            let at = *by_kind.entry(reason.kind()).or_insert(groups.len());
-            match groups.get_mut(at) {
+            let at = *by_kind.entry(reason.kind()).or_insert(refusals.len());
+            match refusals.get_mut(at) {
                 Some(group) => {
-                    group.reason.absorb(&reason);
-                    group.nodes.push(name.clone());
+                    refusals.reason.absorb(&reason);
+                    refusals.nodes.push(name.clone());
                 }
-                None => groups.push(Group { reason, nodes: vec![name.clone()] }),
+                None => refusals.push(Refusals { reason, nodes: vec![name.clone()] }),
             }
         }
-        groups.sort_by_key(|g| Reverse((g.reason.closeness(), g.nodes.len())));
-        Some(Diagnosis { groups, nearest: nearest.map(|(_, nearest)| nearest) })
+        refusals.sort_by_key(|g| Reverse((g.reason.closeness(), g.nodes.len())));
+        Some(Diagnosis { refusals, nearest: nearest.map(|(_, nearest)| nearest) })
     }
 
     fn prepared(&self, shape: ShapeId) -> Option<Prepared<'_>> {

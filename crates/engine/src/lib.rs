@@ -29,9 +29,9 @@ mod pods;
 mod ranking;
 mod reason;
 mod record;
-mod reference;
 mod relations;
 mod rules;
+mod scan;
 mod scheduler;
 mod score;
 mod sentence;
@@ -44,17 +44,17 @@ mod weight;
 mod world;
 
 pub use config::{Config, PerResource, Strategy};
-pub use diagnosis::{Diagnosis, Group, Standing};
+pub use diagnosis::{Diagnosis, Refusals, Standing};
 pub use event::{ClassName, Event, Placement, Plan, PlanEffect, Problem, Unit};
 pub use labels::{Labels, Selector};
 pub use nearest::{Missing, Nearest};
 pub use others::{
-    AccessModes, Attached, AttachmentRecord, CapacityRecord, ClaimKey, ClaimRecord, ClaimRef,
-    ClassRecord, CsiNodeRecord, Disk, DriverRecord, Migrated, StorageEvent, Terms, VolumeReason,
-    VolumeRecord, VolumeStep, VolumeUse,
+    AccessModes, Attached, AttachmentRecord, CapacityRecord, ClaimRecord, ClaimRef, ClassRecord,
+    CsiNodeRecord, Disk, DriverRecord, Migrated, StorageEvent, Terms, VolumeReason, VolumeRecord,
+    VolumeStep, VolumeUse,
 };
 pub use reason::Reason;
-pub use record::{Bound, BoundCards, NodeRecord, PodKey, PodRecord, PodSpec};
+pub use record::{Bound, BoundCards, ClaimKey, NodeRecord, ObjectKey, PodKey, PodRecord, PodSpec};
 pub use relations::{HostPort, PodSelector, PodTerm, Protocol, Relations, Spread};
 pub use rules::{
     Barred, Effect, Liking, NodeFacts, Requirement, Rules, Taint, Term, Test, Toleration, Values,

@@ -18,13 +18,13 @@ mod prepared;
 mod topology;
 mod volumes;
 
-pub(crate) use census::{Census, Counts, Identity, Ports, Sense, TieId, owned_terms};
+pub(crate) use census::{Census, Counts, Identity, Ports, RelationSetId, Sense, owned_terms};
 pub(crate) use prepared::{About, Clash, Prepared, Question};
 pub(crate) use topology::Topology;
 pub use volumes::{
-    AccessModes, Attached, AttachmentRecord, CapacityRecord, ClaimKey, ClaimRecord, ClaimRef,
-    ClassRecord, CsiNodeRecord, Disk, DriverRecord, Migrated, StorageEvent, Terms, VolumeReason,
-    VolumeRecord, VolumeStep, VolumeUse,
+    AccessModes, Attached, AttachmentRecord, CapacityRecord, ClaimRecord, ClaimRef, ClassRecord,
+    CsiNodeRecord, Disk, DriverRecord, Migrated, StorageEvent, Terms, VolumeReason, VolumeRecord,
+    VolumeStep, VolumeUse,
 };
 
 use crate::labels::Labels;
@@ -32,12 +32,12 @@ use crate::record::PodRecord;
 use crate::relations::Relations;
 use crate::rules::{NodeFacts, Rules};
 use crate::world::World;
-use census::{Departures, KinId, Presence};
+use census::{Departures, LabelSetId, Presence};
 use divvy_ledger::{NodeId, PodId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use topology::Topologies;
-use volumes::{Stirred, Volumes};
+use volumes::{StorageChanges, Volumes};
 
 /// Other pods and volumes, as far as places depend on them.
 #[derive(Clone, Debug, Default)]
@@ -56,12 +56,12 @@ pub(crate) struct Others {
 pub(crate) struct Changes {
     pods_moved: bool,
     departures: Departures,
-    stirred: Stirred,
+    storage_changes: StorageChanges,
 }
 
 impl Changes {
     pub(crate) fn is_empty(&self) -> bool {
-        !self.pods_moved && self.stirred.is_empty()
+        !self.pods_moved && self.storage_changes.is_empty()
     }
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct Trace {
 #[derive(Debug)]
 pub(crate) struct Untold {
     now: u64,
-    stirred: Stirred,
+    storage_changes: StorageChanges,
 }
 
 impl Others {
@@ -98,7 +98,7 @@ impl Others {
 
     /// Whether others matter to such a pod, or it to others.
     pub(crate) fn is_related(&self, who: Identity) -> bool {
-        who.tie.is_some() || self.census.is_meant(who.kin)
+        who.relation_set.is_some() || self.census.is_meant(who.label_set)
     }
 
     /// Makes a pod known under its id; it has no place yet.
@@ -147,8 +147,8 @@ impl Others {
         self.volumes.apply(event)
     }
 
-    /// Which waiting pods have become the business of other pods' terms, by kin.
-    pub(crate) fn take_found(&mut self) -> BTreeSet<KinId> {
+    /// Which waiting pods have become the business of other pods' terms, by label set.
+    pub(crate) fn take_found(&mut self) -> BTreeSet<LabelSetId> {
         self.census.take_found().into_iter().collect()
     }
 
@@ -171,8 +171,8 @@ impl Others {
 
     /// What such a pod says of others and of storage.
     pub(crate) fn relations_of(&self, who: Identity) -> Option<&Relations> {
-        let tie = who.tie.and_then(|id| self.census.tie_of(id))?;
-        Some(&tie.relations)
+        let relation_set = who.relation_set.and_then(|id| self.census.relation_set_of(id))?;
+        Some(&relation_set.relations)
     }
 
     fn volumes_of(&self, who: Identity) -> &[VolumeUse] {
@@ -206,19 +206,19 @@ impl Others {
         Changes {
             pods_moved: std::mem::replace(&mut self.told, now) != now,
             departures: Departures::default(),
-            stirred: self.volumes.take_stirred(),
+            storage_changes: self.volumes.take_storage_changes(),
         }
     }
 
     /// Whether such changes can help such a pod that fitted nowhere then. And how much was looked at.
     pub(crate) fn helps(&self, who: Identity, then: u64, changes: &mut Changes) -> (bool, usize) {
-        let Changes { pods_moved, departures, stirred } = changes;
+        let Changes { pods_moved, departures, storage_changes } = changes;
         let (helped, looks) = match pods_moved {
             true => self.census.can_help(who, then, departures),
             false => (false, 0),
         };
-        let is_stirred = || self.volumes.concerns(stirred, self.volumes_of(who));
-        (helped || !stirred.is_empty() && is_stirred(), looks)
+        let is_concerned = || self.volumes.concerns(storage_changes, self.volumes_of(who));
+        (helped || !storage_changes.is_empty() && is_concerned(), looks)
     }
 
     /// What there is before a pod comes to a node, or goes.
@@ -238,7 +238,7 @@ impl Others {
 
     /// What there is to tell now.
     pub(crate) fn untold(&self) -> Untold {
-        Untold { now: self.now(), stirred: self.volumes.stirred().clone() }
+        Untold { now: self.now(), storage_changes: self.volumes.storage_changes().clone() }
     }
 
     /// Takes back what there was to tell of what has been done and undone since.
@@ -246,7 +246,7 @@ impl Others {
         if self.told == untold.now {
             self.told = self.now();
         }
-        self.volumes.set_stirred(untold.stirred.clone());
+        self.volumes.set_storage_changes(untold.storage_changes.clone());
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// How a pod stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum PodState {
     /// It waits for a place.
     Waiting(ShapeId),
     /// It holds a place; the ledger says which.
@@ -39,7 +39,7 @@ pub(crate) struct Pod {
     pub(crate) key: PodKey,
     pub(crate) priority: i32,
     pub(crate) created: i64,
-    pub(crate) state: State,
+    pub(crate) state: PodState,
     /// Whether a plan has said that it waits.
     pub(crate) reported: bool,
     /// Tells a pod from a later one of the same name; empty where nobody knows.
@@ -50,7 +50,7 @@ pub(crate) struct Pod {
     pub(crate) nominated: Option<Box<str>>,
 }
 
-impl State {
+impl PodState {
     /// The shape of a pod that waits.
     pub(crate) const fn shape(&self) -> Option<ShapeId> {
         match self {
@@ -66,7 +66,7 @@ impl State {
 }
 
 impl Pod {
-    pub(crate) fn of(record: &PodRecord, state: State) -> Self {
+    pub(crate) fn of(record: &PodRecord, state: PodState) -> Self {
         Self {
             key: record.key.clone(),
             priority: record.priority,
@@ -80,7 +80,7 @@ impl Pod {
     }
 
     /// Whether a record says nothing new.
-    pub(crate) fn is_as(&self, record: &PodRecord, state: &State) -> bool {
+    pub(crate) fn is_as(&self, record: &PodRecord, state: &PodState) -> bool {
         self.state == *state
             && (self.priority, self.created, &self.uid)
                 == (record.priority, record.created, &record.uid)

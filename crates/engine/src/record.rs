@@ -8,11 +8,17 @@ use divvy_ledger::{Bytes, CardShare, Gpus, Holder, MilliCpu, Request};
 use std::fmt;
 use std::sync::Arc;
 
-/// Namespace and name of a pod.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PodKey(Arc<str>);
+/// Which pod.
+pub type PodKey = ObjectKey;
 
-impl PodKey {
+/// Which PersistentVolumeClaim.
+pub type ClaimKey = ObjectKey;
+
+/// Namespace and name of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectKey(Arc<str>);
+
+impl ObjectKey {
     /// The key of `namespace/name`.
     pub fn new(namespace: &str, name: &str) -> Self {
         Self(format!("{namespace}/{name}").into())
@@ -29,7 +35,7 @@ impl PodKey {
     }
 }
 
-impl fmt::Display for PodKey {
+impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }

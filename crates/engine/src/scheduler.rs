@@ -8,7 +8,7 @@ mod storage;
 use crate::config::Config;
 use crate::event::{ClassName, Event, Problem};
 use crate::others::{Census, Identity};
-use crate::pods::{Pod, Pods, State, Stuck};
+use crate::pods::{Pod, PodState, Pods, Stuck};
 use crate::record::{Bound, BoundCards, NodeRecord, PodKey, PodRecord, PodSpec};
 use crate::rules::NodeFacts;
 use crate::shapes::{ShapeId, Shapes};
@@ -41,7 +41,7 @@ pub struct Scheduler {
     /// Pods that joined a parked shape and have not been reported.
     unreported: Vec<PodId>,
     /// Bound pods that could not be entered as their records say, and why.
-    unsettled: BTreeMap<PodKey, (PodRecord, Problem)>,
+    unentered: BTreeMap<PodKey, (PodRecord, Problem)>,
     /// What the classes of shares are called, by number.
     classes: Arc<[ClassName]>,
     /// With so many names of extended resources it is time to look which are in use.
@@ -97,13 +97,13 @@ impl Scheduler {
             }
             _ => None,
         };
-        let claims = self.unsettled.iter();
+        let claims = self.unentered.iter();
         claims.filter_map(move |(key, (record, _))| Some((key, claimed(record)?)))
     }
 
     /// The record of a bound pod that could not be entered as it says.
     pub fn unentered(&self, key: &PodKey) -> Option<&PodRecord> {
-        Some(&self.unsettled.get(key)?.0)
+        Some(&self.unentered.get(key)?.0)
     }
 
     /// What a class of shares is called; `None` if nobody tells classes apart.
@@ -159,13 +159,13 @@ impl Scheduler {
     /// What a pod asks of GPUs, as far as it could be read.
     pub fn request(&self, key: &PodKey) -> Option<&Request> {
         match &self.pod(key)?.state {
-            State::Held => Some(&self.holding(key)?.needs.request),
-            State::Waiting(shape) => Some(&self.shapes.needs(*shape)?.request),
-            State::Gated(stuck) | State::Paused(stuck) | State::HeldBack(stuck) => {
+            PodState::Held => Some(&self.holding(key)?.needs.request),
+            PodState::Waiting(shape) => Some(&self.shapes.needs(*shape)?.request),
+            PodState::Gated(stuck) | PodState::Paused(stuck) | PodState::HeldBack(stuck) => {
                 Some(&stuck.request)
             }
-            State::Invalid(stuck) => Some(&stuck.request).filter(|request| !request.is_none()),
-            State::Astray => None,
+            PodState::Invalid(stuck) => Some(&stuck.request).filter(|request| !request.is_none()),
+            PodState::Astray => None,
         }
     }
 
@@ -277,7 +277,7 @@ impl Scheduler {
             }
         }
         if changed {
-            self.settle(id);
+            self.enter_again(id);
         }
     }
 
@@ -294,16 +294,16 @@ impl Scheduler {
         let Some(id) = self.pods.find(key) else { return };
         let held = self.world.release(id);
         self.world.others.expel(id);
-        let was_unsettled = self.unsettled.remove(key).is_some();
+        let was_unentered = self.unentered.remove(key).is_some();
         let Some(pod) = self.pods.remove(id) else { return };
-        if let State::Waiting(shape) = pod.state {
+        if let PodState::Waiting(shape) = pod.state {
             self.leave(shape, &pod, id);
         }
         // What it claimed is open again, also if nobody else claims anything.
         if let Some(held) = held
-            && (was_unsettled || !self.unsettled.is_empty())
+            && (was_unentered || !self.unentered.is_empty())
         {
-            self.settle(held.node);
+            self.enter_again(held.node);
         }
     }
 
@@ -321,7 +321,7 @@ impl Scheduler {
         }
         if record.bound.is_some() {
             self.remove_pod(&record.key);
-            let id = self.pods.insert(Pod::of(&record, State::Astray));
+            let id = self.pods.insert(Pod::of(&record, PodState::Astray));
             self.world.others.enroll(id, who, &record);
             return self.hold_bound(id, record);
         }
@@ -354,28 +354,28 @@ impl Scheduler {
     }
 
     /// How a pod that is not bound stands before it is tried.
-    fn state_of(&mut self, record: &PodRecord, who: Identity) -> State {
+    fn state_of(&mut self, record: &PodRecord, who: Identity) -> PodState {
         let spec = &record.spec;
         let stuck = |why: &str| Arc::new(Stuck { why: why.into(), request: spec.request.clone() });
         if let Some(why) = &record.invalid {
-            State::Invalid(stuck(why))
+            PodState::Invalid(stuck(why))
         } else if let Some(why) = &record.held_back {
-            State::HeldBack(stuck(why))
+            PodState::HeldBack(stuck(why))
         } else if let Some(why) = &record.paused {
-            State::Paused(stuck(why))
+            PodState::Paused(stuck(why))
         } else if spec.gates.is_empty() {
             let needs = self.needs(spec);
             let related = self.world.others.is_related(who).then_some(who);
-            State::Waiting(self.shape(needs, &spec.rules, spec.strategy, related))
+            PodState::Waiting(self.shape(needs, &spec.rules, spec.strategy, related))
         } else {
-            State::Gated(stuck(&spec.gates.join(", ")))
+            PodState::Gated(stuck(&spec.gates.join(", ")))
         }
     }
 
     /// Whether a pod holds already what its record says: the echo of our own binding, or news of
     /// a pod that we have placed and whose binding is still on its way.
     fn is_held_as(&mut self, record: &PodRecord) -> bool {
-        if let Some((known, _)) = self.unsettled.get(&record.key) {
+        if let Some((known, _)) = self.unentered.get(&record.key) {
             return known == record;
         }
         if self.holding(&record.key).is_none() {

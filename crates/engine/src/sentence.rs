@@ -10,26 +10,26 @@ const TAIL: usize = 40;
 
 impl Diagnosis {
     /// `0/5 nodes are available: 2 largest free share 6.0 GiB < 10.0 GiB asked, 3 no GPU.`, in the
-    /// order of the groups; a reason that is the pod's own stands alone. `nodes` is how many the
+    /// order of the refusals; a reason that is the pod's own stands alone. `nodes` is how many the
     /// cluster has. At most 1,000 bytes.
     pub fn sentence(&self, nodes: usize) -> String {
-        let refusing: usize = self.groups.iter().map(|group| group.nodes.len()).sum();
+        let refusing: usize = self.refusals.iter().map(|refusals| refusals.nodes.len()).sum();
         if refusing == 0
-            && let Some(own) = self.groups.first()
+            && let Some(own) = self.refusals.first()
         {
             return shortened(&own.reason.to_string(), MOST_BYTES).to_owned();
         }
         let mut line = format!("{}/{nodes} nodes are available", nodes.saturating_sub(refusing));
         let mut untold = refusing;
-        for (i, group) in self.groups.iter().enumerate() {
+        for (i, refusals) in self.refusals.iter().enumerate() {
             let mark = if i == 0 { ':' } else { ',' };
-            let part = format!("{mark} {} {}", group.nodes.len(), group.reason);
+            let part = format!("{mark} {} {}", refusals.nodes.len(), refusals.reason);
             let room = MOST_BYTES - TAIL - line.len();
             if i > 0 && part.len() > room {
                 break;
             }
             line.push_str(shortened(&part, room));
-            untold -= group.nodes.len();
+            untold -= refusals.nodes.len();
         }
         if untold > 0 {
             line.push_str(&format!(", and {untold} more nodes"));
@@ -47,12 +47,12 @@ fn shortened(text: &str, bytes: usize) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnosis::Group;
+    use crate::diagnosis::Refusals;
     use crate::reason::Reason;
 
-    fn diagnosis(groups: impl IntoIterator<Item = (Reason, usize)>) -> Diagnosis {
-        let group = |(reason, nodes)| Group { reason, nodes: vec!["node".into(); nodes] };
-        Diagnosis { groups: groups.into_iter().map(group).collect(), nearest: None }
+    fn diagnosis(refusals: impl IntoIterator<Item = (Reason, usize)>) -> Diagnosis {
+        let refusals = |(reason, nodes)| Refusals { reason, nodes: vec!["node".into(); nodes] };
+        Diagnosis { refusals: refusals.into_iter().map(refusals).collect(), nearest: None }
     }
 
     fn selector(value: &str) -> Reason {
@@ -61,9 +61,9 @@ mod tests {
 
     #[test]
     fn every_reason_is_told_with_its_nodes_in_the_order_of_the_groups() {
-        let groups = [(Reason::Cordoned, 1), (selector("r1"), 4), (Reason::Affinity, 2)];
+        let refusals = [(Reason::Cordoned, 1), (selector("r1"), 4), (Reason::Affinity, 2)];
         assert_eq!(
-            diagnosis(groups).sentence(7),
+            diagnosis(refusals).sentence(7),
             "0/7 nodes are available: 1 cordoned (spec.unschedulable), 4 no label rack=r1, \
              2 node affinity does not match."
         );

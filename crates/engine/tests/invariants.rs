@@ -164,7 +164,7 @@ proptest! {
             for (key, spec) in &specs {
                 if scheduler.shape_of(key).is_some() {
                     prop_assert!(scheduler.scan(&pod("x", spec.clone())).is_none(), "{} fits but waits", key);
-                    prop_assert!(!waiting(&scheduler, key.name()).groups.is_empty());
+                    prop_assert!(!waiting(&scheduler, key.name()).refusals.is_empty());
                 }
             }
         }

@@ -72,7 +72,7 @@ proptest! {
                 let record = both.model.record(&pod);
                 prop_assert!(both.scheduler.feasible(&record).is_empty(), "{} waits", pod);
                 match both.scheduler.standing(&pod) {
-                    Some(Standing::Waiting(why)) => prop_assert!(!why.groups.is_empty()),
+                    Some(Standing::Waiting(why)) => prop_assert!(!why.refusals.is_empty()),
                     other => prop_assert!(false, "{} is {:?}", pod, other),
                 }
             }

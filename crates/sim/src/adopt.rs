@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What a bound pod's own manifest says of its cards.
-pub(crate) enum Claim {
+pub(crate) enum OwnWord {
     /// All that there is to know.
     Cards(BoundCards),
     /// It has cards of these names, in common with other pods that name the same.
@@ -33,56 +33,58 @@ fn kept_groups(metadata: &Metadata) -> Vec<&str> {
     if is_there { reservation::groups(metadata) } else { Vec::new() }
 }
 
-/// What a pod claims. A reservation pod has nothing of the card that it keeps; where cards are
+/// What a pod says. A reservation pod has nothing of the card that it keeps; where cards are
 /// replicas, nobody can join the one that it has. A share of a scheduler that gives none is no share,
 /// whatever its annotations say.
-pub(crate) fn claim(
+pub(crate) fn own_word(
     metadata: &Metadata,
     record: &mut PodRecord,
     (node, gets_shares): (&str, bool),
     cluster: &Scheduler,
     names: &CardNames,
-) -> Claim {
+) -> OwnWord {
     let found = cluster.ledger().find(node).and_then(|id| cluster.ledger().node(id));
     let has_replicas = found.is_some_and(|n| n.capacity().gpus.count(Device::Gpu).is_some());
     if let Some(group) = kept_groups(metadata).first().filter(|_| !has_replicas) {
         record.spec.request = Request::none();
         record.spec.holder = Holder::Keeper;
-        return Claim::Named(vec![names.of(node, group)]);
+        return OwnWord::Named(vec![names.of(node, group)]);
     }
     let groups: Vec<String> =
         reservation::groups(metadata).into_iter().map(|group| names.of(node, group)).collect();
     match cards::held(metadata, &mut record.spec) {
-        Held::Nothing => Claim::Cards(BoundCards::Nothing),
-        Held::Whole => Claim::Cards(BoundCards::Choose),
+        Held::Nothing => OwnWord::Cards(BoundCards::Nothing),
+        Held::Whole => OwnWord::Cards(BoundCards::Choose),
         Held::Shares(cards) => named(cards, groups),
-        Held::Unrecorded if groups.is_empty() && !gets_shares => Claim::Cards(BoundCards::Nothing),
+        Held::Unrecorded if groups.is_empty() && !gets_shares => {
+            OwnWord::Cards(BoundCards::Nothing)
+        }
         Held::Unrecorded if groups.is_empty() => koordinators(metadata),
-        Held::Unrecorded => Claim::Named(groups),
-        Held::Unreadable(why) => Claim::Unreadable(why),
+        Held::Unrecorded => OwnWord::Named(groups),
+        Held::Unreadable(why) => OwnWord::Unreadable(why),
     }
 }
 
 /// Of a share that Koordinator bound, the cards that it says.
-fn koordinators(metadata: &Metadata) -> Claim {
+fn koordinators(metadata: &Metadata) -> OwnWord {
     match metadata.annotations.get(keys::DEVICE_ALLOCATED).map(device_allocated::parse) {
-        Some(Ok(names)) if !names.is_empty() => Claim::Named(names),
-        Some(Err(why)) => Claim::Unreadable(why),
-        Some(Ok(_)) | None => Claim::Cards(BoundCards::Choose),
+        Some(Ok(names)) if !names.is_empty() => OwnWord::Named(names),
+        Some(Err(why)) => OwnWord::Unreadable(why),
+        Some(Ok(_)) | None => OwnWord::Cards(BoundCards::Choose),
     }
 }
 
 /// Cards that are known by index are those; of others it only matters which pods have the same,
 /// by the labels that KAI would know them by too, else by UUID.
-fn named(cards: Vec<NamedShare>, groups: Vec<String>) -> Claim {
+fn named(cards: Vec<NamedShare>, groups: Vec<String>) -> OwnWord {
     let index = |share: &NamedShare| match share.card {
         CardName::Index(index) => Some(CardShare { index, bytes: share.bytes }),
         CardName::Uuid(_) => None,
     };
     match cards.iter().map(index).collect::<Option<Vec<_>>>() {
-        Some(shares) => Claim::Cards(BoundCards::Recorded(shares)),
-        None if groups.len() == cards.len() => Claim::Named(groups),
-        None => Claim::Named(cards.into_iter().map(|share| share.card.to_string()).collect()),
+        Some(shares) => OwnWord::Cards(BoundCards::Recorded(shares)),
+        None if groups.len() == cards.len() => OwnWord::Named(groups),
+        None => OwnWord::Named(cards.into_iter().map(|share| share.card.to_string()).collect()),
     }
 }
 

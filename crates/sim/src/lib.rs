@@ -9,13 +9,13 @@
 mod adopt;
 mod expand;
 mod hints;
+mod input;
 mod rehearsal;
-mod source;
 mod storage;
 
 pub use expand::MAX_REPLICAS;
+pub use input::{Input, InputError, read_inputs};
 pub use rehearsal::{Rehearsal, Setup};
-pub use source::{InputError, Source, read_sources};
 
 /// The cluster that is rehearsed on when none is given.
 pub const EMBEDDED_CLUSTER: &str = include_str!("../cluster.yaml");

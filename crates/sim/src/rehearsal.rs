@@ -1,9 +1,9 @@
 //! A cluster and a workload, brought into a scheduler of their own.
 
-use crate::adopt::{self, CardNames, Claim, NamedCards};
+use crate::adopt::{self, CardNames, NamedCards, OwnWord};
 use crate::expand::{Expansion, Pods};
 use crate::hints::Hints;
-use crate::source::{InputError, MAX_PODS, Source};
+use crate::input::{Input, InputError, MAX_PODS};
 use crate::storage::Storage;
 use crate::{EMBEDDED_CLUSTER, Progress};
 use divvy_engine::{Bound, BoundCards, Config, Event, PodKey, PodRecord, PodSpec, Scheduler};
@@ -18,9 +18,9 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The cluster, or the embedded one.
-    pub cluster: Option<Source>,
+    pub cluster: Option<Input>,
     /// The workload.
-    pub workload: Vec<Source>,
+    pub workload: Vec<Input>,
     /// Instead of the number of pods that the workload's manifests say.
     pub replicas: Option<u32>,
     /// The namespace of the workload's objects that name none.
@@ -91,24 +91,24 @@ impl Rehearsal {
     pub fn load(setup: &Setup, progress: &dyn Progress) -> Result<Self, InputError> {
         let embedded;
         let cluster = match &setup.cluster {
-            Some(source) => source,
+            Some(input) => input,
             None => {
                 let (name, text) = ("embedded cluster".to_owned(), EMBEDDED_CLUSTER.to_owned());
-                embedded = Source { name, text };
+                embedded = Input { name, text };
                 &embedded
             }
         };
-        let bytes = |source: &Source| source.text.len() as u64;
+        let bytes = |input: &Input| input.text.len() as u64;
         let total = bytes(cluster) + setup.workload.iter().map(bytes).sum::<u64>();
         progress.begin("reading", total);
         let cluster_entries = cluster.parse(progress)?;
         let workload: Vec<Vec<Entry>> =
-            setup.workload.iter().map(|source| source.parse(progress)).collect::<Result<_, _>>()?;
+            setup.workload.iter().map(|input| input.parse(progress)).collect::<Result<_, _>>()?;
         // One empty file in a folder is nothing to stop at; nothing at all is a broken pipeline.
         if let Some(first) = setup.workload.first()
             && workload.iter().all(Vec::is_empty)
         {
-            return Err(InputError::Empty { source_name: first.name.clone() });
+            return Err(InputError::Empty { input: first.name.clone() });
         }
         let mut workload: Vec<Entry> = workload.into_iter().flatten().collect();
         if let Some(namespace) = &setup.namespace {
@@ -202,8 +202,8 @@ impl Loading<'_> {
         }
     }
 
-    fn nodes(&mut self, source: &str, entries: &[Entry]) -> Result<(), InputError> {
-        let fault = |message| InputError::Node { source_name: source.to_owned(), message };
+    fn nodes(&mut self, input: &str, entries: &[Entry]) -> Result<(), InputError> {
+        let fault = |message| InputError::Node { input: input.to_owned(), message };
         for entry in entries {
             match entry {
                 Entry::Object(object) if let Content::Node(node) = &object.content => {
@@ -232,7 +232,7 @@ impl Loading<'_> {
             }
         }
         if self.rehearsal.scheduler.node_count() == 0 {
-            self.warn(format!("{source} has no Node: the cluster is empty"));
+            self.warn(format!("{input} has no Node: the cluster is empty"));
         }
         Ok(())
     }
@@ -301,8 +301,8 @@ impl Loading<'_> {
             }
             let cluster = &self.rehearsal.scheduler;
             let place = (&*node, is_ours || scheduler == keys::KAI_SCHEDULER);
-            match adopt::claim(&object.metadata, &mut record, place, cluster, names) {
-                Claim::Named(cards) => {
+            match adopt::own_word(&object.metadata, &mut record, place, cluster, names) {
+                OwnWord::Named(cards) => {
                     if record.spec.holder == Holder::Keeper {
                         for ghost in adopt::ghosts(&object.metadata) {
                             self.terminating.insert(ghost.key.clone());
@@ -316,13 +316,13 @@ impl Loading<'_> {
                     }
                     named.push((record, node, cards));
                 }
-                Claim::Cards(BoundCards::Choose) => {
+                OwnWord::Cards(BoundCards::Choose) => {
                     let told: BTreeSet<&str> = status.devices().collect();
                     whole.push((record.key.clone(), told.into_iter().map(str::to_owned).collect()));
                     loose.push((record, node));
                 }
-                Claim::Cards(cards) => self.hold(record, node, cards),
-                Claim::Unreadable(why) => {
+                OwnWord::Cards(cards) => self.hold(record, node, cards),
+                OwnWord::Unreadable(why) => {
                     let key = &record.key;
                     self.warn(format!("pod {key}: {why}; no GPU is given on {node}"));
                     self.hold(record, node, BoundCards::Unknown);

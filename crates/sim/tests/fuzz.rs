@@ -1,17 +1,14 @@
 //! No input panics, whatever it is, from the text to the picture.
 #![allow(clippy::unwrap_used)]
 
-use divvy_sim::{EMBEDDED_CLUSTER, Rehearsal, Setup, Source};
+use divvy_sim::{EMBEDDED_CLUSTER, Input, Rehearsal, Setup};
 use proptest::prelude::*;
 
 /// Reads, places, explains and prints; errors are fine.
 fn survive(cluster: Option<&str>, workload: &str) {
-    let source = |text: &str| Source { name: "fuzz".to_owned(), text: text.to_owned() };
-    let setup = Setup {
-        cluster: cluster.map(source),
-        workload: vec![source(workload)],
-        ..Setup::default()
-    };
+    let input = |text: &str| Input { name: "fuzz".to_owned(), text: text.to_owned() };
+    let setup =
+        Setup { cluster: cluster.map(input), workload: vec![input(workload)], ..Setup::default() };
     let Ok(mut rehearsal) = Rehearsal::load(&setup, &()) else { return };
     if rehearsal.pods.len() > 10_000 {
         return;

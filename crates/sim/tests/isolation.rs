@@ -2,19 +2,19 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use divvy_engine::{PodKey, Standing};
-use divvy_sim::{Rehearsal, Setup, Source};
+use divvy_sim::{Input, Rehearsal, Setup};
 use divvy_words::isolation::Isolation;
 
 const CLUSTER: &str = include_str!("../../../examples/isolation/cluster.yaml");
 const WORKLOAD: &str = include_str!("../../../examples/isolation/model-servers.yaml");
 
-fn source(text: &str) -> Source {
-    Source { name: "test.yaml".to_owned(), text: text.to_owned() }
+fn input(text: &str) -> Input {
+    Input { name: "test.yaml".to_owned(), text: text.to_owned() }
 }
 
 fn rehearse(cluster: &str, workload: &str, isolation: Option<Isolation>) -> Rehearsal {
-    let workload = if workload.is_empty() { Vec::new() } else { vec![source(workload)] };
-    let setup = Setup { cluster: Some(source(cluster)), workload, isolation, ..Setup::default() };
+    let workload = if workload.is_empty() { Vec::new() } else { vec![input(workload)] };
+    let setup = Setup { cluster: Some(input(cluster)), workload, isolation, ..Setup::default() };
     let mut rehearsal = Rehearsal::load(&setup, &()).unwrap_or_else(|e| panic!("{e}"));
     rehearsal.run(&());
     rehearsal

@@ -2,16 +2,16 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use divvy_engine::{PodKey, Standing};
-use divvy_sim::{Rehearsal, Setup, Source};
+use divvy_sim::{Input, Rehearsal, Setup};
 
-fn source(text: &str) -> Source {
-    Source { name: "test.yaml".to_owned(), text: text.to_owned() }
+fn input(text: &str) -> Input {
+    Input { name: "test.yaml".to_owned(), text: text.to_owned() }
 }
 
 fn rehearse(cluster: Option<&str>, workload: &str, replicas: Option<u32>) -> Rehearsal {
     let setup = Setup {
-        cluster: cluster.map(source),
-        workload: if workload.is_empty() { vec![] } else { vec![source(workload)] },
+        cluster: cluster.map(input),
+        workload: if workload.is_empty() { vec![] } else { vec![input(workload)] },
         replicas,
         ..Setup::default()
     };
@@ -485,7 +485,7 @@ fn a_namespace_is_given_to_what_names_none() {
          apiVersion: v1\nkind: Pod\nmetadata: {{name: b, namespace: own}}\n{BODY}\n---\n\
          apiVersion: batch/v1\nkind: Job\nmetadata: {{name: c}}\nspec: {{template: {{{BODY}}}}}\n"
     );
-    let workload = vec![source(&workload)];
+    let workload = vec![input(&workload)];
     let setup = Setup { workload, namespace: Some("ml".to_owned()), ..Setup::default() };
     let names: Vec<String> = run(&setup).pods.iter().map(ToString::to_string).collect();
     assert_eq!(names, ["ml/a", "own/b", "ml/c-0"]);

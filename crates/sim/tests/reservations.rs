@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use divvy_engine::Standing;
-use divvy_sim::{Rehearsal, Setup, Source};
+use divvy_sim::{Input, Rehearsal, Setup};
 use serde_json::{Value, json};
 
 fn node(cards: u32, cpu: &str, pods: u32) -> Value {
@@ -59,7 +59,7 @@ fn reservation(cpu: &str, uuid: &str) -> Value {
 /// Where the pods of a cluster go, or why not.
 fn placed(items: &[Value], gpu_sharing: Option<bool>) -> Vec<String> {
     let text = json!({ "apiVersion": "v1", "kind": "List", "items": items }).to_string();
-    let cluster = Some(Source { name: "test".to_owned(), text });
+    let cluster = Some(Input { name: "test".to_owned(), text });
     let setup = Setup { cluster, gpu_sharing, ..Setup::default() };
     let mut rehearsal = Rehearsal::load(&setup, &()).unwrap();
     assert_eq!(rehearsal.warnings, Vec::<String>::new());
@@ -168,7 +168,7 @@ fn a_card_is_called_by_its_number_once_it_is_known_and_no_other_card_by_its_plac
     ];
     let cards = |items: &[Value]| {
         let text = json!({ "apiVersion": "v1", "kind": "List", "items": items }).to_string();
-        let cluster = Some(Source { name: "test".to_owned(), text });
+        let cluster = Some(Input { name: "test".to_owned(), text });
         let rehearsal = Rehearsal::load(&Setup { cluster, ..Setup::default() }, &()).unwrap();
         let top = divvy_views::top_cards(&rehearsal.scheduler);
         let said = |card: &divvy_views::TopCard<'_>| {

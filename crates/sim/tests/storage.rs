@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use divvy_engine::{PodKey, Standing};
-use divvy_sim::{Rehearsal, Setup, Source};
+use divvy_sim::{Input, Rehearsal, Setup};
 
 fn node(name: &str, zone: &str) -> String {
     format!(
@@ -37,10 +37,10 @@ fn claim(name: &str, spec: &str) -> String {
 }
 
 fn rehearse(cluster: &[String], workload: &[String]) -> Rehearsal {
-    let source = |name: &str, text: String| Source { name: name.to_owned(), text };
+    let input = |name: &str, text: String| Input { name: name.to_owned(), text };
     let setup = Setup {
-        cluster: Some(source("cluster", cluster.concat())),
-        workload: vec![source("workload", workload.concat())],
+        cluster: Some(input("cluster", cluster.concat())),
+        workload: vec![input("workload", workload.concat())],
         ..Setup::default()
     };
     let mut rehearsal = Rehearsal::load(&setup, &()).unwrap();

@@ -27,7 +27,7 @@ pub struct Explanation<'a> {
     /// The pod's name.
     pub name: String,
     /// How it stands.
-    pub state: State,
+    pub state: Verdict,
     /// Where it is or would go.
     pub node: Option<&'a str>,
     /// Its cards there.
@@ -61,7 +61,7 @@ pub struct Explanation<'a> {
 /// How a pod stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum State {
+pub enum Verdict {
     /// It has a place.
     Placed,
     /// It waits.
@@ -133,7 +133,7 @@ pub fn explain<'a>(
             explanation.picture = explanation.node.and_then(|node| picture(scheduler, node));
         }
         Standing::Waiting(diagnosis) => {
-            explanation.state = State::Pending;
+            explanation.state = Verdict::Pending;
             explanation.reason = Some(diagnosis.headline());
             explanation.message = Some(diagnosis.sentence(scheduler.node_count()));
             explanation.reasons = reasons(&diagnosis);
@@ -147,7 +147,7 @@ pub fn explain<'a>(
             }
         }
         Standing::Astray => {
-            explanation.state = State::UnknownNode;
+            explanation.state = Verdict::UnknownNode;
             explanation.reason = Some(UNKNOWN_NODE.to_owned());
             explanation.message = Some(UNKNOWN_NODE.to_owned());
             explanation.reasons = vec![NodesByReason {
@@ -170,7 +170,7 @@ impl Explanation<'_> {
             kind: "Explanation",
             namespace: key.namespace().to_owned(),
             name: key.name().to_owned(),
-            state: State::Placed,
+            state: Verdict::Placed,
             node: None,
             cards: Vec::new(),
             reason: None,
@@ -190,7 +190,7 @@ impl Explanation<'_> {
     pub fn of_another(key: &PodKey, scheduler: &str, next: String) -> Self {
         let message = format!("scheduled by {scheduler}, not by divvy");
         Self {
-            state: State::OtherScheduler,
+            state: Verdict::OtherScheduler,
             reason: Some(message.clone()),
             message: Some(message),
             next: Some(next),
@@ -201,13 +201,13 @@ impl Explanation<'_> {
 }
 
 fn reasons(diagnosis: &Diagnosis) -> Vec<NodesByReason> {
-    let groups = diagnosis.groups.iter().map(|group| NodesByReason {
-        reason: group.reason.name(),
-        nodes: group.nodes.len(),
-        node_names: group.nodes.iter().map(ToString::to_string).collect(),
-        message: group.reason.to_string(),
+    let refusals = diagnosis.refusals.iter().map(|refusals| NodesByReason {
+        reason: refusals.reason.name(),
+        nodes: refusals.nodes.len(),
+        node_names: refusals.nodes.iter().map(ToString::to_string).collect(),
+        message: refusals.reason.to_string(),
     });
-    groups.collect()
+    refusals.collect()
 }
 
 /// A node with its cards.

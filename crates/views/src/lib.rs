@@ -38,7 +38,7 @@ mod wording;
 pub use amount::Amount;
 pub use cards::{CardGrant, CardUse, CardUseState, NodeCards, ShareUse};
 pub use explain::{
-    Explanation, Holder, NearestFit, NodesByReason, State, explain, explanation_text,
+    Explanation, Holder, NearestFit, NodesByReason, Verdict, explain, explanation_text,
 };
 pub use model::short_model;
 pub use options::TextOptions;

@@ -146,10 +146,10 @@ struct Refusal {
 
 impl Refusal {
     fn because(diagnosis: &Diagnosis) -> Self {
-        let reasons = diagnosis.groups.iter().map(|group| ReasonCount {
-            reason: group.reason.name(),
-            nodes: group.nodes.len(),
-            message: group.reason.to_string(),
+        let reasons = diagnosis.refusals.iter().map(|refusals| ReasonCount {
+            reason: refusals.reason.name(),
+            nodes: refusals.nodes.len(),
+            message: refusals.reason.to_string(),
         });
         Self { headline: diagnosis.headline().into(), reasons: reasons.collect() }
     }

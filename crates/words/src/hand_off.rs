@@ -4,7 +4,7 @@
 use crate::isolation::Isolation;
 use crate::keys;
 use crate::koordinator;
-use crate::manifest::{Container, Metadata, PodManifest, Source};
+use crate::manifest::{Container, Metadata, PodManifest, VariableSource};
 use crate::problem::short;
 use crate::request::{containers, is_share, share_containers};
 use divvy_ledger::Request;
@@ -77,11 +77,11 @@ pub fn limits_ready(
 /// Whether a container says that it gets no device, whatever its image says.
 pub(crate) fn has_no_device(container: &Container) -> bool {
     let mut entries = visible_devices(container).peekable();
-    entries.peek().is_some() && entries.all(Source::is_no_device)
+    entries.peek().is_some() && entries.all(VariableSource::is_no_device)
 }
 
 /// What a container itself says of the devices it sees.
-pub(crate) fn visible_devices(container: &Container) -> impl Iterator<Item = &Source> {
+pub(crate) fn visible_devices(container: &Container) -> impl Iterator<Item = &VariableSource> {
     let entries = container.env.iter();
     entries.filter(|entry| entry.name == keys::ENV_VISIBLE_DEVICES).map(|entry| &entry.source)
 }

@@ -9,7 +9,7 @@ mod status;
 mod storage;
 
 pub(crate) use environment::{Environment, annotation_path};
-pub use environment::{Source, Variable};
+pub use environment::{Variable, VariableSource};
 pub use map::{ResourceList, ResourceName, Text, Texts};
 pub(crate) use map::{gpu_resources, reviewed_annotations};
 pub use object::{Content, Kind, Object};

@@ -93,7 +93,7 @@ pub(super) struct Bindings {
     failures: HashMap<PodKey, Failures>,
     providing: HashMap<PodKey, Providing>,
     /// Whether something has changed that these may wait for.
-    stirred: bool,
+    look_again: bool,
     /// How many bindings are being written.
     writing: usize,
     /// When pods that have been bound since somebody looked were created, in seconds since 1970.
@@ -193,8 +193,8 @@ impl Bindings {
     }
 
     /// Something has changed that pods may wait for which have a place.
-    pub(super) const fn stir(&mut self) {
-        self.stirred = true;
+    pub(super) const fn look_again(&mut self) {
+        self.look_again = true;
     }
 
     /// A pod has a place: binds it, or first its claims and its cards.
@@ -248,7 +248,7 @@ impl Bindings {
 
     /// Goes on with the pods that have all they wait for, if something has changed for them.
     pub(super) fn provide(&mut self, cards: &Cards, cx: &mut Context) {
-        if !std::mem::take(&mut self.stirred) {
+        if !std::mem::take(&mut self.look_again) {
             return;
         }
         // There may be thousands that wait for something else.

@@ -11,7 +11,7 @@
 mod adopt;
 mod devices;
 mod ghosts;
-mod hand_off;
+mod grant;
 mod reservations;
 mod reserved;
 mod settle;

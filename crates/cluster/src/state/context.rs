@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// How the state is to behave.
 #[derive(Clone, Debug)]
-pub(crate) struct Rules {
+pub(crate) struct StateSettings {
     /// The scheduler names that are ours.
     pub(crate) names: Vec<String>,
     /// How many bindings are written at a time.
@@ -48,7 +48,7 @@ impl Clock {
 /// The engine and all that follows from what the parts are told.
 pub(super) struct Context {
     pub(super) scheduler: Scheduler,
-    pub(super) rules: Rules,
+    pub(super) settings: StateSettings,
     /// When what is looked at happened.
     pub(super) now: Instant,
     pub(super) actions: Vec<Action>,
@@ -58,11 +58,11 @@ pub(super) struct Context {
 }
 
 impl Context {
-    pub(super) fn new(scheduler: Scheduler, rules: Rules) -> Self {
+    pub(super) fn new(scheduler: Scheduler, settings: StateSettings) -> Self {
         Self {
             scheduler,
-            now: rules.clock.moment,
-            rules,
+            now: settings.clock.moment,
+            settings,
             actions: Vec::new(),
             held_back: HeldBack::default(),
             timers: Timers::default(),

@@ -128,7 +128,7 @@ impl State {
         if self.cx.hands_off() && record.invalid.is_none() {
             record.invalid = divvy_words::hand_off_ready(&pod.metadata, &pod.spec).err();
             if record.invalid.is_none() && record.spec.request.is_share() {
-                let most = self.cx.rules.max_grace_period;
+                let most = self.cx.settings.max_grace_period;
                 record.invalid = divvy_words::grace_period_allowed(&pod.spec, most).err();
             }
         }
@@ -167,7 +167,7 @@ impl State {
     fn is_ours(&self, name: &str) -> bool {
         let left_alone = name == keys::KAI_SCHEDULER && self.incoming.kai.runs()
             || name == keys::KOORDINATOR_SCHEDULER && self.incoming.koordinator.runs();
-        !left_alone && self.cx.rules.names.iter().any(|ours| ours == name)
+        !left_alone && self.cx.settings.names.iter().any(|ours| ours == name)
     }
 
     /// Whether KAI is gone, and what it left is taken over.
@@ -190,7 +190,7 @@ impl State {
             News::Seen(node) => self.node_seen(node),
             News::Gone(name, _) => {
                 self.cards.node_gone(&name);
-                self.bindings.stir();
+                self.bindings.look_again();
                 self.cx.apply(Event::NodeGone(name.into()));
             }
             News::Listed => {
@@ -263,7 +263,7 @@ impl State {
                 self.incoming.missing.remove(watch);
             }
         }
-        self.bindings.stir();
+        self.bindings.look_again();
         self.told.moved();
     }
 

@@ -87,7 +87,7 @@ fn set(pods: &mut HashSet<PodKey>, key: &PodKey, is_one: bool) -> bool {
 
 /// Whether pods that name this scheduler are ours has changed.
 fn relist(whose: &str, name: &str, key: &PodKey, runs: bool, cx: &mut Context) {
-    if !cx.rules.names.iter().any(|ours| ours == name) {
+    if !cx.settings.names.iter().any(|ours| ours == name) {
         return;
     }
     if runs {

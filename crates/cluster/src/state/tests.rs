@@ -33,9 +33,9 @@ struct State {
 }
 
 impl State {
-    fn new(rules: Rules) -> Self {
+    fn new(settings: StateSettings) -> Self {
         let watches = ["pods", "nodes"].into_iter();
-        let state = super::State::new(Scheduler::new(Config::default()), rules, watches);
+        let state = super::State::new(Scheduler::new(Config::default()), settings, watches);
         Self { state, pods: Listing::default(), nodes: Listing::default() }
     }
 
@@ -68,8 +68,8 @@ fn state(nodes: &[(&str, u32)]) -> State {
     let clock = Clock { moment: Instant::now(), unix: 1_800_000_000 };
     let quarantine = 10 * SECOND;
     let max_grace_period = 600;
-    let rules = Rules { names, writes: 32, quarantine, max_grace_period, clock };
-    let mut state = State::new(rules);
+    let settings = StateSettings { names, writes: 32, quarantine, max_grace_period, clock };
+    let mut state = State::new(settings);
     state.node_changed(Change::Relisting);
     for (name, cards) in nodes {
         state.node_changed(Change::Seen(node(name, *cards)));

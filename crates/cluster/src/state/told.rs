@@ -160,7 +160,7 @@ impl Told {
         }
         *work = work.saturating_sub(cx.scheduler.work_of_standing(key));
         let Standing::Waiting(diagnosis) = cx.scheduler.standing(key)? else { return None };
-        let reason = diagnosis.groups.first().map_or("Unknown", |g| g.reason.name());
+        let reason = diagnosis.refusals.first().map_or("Unknown", |g| g.reason.name());
         let why = Why { text: diagnosis.sentence(cx.scheduler.node_count()).into(), reason };
         if let Some(shape) = shape {
             self.sentences.insert(shape, why.clone());

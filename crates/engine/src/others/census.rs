@@ -1,26 +1,26 @@
 //! Which pods are where, counted by what other pods' relations ask about them.
 //!
 //! ```text
-//!   pod ─► kin: namespace + labels, shared by all pods that have the same
+//!   pod ─► label set: namespace + labels, shared by all pods that have the same
 //!            │ matches (found once, when either is new)
 //!            ▼
-//!          crowd: pods that a selector means, counted by node
+//!          selection: pods that a selector means, counted by node
 //!            ▲
-//!   pod ─► tie: its relations, each term resolved to its crowd
-//!            └─► bond: a term that held pods have, its owners counted by node
+//!   pod ─► relation set: its relations, each term resolved to its selection
+//!            └─► owned term: a term that held pods have, its owners counted by node
 //! ```
 //!
-//! A pod that comes or goes changes the counts of its kin's crowds and of its own bonds on one
+//! A pod that comes or goes changes the counts of its label set's selections and of its own owned terms on one
 //! node. A question about relations reads the counts and never looks at pods one by one.
 
-mod crowds;
 mod index;
 mod question;
-mod ties;
+mod relation_sets;
+mod selections;
 mod trace;
 mod wake;
 
-pub(crate) use ties::{BondId, Tie, TieId, owned_terms};
+pub(crate) use relation_sets::{OwnedTermId, RelationSet, RelationSetId, owned_terms};
 pub(crate) use trace::Trace;
 pub(crate) use wake::Departures;
 
@@ -28,13 +28,13 @@ use crate::labels::Labels;
 use crate::record::PodRecord;
 use crate::relations::{HostPort, Relations};
 use crate::slab::Slab;
-use crowds::{Crowd, CrowdId, CrowdKey};
 use divvy_ledger::{NodeId, PodId};
 use foldhash::HashMap;
 use index::{ByLabel, Index};
+use relation_sets::OwnedTerm;
+use selections::{Selection, SelectionId, SelectionKey};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use ties::Bond;
 
 /// How many, by node.
 pub(crate) type Counts = HashMap<NodeId, u32>;
@@ -47,12 +47,12 @@ pub(crate) type TakenPorts = HashMap<u16, Vec<(HostPort, PodId)>>;
 
 /// Pods of one namespace with the same labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct KinId(u32);
+pub(crate) struct LabelSetId(u32);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct NamespaceId(u32);
 
-/// Which pods a crowd counts.
+/// Which pods a selection counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Sense {
     /// Those that can meet an affinity: not those with no more than a nomination.
@@ -94,8 +94,8 @@ impl Presence {
 /// What a pod is to others, and what others are to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
-    pub(crate) kin: KinId,
-    pub(crate) tie: Option<TieId>,
+    pub(crate) label_set: LabelSetId,
+    pub(crate) relation_set: Option<RelationSetId>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -106,12 +106,12 @@ struct Member {
 }
 
 /// A pod that holds a place.
-pub(crate) struct Settled<'a> {
+pub(crate) struct Placed<'a> {
     pub(crate) id: PodId,
     pub(crate) node: NodeId,
     pub(crate) namespace: &'a str,
-    pub(crate) kin: &'a Kin,
-    pub(crate) tie: Option<&'a Tie>,
+    pub(crate) label_set: &'a LabelSet,
+    pub(crate) relation_set: Option<&'a RelationSet>,
     pub(crate) presence: Presence,
 }
 
@@ -120,31 +120,31 @@ struct Namespace {
     name: Box<str>,
     /// `None` if nobody has told of the namespace.
     labels: Option<Labels>,
-    kins: BTreeSet<KinId>,
-    ties: u32,
-    /// How many crowds its kins are in, all together.
+    label_sets: BTreeSet<LabelSetId>,
+    relation_sets: u32,
+    /// How many selections its label sets are in, all together.
     matches: usize,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Kin {
+pub(crate) struct LabelSet {
     namespace: NamespaceId,
     pub(crate) labels: Arc<Labels>,
-    /// Pods and shapes that are of this kin.
+    /// Pods and shapes that are of this label set.
     users: u32,
     /// How many of the users are pods that do not hold a place.
     waiting: u32,
     /// By node: as counted for `Meets`, `Bars` and `Spreads`.
     here: HashMap<NodeId, [u32; 3]>,
-    crowds: Vec<CrowdId>,
+    selections: Vec<SelectionId>,
     /// When its namespace's labels last changed what it matches.
     changed: u64,
 }
 
-impl Kin {
-    /// Whether its pods belong to a crowd.
-    pub(crate) fn is_in(&self, crowd: CrowdId) -> bool {
-        self.crowds.contains(&crowd)
+impl LabelSet {
+    /// Whether its pods belong to a selection.
+    pub(crate) fn is_in(&self, selection: SelectionId) -> bool {
+        self.selections.contains(&selection)
     }
 }
 
@@ -157,15 +157,15 @@ pub(crate) struct Census {
     namespaces: Vec<Namespace>,
     namespace_ids: HashMap<Box<str>, NamespaceId>,
     vacant_namespaces: Vec<NamespaceId>,
-    kins: Slab<Kin>,
-    kin_ids: HashMap<(NamespaceId, Arc<Labels>), KinId>,
-    kin_index: ByLabel<KinId>,
-    crowds: Slab<Crowd>,
-    crowd_ids: HashMap<Arc<CrowdKey>, CrowdId>,
+    label_sets: Slab<LabelSet>,
+    label_set_ids: HashMap<(NamespaceId, Arc<Labels>), LabelSetId>,
+    label_set_index: ByLabel<LabelSetId>,
+    selections: Slab<Selection>,
+    selection_ids: HashMap<Arc<SelectionKey>, SelectionId>,
     index: Index,
-    bonds: Slab<Bond>,
-    ties: Slab<Tie>,
-    tie_ids: HashMap<(NamespaceId, Arc<Relations>), TieId>,
+    owned_terms: Slab<OwnedTerm>,
+    relation_sets: Slab<RelationSet>,
+    relation_set_ids: HashMap<(NamespaceId, Arc<Relations>), RelationSetId>,
     ports: Ports,
     /// Grows with everything that can change an answer.
     clock: u64,
@@ -173,34 +173,35 @@ pub(crate) struct Census {
     places: u64,
     /// When a pod last went that had a term about others.
     departed: u64,
-    /// Kins of waiting pods that a term of another pod is about, and that was not so before.
-    found: Vec<KinId>,
+    /// Label sets of waiting pods that a term of another pod is about, and that was not so before.
+    found: Vec<LabelSetId>,
 }
 
 impl Census {
     /// Who a pod is. Counts as one user until [`Census::enroll`] or [`Census::dismiss`].
     pub(crate) fn identify(&mut self, record: &PodRecord) -> Identity {
         let namespace = self.namespace(record.key.namespace());
-        let tie = record.spec.relations.as_ref().map(|r| self.tie(namespace, r));
-        let kin = self.kin(namespace, &record.spec.labels);
-        Identity { kin, tie }
+        let relation_set = record.spec.relations.as_ref().map(|r| self.relation_set(namespace, r));
+        let label_set = self.label_set(namespace, &record.spec.labels);
+        Identity { label_set, relation_set }
     }
 
     /// One user less.
     pub(crate) fn dismiss(&mut self, who: Identity) {
-        if let Some(tie) = who.tie {
-            self.drop_tie(tie);
+        if let Some(relation_set) = who.relation_set {
+            self.drop_relation_set(relation_set);
         }
-        self.drop_kin(who.kin);
+        self.drop_label_set(who.label_set);
     }
 
     /// One user more.
     pub(crate) fn keep(&mut self, who: Identity) {
-        if let Some(tie) = who.tie.and_then(|id| self.ties.get_mut(id.0)) {
-            tie.users += 1;
+        if let Some(relation_set) = who.relation_set.and_then(|id| self.relation_sets.get_mut(id.0))
+        {
+            relation_set.users += 1;
         }
-        if let Some(kin) = self.kins.get_mut(who.kin.0) {
-            kin.users += 1;
+        if let Some(label_set) = self.label_sets.get_mut(who.label_set.0) {
+            label_set.users += 1;
         }
     }
 
@@ -210,8 +211,8 @@ impl Census {
             self.members.resize(pod.index() + 1, None);
         }
         self.members[pod.index()] = Some(Member { who, presence, node: None });
-        if let Some(kin) = self.kins.get_mut(who.kin.0) {
-            kin.waiting += 1;
+        if let Some(label_set) = self.label_sets.get_mut(who.label_set.0) {
+            label_set.waiting += 1;
         }
     }
 
@@ -219,8 +220,8 @@ impl Census {
     pub(crate) fn expel(&mut self, pod: PodId) {
         self.leave(pod);
         let Some(member) = self.members.get_mut(pod.index()).and_then(Option::take) else { return };
-        if let Some(kin) = self.kins.get_mut(member.who.kin.0) {
-            kin.waiting -= 1;
+        if let Some(label_set) = self.label_sets.get_mut(member.who.label_set.0) {
+            label_set.waiting -= 1;
         }
         self.dismiss(member.who);
     }
@@ -250,18 +251,20 @@ impl Census {
         let Some(Some(member)) = self.members.get_mut(pod.index()) else { return };
         member.node = Some(node);
         let member = *member;
-        if let Some(kin) = self.kins.get_mut(member.who.kin.0) {
-            kin.waiting -= 1;
+        if let Some(label_set) = self.label_sets.get_mut(member.who.label_set.0) {
+            label_set.waiting -= 1;
         }
         self.count(member, node, true);
         if self.here.len() <= node.index() {
             self.here.resize(node.index() + 1, Vec::new());
         }
         self.here[node.index()].push(pod);
-        let tie = member.who.tie.and_then(|id| self.ties.get(id.0));
-        if let Some(tie) = tie.filter(|tie| !tie.relations.ports.is_empty()) {
+        let relation_set = member.who.relation_set.and_then(|id| self.relation_sets.get(id.0));
+        if let Some(relation_set) =
+            relation_set.filter(|relation_set| !relation_set.relations.ports.is_empty())
+        {
             let taken = self.ports.entry(node).or_default();
-            for port in &tie.relations.ports {
+            for port in &relation_set.relations.ports {
                 taken.entry(port.port).or_default().push((port.clone(), pod));
             }
         }
@@ -272,13 +275,13 @@ impl Census {
         let Some(Some(member)) = self.members.get_mut(pod.index()) else { return };
         let Some(node) = member.node.take() else { return };
         let member = *member;
-        if let Some(kin) = self.kins.get_mut(member.who.kin.0) {
-            kin.waiting += 1;
+        if let Some(label_set) = self.label_sets.get_mut(member.who.label_set.0) {
+            label_set.waiting += 1;
         }
         self.count(member, node, false);
         self.here[node.index()].retain(|other| *other != pod);
-        let tie = member.who.tie.and_then(|id| self.ties.get(id.0));
-        let ports = tie.map_or(&[][..], |tie| &tie.relations.ports);
+        let relation_set = member.who.relation_set.and_then(|id| self.relation_sets.get(id.0));
+        let ports = relation_set.map_or(&[][..], |relation_set| &relation_set.relations.ports);
         if let Some(taken) = self.ports.get_mut(&node) {
             for port in ports {
                 let Some(holders) = taken.get_mut(&port.port) else { continue };
@@ -296,28 +299,34 @@ impl Census {
     fn count(&mut self, member: Member, node: NodeId, comes: bool) {
         self.clock += 1;
         let now = self.clock;
-        let Some(kin) = self.kins.get_mut(member.who.kin.0) else { return };
-        let here = kin.here.entry(node).or_default();
+        let Some(label_set) = self.label_sets.get_mut(member.who.label_set.0) else { return };
+        let here = label_set.here.entry(node).or_default();
         for (sense, n) in [Sense::Meets, Sense::Bars, Sense::Spreads].into_iter().zip(&mut *here) {
             let by = u32::from(member.presence.counts(sense));
             *n = if comes { *n + by } else { *n - by };
         }
         if *here == [0; 3] {
-            kin.here.remove(&node);
+            label_set.here.remove(&node);
         }
-        for id in &kin.crowds {
-            let Some(crowd) = self.crowds.get_mut(id.0) else { continue };
-            if member.presence.counts(crowd.key.sense) {
-                crowd.change(node, 1, comes, now);
+        for id in &label_set.selections {
+            let Some(selection) = self.selections.get_mut(id.0) else { continue };
+            if member.presence.counts(selection.key.sense) {
+                selection.change(node, 1, comes, now);
             }
         }
-        let Some(tie) = member.who.tie.and_then(|id| self.ties.get(id.0)) else { return };
-        for bond in &tie.bonds {
-            let Some(bond) = self.bonds.get_mut(bond.0) else { continue };
-            add(&mut bond.owners, node, 1, comes);
+        let Some(relation_set) =
+            member.who.relation_set.and_then(|id| self.relation_sets.get(id.0))
+        else {
+            return;
+        };
+        for owned_term in &relation_set.owned_terms {
+            let Some(owned_term) = self.owned_terms.get_mut(owned_term.0) else { continue };
+            add(&mut owned_term.owners, node, 1, comes);
             // A mere wish keeps nobody waiting.
-            if let (None, Some(crowd)) = (bond.weight, self.crowds.get_mut(bond.crowd.0)) {
-                crowd.stamp(comes, now);
+            if let (None, Some(selection)) =
+                (owned_term.weight, self.selections.get_mut(owned_term.selection.0))
+            {
+                selection.stamp(comes, now);
                 self.departed = if comes { self.departed } else { now };
             }
         }
@@ -330,8 +339,8 @@ impl Census {
         let namespace = Namespace {
             name: name.into(),
             labels: None,
-            kins: BTreeSet::new(),
-            ties: 0,
+            label_sets: BTreeSet::new(),
+            relation_sets: 0,
             matches: 0,
         };
         let id = match self.vacant_namespaces.pop() {
@@ -350,57 +359,58 @@ impl Census {
 
     /// Forgets a namespace of which nobody tells and in which nobody is.
     fn tidy_namespace(&mut self, id: NamespaceId) {
-        let Namespace { name, labels, kins, ties, .. } = &self.namespaces[id.0 as usize];
+        let Namespace { name, labels, label_sets, relation_sets, .. } =
+            &self.namespaces[id.0 as usize];
         if labels.is_none()
-            && kins.is_empty()
-            && *ties == 0
+            && label_sets.is_empty()
+            && *relation_sets == 0
             && self.namespace_ids.remove(name).is_some()
         {
             self.vacant_namespaces.push(id);
         }
     }
 
-    fn kin(&mut self, namespace: NamespaceId, labels: &Arc<Labels>) -> KinId {
-        if let Some(id) = self.kin_ids.get(&(namespace, labels.clone())) {
-            if let Some(kin) = self.kins.get_mut(id.0) {
-                kin.users += 1;
+    fn label_set(&mut self, namespace: NamespaceId, labels: &Arc<Labels>) -> LabelSetId {
+        if let Some(id) = self.label_set_ids.get(&(namespace, labels.clone())) {
+            if let Some(label_set) = self.label_sets.get_mut(id.0) {
+                label_set.users += 1;
             }
             return *id;
         }
-        let crowds = self.crowds_of(namespace, labels);
-        self.namespaces[namespace.0 as usize].matches += crowds.len();
-        let id = KinId(self.kins.insert(Kin {
+        let selections = self.selections_of(namespace, labels);
+        self.namespaces[namespace.0 as usize].matches += selections.len();
+        let id = LabelSetId(self.label_sets.insert(LabelSet {
             namespace,
             labels: labels.clone(),
             users: 1,
             waiting: 0,
             here: HashMap::default(),
-            crowds,
+            selections,
             changed: 0,
         }));
-        self.kin_ids.insert((namespace, labels.clone()), id);
+        self.label_set_ids.insert((namespace, labels.clone()), id);
         for (label, value) in labels.iter() {
-            self.kin_index.insert(label, value, id);
+            self.label_set_index.insert(label, value, id);
         }
-        self.namespaces[namespace.0 as usize].kins.insert(id);
+        self.namespaces[namespace.0 as usize].label_sets.insert(id);
         id
     }
 
-    fn drop_kin(&mut self, id: KinId) {
-        let Some(kin) = self.kins.get_mut(id.0) else { return };
-        kin.users -= 1;
-        if kin.users > 0 {
+    fn drop_label_set(&mut self, id: LabelSetId) {
+        let Some(label_set) = self.label_sets.get_mut(id.0) else { return };
+        label_set.users -= 1;
+        if label_set.users > 0 {
             return;
         }
-        let Some(kin) = self.kins.remove(id.0) else { return };
-        let namespace = &mut self.namespaces[kin.namespace.0 as usize];
-        namespace.kins.remove(&id);
-        namespace.matches -= kin.crowds.len();
-        for (label, value) in kin.labels.iter() {
-            self.kin_index.remove(label, value, id);
+        let Some(label_set) = self.label_sets.remove(id.0) else { return };
+        let namespace = &mut self.namespaces[label_set.namespace.0 as usize];
+        namespace.label_sets.remove(&id);
+        namespace.matches -= label_set.selections.len();
+        for (label, value) in label_set.labels.iter() {
+            self.label_set_index.remove(label, value, id);
         }
-        self.kin_ids.remove(&(kin.namespace, kin.labels));
-        self.tidy_namespace(kin.namespace);
+        self.label_set_ids.remove(&(label_set.namespace, label_set.labels));
+        self.tidy_namespace(label_set.namespace);
     }
 
     /// How often label sets of a namespace and terms about them have found each other, and how many
@@ -408,18 +418,18 @@ impl Census {
     pub(crate) fn matches_in(&self, namespace: &str) -> (usize, usize) {
         let id = self.namespace_ids.get(namespace);
         let of = |id: &NamespaceId| &self.namespaces[id.0 as usize];
-        id.map(of).map_or((0, 0), |namespace| (namespace.matches, namespace.kins.len()))
+        id.map(of).map_or((0, 0), |namespace| (namespace.matches, namespace.label_sets.len()))
     }
 
-    /// Whether a term that some pod has is about pods of this kin.
-    pub(crate) fn is_meant(&self, kin: KinId) -> bool {
-        let Some(kin) = self.kins.get(kin.0) else { return false };
-        let mut crowds = kin.crowds.iter().filter_map(|id| self.crowds.get(id.0));
-        crowds.any(|crowd| crowd.key.sense == Sense::Owned)
+    /// Whether a term that some pod has is about pods of this label set.
+    pub(crate) fn is_meant(&self, label_set: LabelSetId) -> bool {
+        let Some(label_set) = self.label_sets.get(label_set.0) else { return false };
+        let mut selections = label_set.selections.iter().filter_map(|id| self.selections.get(id.0));
+        selections.any(|selection| selection.key.sense == Sense::Owned)
     }
 
-    /// Kins of waiting pods that have become the business of other pods' terms.
-    pub(crate) fn take_found(&mut self) -> Vec<KinId> {
+    /// Label sets of waiting pods that have become the business of other pods' terms.
+    pub(crate) fn take_found(&mut self) -> Vec<LabelSetId> {
         std::mem::take(&mut self.found)
     }
 
@@ -431,8 +441,8 @@ impl Census {
         }
         self.namespaces[id.0 as usize].labels = labels;
         self.clock += 1;
-        for kin in self.namespaces[id.0 as usize].kins.clone() {
-            self.match_again(kin);
+        for label_set in self.namespaces[id.0 as usize].label_sets.clone() {
+            self.match_again(label_set);
         }
         self.tidy_namespace(id);
     }
@@ -445,20 +455,23 @@ impl Census {
 
     /// The topologies that a pod's relations, and those of others about it, ask for.
     pub(crate) fn topologies_of(&self, who: Identity) -> BTreeSet<Box<str>> {
-        let kin = self.kins.get(who.kin.0);
-        let others =
-            kin.into_iter().flat_map(|kin| self.bonds_about(kin)).map(|(_, b)| &b.topology);
-        let tie = who.tie.and_then(|id| self.ties.get(id.0));
-        let own = tie.into_iter().flat_map(|tie| tie.relations.topologies());
+        let label_set = self.label_sets.get(who.label_set.0);
+        let others = label_set
+            .into_iter()
+            .flat_map(|label_set| self.owned_terms_about(label_set))
+            .map(|(_, b)| &b.topology);
+        let relation_set = who.relation_set.and_then(|id| self.relation_sets.get(id.0));
+        let own =
+            relation_set.into_iter().flat_map(|relation_set| relation_set.relations.topologies());
         others.chain(own).cloned().collect()
     }
 
-    pub(crate) fn kin_of(&self, id: KinId) -> Option<&Kin> {
-        self.kins.get(id.0)
+    pub(crate) fn label_set_of(&self, id: LabelSetId) -> Option<&LabelSet> {
+        self.label_sets.get(id.0)
     }
 
-    pub(crate) fn tie_of(&self, id: TieId) -> Option<&Tie> {
-        self.ties.get(id.0)
+    pub(crate) fn relation_set_of(&self, id: RelationSetId) -> Option<&RelationSet> {
+        self.relation_sets.get(id.0)
     }
 
     /// Ports that are taken.
@@ -472,24 +485,24 @@ impl Census {
     }
 
     /// Every pod with a place.
-    pub(crate) fn everyone(&self) -> impl Iterator<Item = Settled<'_>> {
+    pub(crate) fn everyone(&self) -> impl Iterator<Item = Placed<'_>> {
         self.members.iter().enumerate().filter_map(|(index, member)| {
             let Member { who, presence, node } = member.as_ref()?;
-            let kin = self.kins.get(who.kin.0)?;
-            Some(Settled {
+            let label_set = self.label_sets.get(who.label_set.0)?;
+            Some(Placed {
                 id: PodId(index as u32),
                 node: (*node)?,
-                namespace: &self.namespaces[kin.namespace.0 as usize].name,
-                kin,
-                tie: who.tie.and_then(|id| self.ties.get(id.0)),
+                namespace: &self.namespaces[label_set.namespace.0 as usize].name,
+                label_set,
+                relation_set: who.relation_set.and_then(|id| self.relation_sets.get(id.0)),
                 presence: *presence,
             })
         })
     }
 
     /// Whether any pod has relations.
-    pub(crate) fn has_ties(&self) -> bool {
-        !self.tie_ids.is_empty()
+    pub(crate) fn has_relations(&self) -> bool {
+        !self.relation_set_ids.is_empty()
     }
 
     /// The labels of a namespace, if it is known.

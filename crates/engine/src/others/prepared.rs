@@ -30,7 +30,7 @@ pub(crate) enum Clash {
     Affinity,
     /// A pod that this anti-affinity term means is near.
     AntiAffinity(usize),
-    /// A pod near has an anti-affinity term that means this one; which of the question's bonds.
+    /// A pod near has an anti-affinity term that means this one; which of the question's owned terms.
     Repelled(usize),
     /// The node lacks the label of this spread constraint.
     SpreadLabel(usize),
@@ -73,9 +73,9 @@ impl<'a> Prepared<'a> {
                 anti_affinity.add(topology(&term.topology), counts, index);
             }
         }
-        for (index, bond) in question.bonds.iter().enumerate() {
-            if bond.weight.is_none() {
-                repelled.add(topology(bond.topology), &bond.owners, index);
+        for (index, owned_term) in question.owned_terms.iter().enumerate() {
+            if owned_term.weight.is_none() {
+                repelled.add(topology(owned_term.topology), &owned_term.owners, index);
             }
         }
         let spread = Evenness::all(&question, world);
@@ -107,7 +107,7 @@ impl<'a> Prepared<'a> {
         let relations = self.question.relations;
         let is_spread = relations.is_some_and(|relations| !relations.spread.is_empty());
         let rules = if is_spread { self.question.rules.cost() } else { 0 };
-        relations.map_or(0, Relations::cost) + self.question.bonds.len() + rules
+        relations.map_or(0, Relations::cost) + self.question.owned_terms.len() + rules
     }
 
     /// Why no node at all is for the pod, because of its volumes.
@@ -150,8 +150,8 @@ impl<'a> Prepared<'a> {
         if let Some(term) = self.anti_affinity.by(node) {
             return Err(Clash::AntiAffinity(term));
         }
-        if let Some(bond) = self.repelled.by(node) {
-            return Err(Clash::Repelled(bond));
+        if let Some(owned_term) = self.repelled.by(node) {
+            return Err(Clash::Repelled(owned_term));
         }
         self.spread.iter().try_for_each(|constraint| constraint.check(node))
     }
@@ -175,7 +175,7 @@ pub(crate) fn port_clash(wanted: &[HostPort], taken: &TakenPorts) -> Option<(usi
     })
 }
 
-/// Domains that have pods of a crowd.
+/// Domains that have pods of a selection.
 struct Near {
     topology: Arc<Topology>,
     domains: Vec<bool>,

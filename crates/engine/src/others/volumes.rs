@@ -24,14 +24,14 @@ mod wants;
 
 pub use reason::VolumeReason;
 pub use record::{
-    AccessModes, Attached, AttachmentRecord, CapacityRecord, ClaimKey, ClaimRecord, ClaimRef,
-    ClassRecord, CsiNodeRecord, DriverRecord, Migrated, StorageEvent, Terms, VolumeRecord,
+    AccessModes, Attached, AttachmentRecord, CapacityRecord, ClaimRecord, ClaimRef, ClassRecord,
+    CsiNodeRecord, DriverRecord, Migrated, StorageEvent, Terms, VolumeRecord,
 };
 pub(crate) use refusal::Refusal;
 pub use uses::{Disk, VolumeStep, VolumeUse};
 pub(crate) use wants::Wants;
 
-use crate::record::PodKey;
+use crate::record::{ClaimKey, PodKey};
 use crate::relations::Relations;
 use assume::Assumption;
 use divvy_ledger::{Bytes, NodeId, PodId};
@@ -64,7 +64,7 @@ pub(crate) struct Volumes {
     assumed: HashMap<ClaimKey, Assumption>,
     /// Volumes that were given to claims and do not say so yet.
     reserved: HashMap<Box<str>, ClaimKey>,
-    stirred: Stirred,
+    storage_changes: StorageChanges,
 }
 
 /// A pod that uses volumes.
@@ -84,7 +84,7 @@ impl Member {
 
 /// What has changed so that pods that wait for it may fit now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Stirred {
+pub(crate) struct StorageChanges {
     claims: BTreeSet<ClaimKey>,
     volumes: BTreeSet<Box<str>>,
     classes: BTreeSet<Box<str>>,
@@ -92,7 +92,7 @@ pub(crate) struct Stirred {
     drivers: bool,
 }
 
-impl Stirred {
+impl StorageChanges {
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -107,19 +107,19 @@ impl Volumes {
             StorageEvent::ClaimGone(key) => {
                 self.claims.remove(&key);
                 self.forget_assumption(&key);
-                self.stirred.claims.insert(key);
+                self.storage_changes.claims.insert(key);
             }
             StorageEvent::Volume(record) => self.set_volume(*record),
             StorageEvent::VolumeGone(name) => self.remove_volume(&name),
             StorageEvent::Class(record) => {
                 let name = record.name.clone();
                 if replace(&mut self.classes, name.clone(), *record) {
-                    self.stirred.classes.insert(name);
+                    self.storage_changes.classes.insert(name);
                 }
             }
             StorageEvent::ClassGone(name) => {
                 self.classes.remove(&name);
-                self.stirred.classes.insert(name);
+                self.storage_changes.classes.insert(name);
             }
             StorageEvent::CsiNode(record) => {
                 let node = record.node.clone();
@@ -129,13 +129,14 @@ impl Volumes {
                 return self.csi_nodes.remove(&node).map(|_| node);
             }
             StorageEvent::Driver(record) => {
-                self.stirred.drivers |= replace(&mut self.drivers, record.name.clone(), record);
+                self.storage_changes.drivers |=
+                    replace(&mut self.drivers, record.name.clone(), record);
             }
             StorageEvent::DriverGone(name) => {
-                self.stirred.drivers |= self.drivers.remove(&name).is_some();
+                self.storage_changes.drivers |= self.drivers.remove(&name).is_some();
             }
             StorageEvent::Capacity(record) => {
-                self.stirred.classes.insert(record.class.clone());
+                self.storage_changes.classes.insert(record.class.clone());
                 self.capacities.insert(record.key.clone(), *record);
             }
             StorageEvent::CapacityGone(key) => {
@@ -162,7 +163,7 @@ impl Volumes {
         let is_news = replace(&mut self.claims, key.clone(), record);
         self.confirm(&key);
         if is_news {
-            self.stirred.claims.insert(key);
+            self.storage_changes.claims.insert(key);
         }
     }
 
@@ -174,7 +175,7 @@ impl Volumes {
         let size = record.terms.size.unwrap_or_default();
         let of_class = self.by_class.entry(record.terms.class.clone()).or_default();
         of_class.insert((size, record.name.clone()));
-        self.stirred.classes.insert(record.terms.class.clone());
+        self.storage_changes.classes.insert(record.terms.class.clone());
         let claim = record.claim.as_ref().map(|claim| claim.key.clone());
         self.volumes.insert(record.name.clone(), record);
         if let Some(claim) = claim {
@@ -183,7 +184,7 @@ impl Volumes {
     }
 
     fn remove_volume(&mut self, name: &str) {
-        self.stirred.volumes.insert(name.into());
+        self.storage_changes.volumes.insert(name.into());
         let Some(record) = self.volumes.remove(name) else { return };
         let entry = (record.terms.size.unwrap_or_default(), record.name);
         take_from(&mut self.by_class, &record.terms.class, &entry);
@@ -234,35 +235,35 @@ impl Volumes {
         take_from(&mut self.on_node, &node, &pod);
         for claim in relations.volumes.iter().filter_map(VolumeUse::claim) {
             take_from(&mut self.users, claim, &pod);
-            self.stirred.claims.insert(claim.clone());
+            self.storage_changes.claims.insert(claim.clone());
         }
     }
 
-    /// What has changed since [`Volumes::take_stirred`] was last asked.
-    pub(crate) const fn stirred(&self) -> &Stirred {
-        &self.stirred
+    /// What has changed since [`Volumes::take_storage_changes`] was last asked.
+    pub(crate) const fn storage_changes(&self) -> &StorageChanges {
+        &self.storage_changes
     }
 
     /// Says that nothing else has changed.
-    pub(crate) fn set_stirred(&mut self, stirred: Stirred) {
-        self.stirred = stirred;
+    pub(crate) fn set_storage_changes(&mut self, storage_changes: StorageChanges) {
+        self.storage_changes = storage_changes;
     }
 
     /// What has changed since the last time this was asked.
-    pub(crate) fn take_stirred(&mut self) -> Stirred {
-        std::mem::take(&mut self.stirred)
+    pub(crate) fn take_storage_changes(&mut self) -> StorageChanges {
+        std::mem::take(&mut self.storage_changes)
     }
 
     /// Whether such changes can help a pod with these volumes.
-    pub(crate) fn concerns(&self, stirred: &Stirred, uses: &[VolumeUse]) -> bool {
-        let is_stirred = |claim: &ClaimKey| {
-            stirred.claims.contains(claim)
+    pub(crate) fn concerns(&self, storage_changes: &StorageChanges, uses: &[VolumeUse]) -> bool {
+        let is_concerned = |claim: &ClaimKey| {
+            storage_changes.claims.contains(claim)
                 || self.claims.get(claim).is_some_and(|record| match &record.volume {
-                    Some(volume) => stirred.volumes.contains(volume),
-                    None => stirred.classes.contains(&record.terms.class),
+                    Some(volume) => storage_changes.volumes.contains(volume),
+                    None => storage_changes.classes.contains(&record.terms.class),
                 })
         };
-        stirred.drivers || uses.iter().filter_map(VolumeUse::claim).any(is_stirred)
+        storage_changes.drivers || uses.iter().filter_map(VolumeUse::claim).any(is_concerned)
     }
 }
 

@@ -10,7 +10,7 @@ use super::{Scheduler, share_on};
 use crate::cards;
 use crate::config::Strategy;
 use crate::event::Problem;
-use crate::pods::State;
+use crate::pods::PodState;
 use crate::record::{Bound, BoundCards, PodRecord, PodSpec};
 use crate::score::Strategies;
 use divvy_ledger::{
@@ -25,12 +25,12 @@ impl Scheduler {
         let invalid = record.invalid.clone();
         let key = record.key.clone();
         self.try_hold(id, record, &bound);
-        if self.unsettled.contains_key(&key)
+        if self.unentered.contains_key(&key)
             && let Some(node) = self.world.ledger.find(&bound.node)
         {
-            self.settle(node);
+            self.enter_again(node);
         }
-        if let Some((_, problem)) = self.unsettled.get(&key) {
+        if let Some((_, problem)) = self.unentered.get(&key) {
             return Err(problem.clone());
         }
         invalid.map_or(Ok(()), |why| Err(Problem::Invalid { pod: key, node: bound.node, why }))
@@ -41,7 +41,7 @@ impl Scheduler {
     fn try_hold(&mut self, id: PodId, record: PodRecord, bound: &Bound) {
         let (pod, node) = (record.key.clone(), bound.node.clone());
         let Some(target) = self.world.ledger.find(&node) else {
-            self.unsettled.insert(pod.clone(), (record, Problem::UnknownNode { pod, node }));
+            self.unentered.insert(pod.clone(), (record, Problem::UnknownNode { pod, node }));
             return;
         };
         let needs = Arc::new(self.needs(&record.spec));
@@ -69,7 +69,7 @@ impl Scheduler {
             }
         };
         if let Some(pod) = self.pods.get_mut(id) {
-            pod.state = State::Held;
+            pod.state = PodState::Held;
             pod.loose = bound.cards == BoundCards::Choose;
         }
         if let Err(problem) = held {
@@ -87,17 +87,17 @@ impl Scheduler {
             if let BoundCards::Recorded(cards) = &bound.cards {
                 self.world.ledger.dispute(target, cards.iter().map(|c| c.index));
             }
-            self.unsettled.insert(pod, (record, problem));
+            self.unentered.insert(pod, (record, problem));
         }
     }
 
     /// Enters what waits for this node: recorded cards first, with loose pods moved aside.
-    pub(super) fn settle(&mut self, node: NodeId) {
+    pub(super) fn enter_again(&mut self, node: NodeId) {
         let Some(name) = self.world.ledger.node(node).map(|n| n.name().clone()) else { return };
         self.world.ledger.end_disputes(node);
         let here = |record: &PodRecord| record.bound.as_ref().is_some_and(|b| *b.node == *name);
         let mut waiting: Vec<PodRecord> =
-            self.unsettled.values().map(|(r, _)| r).filter(|r| here(r)).cloned().collect();
+            self.unentered.values().map(|(r, _)| r).filter(|r| here(r)).cloned().collect();
         waiting.sort_by_key(|r| {
             let is_loose = r.bound.as_ref().is_some_and(|b| b.cards == BoundCards::Choose);
             (is_loose, r.created, r.key.clone())
@@ -105,7 +105,7 @@ impl Scheduler {
         for record in waiting {
             let Some(id) = self.pods.find(&record.key) else { continue };
             let Some(bound) = record.bound.clone() else { continue };
-            self.unsettled.remove(&record.key);
+            self.unentered.remove(&record.key);
             self.world.release(id);
             let moved = match &bound.cards {
                 BoundCards::Recorded(cards) => self.move_aside(node, cards),

@@ -4,7 +4,7 @@ use super::{Scheduler, share_on};
 use crate::cards;
 use crate::event::{Placement, Plan, PlanEffect, Unit};
 use crate::others::Changes;
-use crate::pods::{Pod, State};
+use crate::pods::{Pod, PodState};
 use crate::shapes::ShapeId;
 use crate::turn::Turn;
 use divvy_ledger::{CardShare, Mode, NodeId, PodId};
@@ -119,11 +119,14 @@ impl Scheduler {
     /// Whether a pod cannot be placed as things are. The id may meanwhile be another pod's.
     fn is_stuck(&self, id: PodId) -> bool {
         match self.pods.get(id).map(|p| &p.state) {
-            Some(State::Waiting(shape)) => self.shapes.get(*shape).is_some_and(|s| s.parked),
-            Some(State::Gated(_) | State::Invalid(_) | State::Paused(_) | State::HeldBack(_)) => {
-                true
-            }
-            Some(State::Held | State::Astray) | None => false,
+            Some(PodState::Waiting(shape)) => self.shapes.get(*shape).is_some_and(|s| s.parked),
+            Some(
+                PodState::Gated(_)
+                | PodState::Invalid(_)
+                | PodState::Paused(_)
+                | PodState::HeldBack(_),
+            ) => true,
+            Some(PodState::Held | PodState::Astray) | None => false,
         }
     }
 
@@ -153,7 +156,7 @@ impl Scheduler {
             // The device plugin picks the cards of a whole-GPU pod; ours are only counted.
             let loose = self.shapes.needs(id).is_some_and(|n| n.request.whole_cards() > 0);
             if let Some(pod) = self.pods.get_mut(pod) {
-                pod.state = State::Held;
+                pod.state = PodState::Held;
                 pod.loose = loose;
             }
         }

@@ -4,7 +4,7 @@ use super::Scheduler;
 use crate::config::Strategy;
 use crate::labels::Labels;
 use crate::others::Identity;
-use crate::pods::State;
+use crate::pods::PodState;
 use crate::rules::Rules;
 use crate::shapes::ShapeId;
 use divvy_ledger::{Needs, PodId};
@@ -52,9 +52,10 @@ impl Scheduler {
         if found.is_empty() {
             return;
         }
-        let is_found =
-            |id: &PodId| self.census().identity(*id).is_some_and(|who| found.contains(&who.kin));
-        let plain = |id: PodId, state: &State| {
+        let is_found = |id: &PodId| {
+            self.census().identity(*id).is_some_and(|who| found.contains(&who.label_set))
+        };
+        let plain = |id: PodId, state: &PodState| {
             let shape = state.shape()?;
             (self.shapes.related(shape).is_none() && is_found(&id)).then_some((id, shape))
         };
@@ -64,7 +65,7 @@ impl Scheduler {
             let Some((needs, rules, strategy)) = self.shapes.parts(shape) else { continue };
             let related = self.shape(needs, &rules, strategy, who);
             let Some(pod) = self.pods.get_mut(id) else { continue };
-            pod.state = State::Waiting(related);
+            pod.state = PodState::Waiting(related);
             let pod = pod.clone();
             self.leave(shape, &pod, id);
             self.join(related, pod.turn(), id);

@@ -105,6 +105,6 @@ pub fn waiting(scheduler: &Scheduler, name: &str) -> Diagnosis {
 
 /// `2 x reason` for every group, closest first.
 pub fn reasons(scheduler: &Scheduler, name: &str) -> Vec<String> {
-    let groups = waiting(scheduler, name).groups;
-    groups.iter().map(|g| format!("{} x {}", g.nodes.len(), g.reason)).collect()
+    let refusals = waiting(scheduler, name).refusals;
+    refusals.iter().map(|g| format!("{} x {}", g.nodes.len(), g.reason)).collect()
 }

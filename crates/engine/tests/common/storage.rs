@@ -150,10 +150,10 @@ pub fn feasible(scheduler: &Scheduler, spec: &PodSpec) -> String {
     names.iter().map(|name| &**name).collect::<Vec<_>>().join(" ")
 }
 
-/// Why a pod of this spec waits: the reasons of all groups, one after another.
+/// Why a pod of this spec waits: the reasons of all refusals, one after another.
 pub fn why(scheduler: &Scheduler, spec: &PodSpec) -> String {
     let mut copy = scheduler.clone();
     assert_eq!(place(&mut copy, "asked", spec.clone()), "asked waits");
-    let groups = waiting(&copy, "asked").groups;
-    groups.iter().map(|group| group.reason.to_string()).collect::<Vec<_>>().join("; ")
+    let refusals = waiting(&copy, "asked").refusals;
+    refusals.iter().map(|refusals| refusals.reason.to_string()).collect::<Vec<_>>().join("; ")
 }

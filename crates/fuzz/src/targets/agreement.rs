@@ -7,7 +7,7 @@ use super::clusters::api::Fate;
 use super::clusters::{Shape, World, hand_off_variables};
 use crate::input::Input;
 use divvy_engine::{PodKey, Scheduler, Standing};
-use divvy_sim::{Rehearsal, Setup, Source};
+use divvy_sim::{Input, Rehearsal, Setup};
 use divvy_words::keys;
 use serde_json::{Value, json};
 
@@ -106,7 +106,7 @@ fn with(world: &World, pods: &[Value]) -> String {
 
 #[allow(clippy::expect_used)]
 fn rehearse(objects: &str, hand_off: bool) -> Rehearsal {
-    let cluster = Some(Source { name: "cluster".to_owned(), text: objects.to_owned() });
+    let cluster = Some(Input { name: "cluster".to_owned(), text: objects.to_owned() });
     let setup = Setup { cluster, gpu_sharing: Some(hand_off), ..Setup::default() };
     let mut rehearsal = Rehearsal::load(&setup, &()).expect("the cluster can be read");
     rehearsal.run(&());
@@ -147,7 +147,7 @@ impl Agreement {
             Some(Standing::Placed(placement)) if self.exact => format!("{placement:?}"),
             Some(Standing::Placed(placement)) => format!("on {}", placement.node),
             Some(Standing::Waiting(why)) => {
-                let groups = why.groups.iter().map(|g| format!("{}: {:?}", g.reason, g.nodes));
+                let groups = why.refusals.iter().map(|g| format!("{}: {:?}", g.reason, g.nodes));
                 let groups: Vec<String> = groups.collect();
                 let ends = why.nearest.as_ref().map(|n| scheduler.clone().who_must_end(key, n));
                 let ends = ends.unwrap_or_default();

@@ -1,6 +1,6 @@
 //! What to do about a pod that waits, from the reason that came closest.
 
-use divvy_engine::{Diagnosis, Group, PodKey, Reason, Scheduler, Taint, VolumeReason};
+use divvy_engine::{Diagnosis, PodKey, Reason, Refusals, Scheduler, Taint, VolumeReason};
 use divvy_ledger::{Bytes, Each, Fraction, MilliCpu, Needs, Part, Portion, Request, Shortage};
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ pub(super) fn next_step(
     request: Option<&Request>,
     diagnosis: &Diagnosis,
 ) -> Option<String> {
-    let Group { reason, nodes } = diagnosis.groups.first()?;
+    let Refusals { reason, nodes } = diagnosis.refusals.first()?;
     let node = some_node(nodes);
     Some(match reason {
         Reason::Invalid(_) => return None,
@@ -227,10 +227,11 @@ fn more_cards(
 ) -> Option<String> {
     let Portion::Memory(asked) = request?.portion()? else { return None };
     let cards = request?.cards();
-    let too_small =
-        |g: &&Group| matches!(g.reason, Reason::Lacks { shortage: Shortage::CardSize { .. }, .. });
-    let groups = diagnosis.groups.iter().filter(too_small);
-    let names = groups.flat_map(|group| &group.nodes);
+    let too_small = |g: &&Refusals| {
+        matches!(g.reason, Reason::Lacks { shortage: Shortage::CardSize { .. }, .. })
+    };
+    let refusals = diagnosis.refusals.iter().filter(too_small);
+    let names = refusals.flat_map(|refusals| &refusals.nodes);
     let ledger = scheduler.ledger();
     let nodes = names.filter_map(|name| ledger.node(ledger.find(name)?));
     let total = u128::from(asked.mib()) * u128::from(cards);

@@ -1,6 +1,6 @@
 //! An explanation on the terminal: the answer first, then the nodes, then what to do.
 
-use super::{Explanation, NearestFit, NodesByReason, State};
+use super::{Explanation, NearestFit, NodesByReason, Verdict};
 use crate::card_map::CardMap;
 use crate::cards::{CardUse, NodeCards};
 use crate::options::TextOptions;
@@ -14,7 +14,7 @@ pub fn explanation_text(explanation: &Explanation<'_>, options: TextOptions) -> 
     let pod = format!("{}/{}", explanation.namespace, explanation.name);
     let pod = painter.paint(&clean(&pod), Tint::Strong);
     let mut out = match explanation.state {
-        State::Placed => {
+        Verdict::Placed => {
             let verb = if explanation.already_bound { "runs on" } else { "would go to" };
             let by = match &explanation.scheduler {
                 Some(scheduler) => format!(", placed by {}", clean(scheduler)),
@@ -22,13 +22,13 @@ pub fn explanation_text(explanation: &Explanation<'_>, options: TextOptions) -> 
             };
             format!("{pod} {verb} {}{by}\n", place(explanation))
         }
-        State::Pending => {
+        Verdict::Pending => {
             let is_own = explanation.reasons.iter().all(|r| r.nodes == 0);
             let tint = if is_own { Tint::Bad } else { Tint::Waiting };
             let pending = painter.paint("pending", tint);
             format!("{pod} is {pending}: {}\n", message(explanation))
         }
-        State::UnknownNode | State::OtherScheduler => {
+        Verdict::UnknownNode | Verdict::OtherScheduler => {
             format!("{pod} is {}\n", message(explanation))
         }
     };

@@ -11,7 +11,7 @@ use crate::isolation::{Choice, Isolation, Provider};
 use crate::keys;
 use crate::koordinator;
 use crate::manifest::lenient::text;
-use crate::manifest::{Source, Variable};
+use crate::manifest::{Variable, VariableSource};
 use crate::problem::{Problems, short};
 use crate::request::share_containers;
 use serde::Deserialize;
@@ -63,7 +63,7 @@ pub(super) fn note_variables(pod: &mut Pod<'_>, provider: &Provider) -> Result<(
         each(&format!("{}.env", place.field()), given.env, |at, entry: Named| {
             if names.contains(&&*entry.name) {
                 let name = Cow::Owned(entry.name.into());
-                of_container.push(Variable { name, source: Source::Other, at });
+                of_container.push(Variable { name, source: VariableSource::Other, at });
             }
             match of_container.len() > MOST_TIMES {
                 true => Err(format!(

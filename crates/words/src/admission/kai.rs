@@ -46,7 +46,7 @@ pub(super) fn remove_config_maps(pod: &mut Pod<'_>, mutation: &mut Mutation) -> 
             })?;
             mutation.patch.extend(remove_entries(&place.pointer("env"), found.iter().copied()));
             env.push(found);
-            let found = find(&field("envFrom"), given.env_from, |source: Source| {
+            let found = find(&field("envFrom"), given.env_from, |source: EnvFrom| {
                 is_kais(&source.config_map_ref)
             })?;
             mutation.patch.extend(remove_entries(&place.pointer("envFrom"), found.into_iter()));
@@ -151,7 +151,7 @@ struct ValueFrom {
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
-struct Source {
+struct EnvFrom {
     #[serde(deserialize_with = "or_default")]
     config_map_ref: Named,
 }

@@ -7,7 +7,7 @@ use super::{Change, Operation, Settings};
 use crate::grace_period::grace_period_allowed;
 use crate::hand_off::{hand_off_ready, has_no_device, visible_devices};
 use crate::keys;
-use crate::manifest::{Container, Source};
+use crate::manifest::{Container, VariableSource};
 use crate::problem::{Problems, short};
 use crate::request::{check_container, is_share, request, share_containers};
 use crate::resources::totals;
@@ -98,8 +98,9 @@ fn check_power(pod: &Pod<'_>, problems: &mut Problems, warnings: &mut Vec<String
 /// What is wrong with a container that names its devices itself. The annotation of the hand-off is
 /// no danger: only a binding by divvy sets it.
 fn own_devices(place: Place, container: &Container) -> Option<String> {
-    let is_granted =
-        |source: &Source| source.is_no_device() || source.is_annotation(keys::VISIBLE_DEVICES);
+    let is_granted = |source: &VariableSource| {
+        source.is_no_device() || source.is_annotation(keys::VISIBLE_DEVICES)
+    };
     let mut sources = visible_devices(container);
     sources.any(|source| !is_granted(source)).then(|| {
         format!(

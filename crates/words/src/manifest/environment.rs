@@ -14,14 +14,14 @@ pub struct Variable {
     /// Name.
     pub name: Cow<'static, str>,
     /// What it is set to.
-    pub source: Source,
+    pub source: VariableSource,
     /// Where it stands among all entries, from 0.
     pub at: usize,
 }
 
 /// What a variable is set to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum VariableSource {
     /// The text itself; empty if none is given.
     Literal(Box<str>),
     /// A field of the pod, by its path.
@@ -30,7 +30,7 @@ pub enum Source {
     Other,
 }
 
-impl Source {
+impl VariableSource {
     /// Whether it is the annotation `key` of the pod.
     pub fn is_annotation(&self, key: &str) -> bool {
         matches!(self, Self::Field(path) if annotation_key(path) == Some(key))
@@ -53,7 +53,7 @@ fn annotation_key(path: &str) -> Option<&str> {
 
 /// An entry, if its variable is kept. Of others the text is not read where the name stands first, as
 /// in what the API writes. What is no string is refused by the API, and by nobody here.
-struct Entry(Option<(Cow<'static, str>, Source)>);
+struct Entry(Option<(Cow<'static, str>, VariableSource)>);
 
 impl<'de> Deserialize<'de> for Entry {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -82,11 +82,11 @@ impl<'de> Deserialize<'de> for Entry {
                     }
                 }
                 let source = match from {
-                    None => Source::Literal(value.into_text()),
+                    None => VariableSource::Literal(value.into_text()),
                     Some(NoList(ValueFrom { field_ref: Some(field) })) => {
-                        Source::Field(field.field_path.into_text())
+                        VariableSource::Field(field.field_path.into_text())
                     }
-                    Some(NoList(ValueFrom { field_ref: None })) => Source::Other,
+                    Some(NoList(ValueFrom { field_ref: None })) => VariableSource::Other,
                 };
                 let is_limit = keys::LIMITS.iter().any(|key| source.is_annotation(key));
                 let name = name.and_then(|name| match kept(&name) {

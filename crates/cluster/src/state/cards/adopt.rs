@@ -33,7 +33,7 @@ pub(super) struct Adoption {
     /// Its reservations, and shares whose card is not known.
     strangers: HashMap<PodKey, Box<PodItem>>,
     /// Whether something has changed for them.
-    stirred: bool,
+    has_changed: bool,
     /// What it decided, by pod.
     decided: HashMap<PodKey, BindRequestItem>,
     /// What was last written about shares, and their uids.
@@ -57,7 +57,7 @@ pub(in crate::state) struct Left {
 impl Cards {
     /// What KAI left is to be looked at again.
     pub(in crate::state) const fn look_at_strangers(&mut self) {
-        self.adoption.stirred = true;
+        self.adoption.has_changed = true;
     }
 
     /// A pod is seen anew.
@@ -80,7 +80,7 @@ impl Cards {
     pub(in crate::state) fn decided(&mut self, item: BindRequestItem) {
         if item.is_done() {
             let key = item.key();
-            self.adoption.stirred |= self.adoption.strangers.contains_key(&key);
+            self.adoption.has_changed |= self.adoption.strangers.contains_key(&key);
             self.adoption.decided.insert(key, item);
         }
     }
@@ -107,7 +107,7 @@ impl Cards {
     /// Gives what KAI left to be looked at again, if something has changed; all of it if it is taken
     /// over.
     pub(in crate::state) fn take_strangers(&mut self, adopts: bool, cx: &Context) -> Left {
-        if !std::mem::take(&mut self.adoption.stirred) {
+        if !std::mem::take(&mut self.adoption.has_changed) {
             return Left::default();
         }
         let strangers = self.adoption.strangers.iter();
@@ -124,7 +124,7 @@ impl Cards {
     /// What KAI left was looked at: what that has changed for it is no news. If it was to be taken
     /// over, those that could not be are told.
     pub(in crate::state) fn looked_at(&mut self, left: &Left, adopts: bool, cx: &mut Context) {
-        self.adoption.stirred = false;
+        self.adoption.has_changed = false;
         if !adopts {
             return;
         }

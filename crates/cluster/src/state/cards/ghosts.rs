@@ -80,14 +80,14 @@ impl Cards {
         // Whoever may force the end of a share has waited for its node. Whole-GPU pods can be made to
         // vanish by anybody, and the kubelet gives their cards on at once, whatever is kept here.
         let longest = if request.whole_cards() > 0 { MAX_GRACE_PERIOD } else { LONGEST_GRACE };
-        let wait = Duration::from_secs(grace.min(longest).into()) + cx.rules.quarantine;
+        let wait = Duration::from_secs(grace.min(longest).into()) + cx.settings.quarantine;
         let ghost = Ghost {
             namespace: key.namespace().into(),
             name: key.name().into(),
             uid: cx.scheduler.uid(key).unwrap_or_default().into(),
             bytes: cards.first().map(|card| card.bytes).unwrap_or_default(),
             // Both of what the clock is made of are whole seconds, and it must not be early.
-            until: cx.rules.clock.unix(cx.now + wait) + 2,
+            until: cx.settings.clock.unix(cx.now + wait) + 2,
         };
         tracing::info!(pod = %key, %node, seconds = wait.as_secs(),
             "vanished without ending: its cards stay closed for a while");
@@ -120,7 +120,7 @@ impl Cards {
     pub(super) fn restore_ghosts(&mut self, pod: &PodItem, index: u32, cx: &mut Context) {
         let Some(text) = pod.metadata.annotations.get(keys::GHOSTS) else { return };
         for ghost in ghosts::parse(text) {
-            let until = cx.rules.clock.instant(ghost.until, cx.now);
+            let until = cx.settings.clock.instant(ghost.until, cx.now);
             let known = self.ghosts.all.get(&ghost.key()).map_or(&[][..], |left| &left.cards);
             if until <= cx.now || known.iter().any(|card| card.index == index) {
                 continue;

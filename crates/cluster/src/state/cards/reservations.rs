@@ -184,7 +184,7 @@ impl Cards {
         self.enter_reservation(&key, cx);
         self.restore_ghosts(pod, index, cx);
         self.look_at_strangers();
-        bindings.stir();
+        bindings.look_again();
         if is_given_up && !pod.is_ending() {
             // It may have been made only after it was deleted.
             unreserve(key.clone(), &pod.metadata.uid, cx);
@@ -279,7 +279,7 @@ impl Cards {
         self.apply(Event::PodGone(key.clone()), cx);
         bindings.card_lost(&node, index, &format!("no card could be reserved: {why}"), cx);
         self.leave_slot(&node, index, cx);
-        bindings.stir();
+        bindings.look_again();
         self.unsettle(&node);
     }
 

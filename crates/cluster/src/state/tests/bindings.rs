@@ -7,8 +7,8 @@ fn nothing_is_decided_before_everything_is_listed() {
     let names = vec!["divvy-scheduler".to_owned()];
     let clock = Clock { moment: Instant::now(), unix: 0 };
     let (quarantine, max_grace_period) = (SECOND, 600);
-    let rules = Rules { names, writes: 32, quarantine, max_grace_period, clock };
-    let mut state = State::new(rules);
+    let settings = StateSettings { names, writes: 32, quarantine, max_grace_period, clock };
+    let mut state = State::new(settings);
     state.node_changed(Change::Relisting);
     state.node_changed(Change::Seen(node("a", 1)));
     state.node_changed(Change::Listed);

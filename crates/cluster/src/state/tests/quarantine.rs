@@ -148,7 +148,7 @@ fn a_restart_knows_from_the_reservation_what_is_not_free_yet() {
     see(&mut state, &started("p", 50));
     assert!(acts(&mut state).is_empty());
     state.pod_changed(Change::Gone(item(&started("p", 50))), now);
-    let until = state.cx.rules.clock.unix(now + 60 * SECOND) + 2;
+    let until = state.cx.settings.clock.unix(now + 60 * SECOND) + 2;
     let ghost = format!("ml/p/p-uid:42949672960:{until}");
     assert_eq!(acts(&mut state), [format!("remember {} {ghost}", key("g"))]);
 
@@ -168,7 +168,7 @@ fn a_restart_knows_from_the_reservation_what_is_not_free_yet() {
     );
     // What is over is not entered again, should that have been the last that was written.
     let mut later = handing(&[("a", 1)]);
-    later.cx.rules.clock.unix = until;
+    later.cx.settings.clock.unix = until;
     see(&mut later, &told);
     assert_eq!(held(&later, "a"), [0]);
 }
@@ -220,12 +220,12 @@ fn a_namespace_that_makes_many_pods_vanish_gets_nothing_until_their_time_is_over
         // It waits since before, and is held back when it would have its turn.
         if i == 6 {
             see(&mut state, &ready("early"));
-            state.cx.rules.writes = 0;
+            state.cx.settings.writes = 0;
             acts(&mut state);
         }
         state.pod_changed(Change::Gone(item(&pod)), now);
     }
-    state.cx.rules.writes = 32;
+    state.cx.settings.writes = 32;
     let why = "pods of namespace ml were deleted by force while their containers may run on 8 cards: until they must have \
         ended, no more GPUs are given to it";
     let acts = |state: &mut State| -> Vec<String> {

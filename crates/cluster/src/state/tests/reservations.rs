@@ -147,7 +147,7 @@ fn what_was_reserved_before_a_restart_serves_the_shares_that_wait_after_it() {
 #[test]
 fn what_was_reserved_is_kept_while_shares_wait_for_a_writer() {
     let mut state = handing(&[("a", 4)]);
-    state.cx.rules.writes = 1;
+    state.cx.settings.writes = 1;
     for (group, card) in [("g", "GPU-1"), ("h", "GPU-2")] {
         see(&mut state, &reservation("a", group, Some(card)));
     }

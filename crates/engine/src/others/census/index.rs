@@ -1,6 +1,6 @@
 //! Selectors and label sets find each other by one label that both must have.
 
-use super::crowds::{CrowdId, CrowdKey};
+use super::selections::{SelectionId, SelectionKey};
 use crate::labels::Labels;
 use crate::rules::Test;
 use foldhash::HashMap;
@@ -47,8 +47,8 @@ impl<T: Ord + Copy> ByLabel<T> {
     }
 }
 
-/// The label that all pods of a crowd have, and its values, if there is one.
-pub(super) fn common_label(key: &CrowdKey) -> Option<(&str, &[Box<str>])> {
+/// The label that all pods of a selection have, and its values, if there is one.
+pub(super) fn common_label(key: &SelectionKey) -> Option<(&str, &[Box<str>])> {
     let requirements = key.all.iter().filter_map(|pods| pods.labels.0.as_deref()).flatten();
     let equalities = requirements.filter_map(|r| match &r.test {
         Test::In(values) => Some((&*r.key, &**values)),
@@ -57,15 +57,15 @@ pub(super) fn common_label(key: &CrowdKey) -> Option<(&str, &[Box<str>])> {
     equalities.min_by_key(|(_, values)| values.len())
 }
 
-/// Crowds by one label that all their pods have, so that a new kin is compared with few.
+/// Selections by one label that all their pods have, so that a new label set is compared with few.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {
-    by_label: ByLabel<CrowdId>,
-    rest: BTreeSet<CrowdId>,
+    by_label: ByLabel<SelectionId>,
+    rest: BTreeSet<SelectionId>,
 }
 
 impl Index {
-    pub(super) fn insert(&mut self, id: CrowdId, key: &CrowdKey) {
+    pub(super) fn insert(&mut self, id: SelectionId, key: &SelectionKey) {
         let Some((label, values)) = common_label(key) else {
             self.rest.insert(id);
             return;
@@ -75,7 +75,7 @@ impl Index {
         }
     }
 
-    pub(super) fn remove(&mut self, id: CrowdId, key: &CrowdKey) {
+    pub(super) fn remove(&mut self, id: SelectionId, key: &SelectionKey) {
         self.rest.remove(&id);
         let Some((label, values)) = common_label(key) else { return };
         for value in values {
@@ -83,8 +83,8 @@ impl Index {
         }
     }
 
-    /// Crowds that pods with these labels may belong to.
-    pub(super) fn candidates(&self, labels: &Labels) -> impl Iterator<Item = CrowdId> {
+    /// Selections that pods with these labels may belong to.
+    pub(super) fn candidates(&self, labels: &Labels) -> impl Iterator<Item = SelectionId> {
         let found = labels.iter().flat_map(|(key, value)| self.by_label.get(key, value));
         found.chain(&self.rest).copied()
     }

@@ -8,16 +8,16 @@ use std::borrow::Cow;
 impl Census {
     /// The question of a pod, answered from the counts that are kept.
     pub(crate) fn question<'a>(&'a self, who: Identity, rules: &'a Rules) -> Option<Question<'a>> {
-        let kin = self.kin_of(who.kin)?;
-        let bonds = self.bonds_about(kin).map(|(id, bond)| About {
-            topology: &bond.topology,
-            bond: Some(id),
-            weight: bond.weight,
-            owners: Cow::Borrowed(&bond.owners),
+        let label_set = self.label_set_of(who.label_set)?;
+        let owned_terms = self.owned_terms_about(label_set).map(|(id, owned_term)| About {
+            topology: &owned_term.topology,
+            owned_term: Some(id),
+            weight: owned_term.weight,
+            owners: Cow::Borrowed(&owned_term.owners),
         });
         let mut question = Question {
             relations: None,
-            labels: &kin.labels,
+            labels: &label_set.labels,
             rules,
             ports: Cow::Borrowed(self.ports()),
             affinity: Cow::default(),
@@ -25,18 +25,20 @@ impl Census {
             anti_affinity: Vec::new(),
             preferred: Vec::new(),
             spread: Vec::new(),
-            bonds: bonds.collect(),
+            owned_terms: owned_terms.collect(),
         };
-        let Some(tie) = who.tie.and_then(|id| self.tie_of(id)) else { return Some(question) };
+        let Some(relation_set) = who.relation_set.and_then(|id| self.relation_set_of(id)) else {
+            return Some(question);
+        };
         let counts = |id| self.counts(id).map_or_else(Cow::default, Cow::Borrowed);
-        question.relations = Some(&tie.relations);
-        if let Some(crowd) = tie.affinity {
-            question.affinity = counts(crowd);
-            question.meets_own_affinity = kin.is_in(crowd);
+        question.relations = Some(&relation_set.relations);
+        if let Some(selection) = relation_set.affinity {
+            question.affinity = counts(selection);
+            question.meets_own_affinity = label_set.is_in(selection);
         }
-        question.anti_affinity = tie.anti_affinity.iter().map(|id| counts(*id)).collect();
-        question.preferred = tie.preferred.iter().map(|id| counts(*id)).collect();
-        let spread = tie.spread.iter();
+        question.anti_affinity = relation_set.anti_affinity.iter().map(|id| counts(*id)).collect();
+        question.preferred = relation_set.preferred.iter().map(|id| counts(*id)).collect();
+        let spread = relation_set.spread.iter();
         question.spread = spread.map(|id| id.map_or_else(Cow::default, counts)).collect();
         Some(question)
     }

@@ -1,6 +1,6 @@
 //! What a pod's coming or going changes, to be taken back.
 
-use super::crowds::CrowdId;
+use super::selections::SelectionId;
 use super::{Census, TakenPorts};
 use divvy_ledger::{NodeId, PodId};
 
@@ -13,7 +13,7 @@ pub(crate) struct Trace {
     here: Vec<PodId>,
     ports: Option<TakenPorts>,
     /// When pods last came and went.
-    stamps: Vec<(CrowdId, u64, u64)>,
+    stamps: Vec<(SelectionId, u64, u64)>,
     departed: u64,
 }
 
@@ -28,19 +28,27 @@ impl Census {
     /// What there is before a pod comes to a node, or goes.
     pub(crate) fn trace(&self, pod: PodId, node: NodeId) -> Trace {
         let member = self.members.get(pod.index()).and_then(Option::as_ref);
-        let kin = member.and_then(|member| self.kins.get(member.who.kin.0));
-        let tie = member.and_then(|member| self.ties.get(member.who.tie?.0));
-        let bonds = tie.into_iter().flat_map(|tie| &tie.bonds);
-        let bonds = bonds.filter_map(|id| Some(self.bonds.get(id.0)?.crowd));
-        let crowds = kin.into_iter().flat_map(|kin| &kin.crowds).copied().chain(bonds);
-        let stamp = |id: CrowdId| self.crowds.get(id.0).map(|crowd| (id, crowd.came, crowd.went));
+        let label_set = member.and_then(|member| self.label_sets.get(member.who.label_set.0));
+        let relation_set =
+            member.and_then(|member| self.relation_sets.get(member.who.relation_set?.0));
+        let owned_terms =
+            relation_set.into_iter().flat_map(|relation_set| &relation_set.owned_terms);
+        let owned_terms = owned_terms.filter_map(|id| Some(self.owned_terms.get(id.0)?.selection));
+        let selections = label_set
+            .into_iter()
+            .flat_map(|label_set| &label_set.selections)
+            .copied()
+            .chain(owned_terms);
+        let stamp = |id: SelectionId| {
+            self.selections.get(id.0).map(|selection| (id, selection.came, selection.went))
+        };
         Trace {
             pod,
             node,
             was_there: member.is_some_and(|member| member.node.is_some()),
             here: self.pods_on(node).to_vec(),
             ports: self.ports.get(&node).cloned(),
-            stamps: crowds.filter_map(stamp).collect(),
+            stamps: selections.filter_map(stamp).collect(),
             departed: self.departed,
         }
     }
@@ -61,8 +69,8 @@ impl Census {
             None => drop(self.ports.remove(&node)),
         }
         for (id, came, went) in stamps {
-            if let Some(crowd) = self.crowds.get_mut(id.0) {
-                (crowd.came, crowd.went) = (came, went);
+            if let Some(selection) = self.selections.get_mut(id.0) {
+                (selection.came, selection.went) = (came, went);
             }
         }
         self.departed = departed;
@@ -73,22 +81,27 @@ impl Census {
 impl Census {
     /// All that a trial must leave as it was, in words.
     pub(crate) fn in_words(&self) -> String {
-        let crowds: Vec<_> = self
-            .crowds
+        let selections: Vec<_> = self
+            .selections
             .iter()
             .map(|(id, c)| (id, sorted(&c.counts), c.users, c.came, c.went))
             .collect();
-        let bonds: Vec<_> =
-            self.bonds.iter().map(|(id, bond)| (id, sorted(&bond.owners))).collect();
-        let kins: Vec<_> = self
-            .kins
+        let owned_terms: Vec<_> = self
+            .owned_terms
             .iter()
-            .map(|(id, kin)| (id, sorted(&kin.here), kin.users, kin.waiting))
+            .map(|(id, owned_term)| (id, sorted(&owned_term.owners)))
+            .collect();
+        let label_sets: Vec<_> = self
+            .label_sets
+            .iter()
+            .map(|(id, label_set)| {
+                (id, sorted(&label_set.here), label_set.users, label_set.waiting)
+            })
             .collect();
         let ports: Vec<_> =
             sorted(&self.ports).into_iter().map(|(node, taken)| (node, sorted(&taken))).collect();
         format!(
-            "{:?}\n{:?}\n{crowds:?}\n{bonds:?}\n{kins:?}\n{ports:?}\n{}",
+            "{:?}\n{:?}\n{selections:?}\n{owned_terms:?}\n{label_sets:?}\n{ports:?}\n{}",
             self.members, self.here, self.departed
         )
     }

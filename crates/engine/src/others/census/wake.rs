@@ -1,7 +1,7 @@
 //! Whether something has happened that can help a pod that waits for others.
 
-use super::crowds::{Crowd, CrowdId};
-use super::{Census, Identity, KinId, Sense};
+use super::selections::{Selection, SelectionId};
+use super::{Census, Identity, LabelSetId, Sense};
 use crate::others::prepared::port_clash;
 use divvy_ledger::NodeId;
 use foldhash::HashMap;
@@ -9,9 +9,11 @@ use foldhash::HashMap;
 impl Census {
     /// Whether no port of such a pod is taken on a node.
     pub(crate) fn has_ports(&self, who: Identity, node: NodeId) -> bool {
-        let tie = who.tie.and_then(|id| self.ties.get(id.0));
-        let (Some(tie), Some(taken)) = (tie, self.ports.get(&node)) else { return true };
-        port_clash(&tie.relations.ports, taken).is_none()
+        let relation_set = who.relation_set.and_then(|id| self.relation_sets.get(id.0));
+        let (Some(relation_set), Some(taken)) = (relation_set, self.ports.get(&node)) else {
+            return true;
+        };
+        port_clash(&relation_set.relations.ports, taken).is_none()
     }
 
     /// Now, on the clock by which [`Census::can_help`] looks back.
@@ -31,35 +33,43 @@ impl Census {
         if self.clock == since {
             return (false, 0);
         }
-        let Some(kin) = self.kins.get(who.kin.0) else { return (true, 0) };
-        if self.places > since || kin.changed > since {
+        let Some(label_set) = self.label_sets.get(who.label_set.0) else { return (true, 0) };
+        if self.places > since || label_set.changed > since {
             return (true, 0);
         }
-        let crowd = |id: &CrowdId| self.crowds.get(id.0);
+        let selection = |id: &SelectionId| self.selections.get(id.0);
         let mut looks = 0;
         if self.departed > since {
-            let last = *departures.0.entry(who.kin).or_insert_with(|| {
-                looks = kin.crowds.len();
-                let about = kin.crowds.iter().filter_map(crowd);
-                let owned = about.filter(|crowd| crowd.key.sense == Sense::Owned);
-                owned.map(|crowd| crowd.went).max().unwrap_or(0)
+            let last = *departures.0.entry(who.label_set).or_insert_with(|| {
+                looks = label_set.selections.len();
+                let about = label_set.selections.iter().filter_map(selection);
+                let owned = about.filter(|selection| selection.key.sense == Sense::Owned);
+                owned.map(|selection| selection.went).max().unwrap_or(0)
             });
             if last > since {
                 return (true, looks);
             }
         }
-        let Some(tie) = who.tie.and_then(|id| self.ties.get(id.0)) else { return (false, looks) };
-        let went = |crowd: &Crowd| crowd.went > since;
-        let moved = |crowd: &Crowd| crowd.went > since || crowd.came > since;
-        let required = tie.relations.spread.iter().zip(&tie.spread).filter(|(s, _)| s.required);
-        let mut evened = required.filter_map(|(_, id)| crowd(id.as_ref()?));
-        let helps = tie.affinity.as_ref().and_then(crowd).is_some_and(moved)
+        let Some(relation_set) = who.relation_set.and_then(|id| self.relation_sets.get(id.0))
+        else {
+            return (false, looks);
+        };
+        let went = |selection: &Selection| selection.went > since;
+        let moved = |selection: &Selection| selection.went > since || selection.came > since;
+        let required = relation_set
+            .relations
+            .spread
+            .iter()
+            .zip(&relation_set.spread)
+            .filter(|(s, _)| s.required);
+        let mut evened = required.filter_map(|(_, id)| selection(id.as_ref()?));
+        let helps = relation_set.affinity.as_ref().and_then(selection).is_some_and(moved)
             || evened.any(moved)
-            || tie.anti_affinity.iter().filter_map(crowd).any(went);
-        (helps, looks + tie.relations.cost())
+            || relation_set.anti_affinity.iter().filter_map(selection).any(went);
+        (helps, looks + relation_set.relations.cost())
     }
 }
 
-/// When somebody with a term about pods of a kin last went, looked up once for all its shapes.
+/// When somebody with a term about pods of a label set last went, looked up once for all its shapes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Departures(HashMap<KinId, u64>);
+pub(crate) struct Departures(HashMap<LabelSetId, u64>);

@@ -1,7 +1,7 @@
 //! What must be known of other pods to place one: counts by node, from the census.
 
 use crate::labels::Labels;
-use crate::others::census::{BondId, Counts, Ports};
+use crate::others::census::{Counts, OwnedTermId, Ports};
 use crate::relations::Relations;
 use crate::rules::Rules;
 use std::borrow::Cow;
@@ -21,14 +21,14 @@ pub(crate) struct Question<'a> {
     pub(crate) preferred: Vec<Cow<'a, Counts>>,
     pub(crate) spread: Vec<Cow<'a, Counts>>,
     /// Terms of held pods that are about the pod.
-    pub(crate) bonds: Vec<About<'a>>,
+    pub(crate) owned_terms: Vec<About<'a>>,
 }
 
 /// A term of held pods that is about the pod.
 pub(crate) struct About<'a> {
     pub(crate) topology: &'a str,
     /// Which it is, where that is kept.
-    pub(crate) bond: Option<BondId>,
+    pub(crate) owned_term: Option<OwnedTermId>,
     /// How much the pod is wanted near; `None` if it is not allowed there.
     pub(crate) weight: Option<i32>,
     pub(crate) owners: Cow<'a, Counts>,

@@ -38,9 +38,9 @@ pub(crate) struct Wishes {
 impl Soft {
     pub(super) fn new(question: &Question<'_>, world: &World) -> Self {
         let mut soft = Self::default();
-        for bond in &question.bonds {
-            if let Some(weight) = bond.weight {
-                soft.lean(bond.topology, weight, &bond.owners, world);
+        for owned_term in &question.owned_terms {
+            if let Some(weight) = owned_term.weight {
+                soft.lean(owned_term.topology, weight, &owned_term.owners, world);
             }
         }
         let Some(relations) = question.relations else { return soft };

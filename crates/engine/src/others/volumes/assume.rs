@@ -4,9 +4,10 @@
 //! node, the next pod with another claim gets another volume. Once an object shows the choice, the
 //! object alone counts, so that a provisioner that gives up is seen.
 
-use super::record::{ClaimKey, ClaimRecord, VolumeRecord};
+use super::record::{ClaimRecord, VolumeRecord};
 use super::uses::VolumeStep;
 use super::{Refusal, VolumeReason, Volumes};
+use crate::record::ClaimKey;
 use crate::rules::NodeFacts;
 use divvy_ledger::PodId;
 use foldhash::HashMap;
@@ -87,7 +88,7 @@ impl Volumes {
         if let Choice::Volume(volume) = assumption.choice {
             unreserve(&mut self.reserved, &volume, claim);
             if let Some(volume) = self.volumes.get(&volume) {
-                self.stirred.classes.insert(volume.terms.class.clone());
+                self.storage_changes.classes.insert(volume.terms.class.clone());
             }
         }
     }

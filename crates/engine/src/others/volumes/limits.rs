@@ -1,8 +1,9 @@
 //! How many volumes of a driver a node takes, and whether the driver is there at all.
 
-use super::record::{Attached, ClaimKey, CsiNodeRecord};
+use super::record::{Attached, CsiNodeRecord};
 use super::uses::VolumeUse;
 use super::{Member, Refusal, Volumes};
+use crate::record::ClaimKey;
 use divvy_ledger::NodeId;
 use foldhash::HashSet;
 use std::collections::BTreeSet;

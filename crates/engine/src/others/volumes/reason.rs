@@ -1,6 +1,6 @@
 //! Why the volumes of a pod keep it waiting, as data.
 
-use super::record::ClaimKey;
+use crate::record::ClaimKey;
 use crate::record::PodKey;
 use divvy_ledger::Bytes;
 use std::fmt;

@@ -1,37 +1,10 @@
 //! Storage objects as the edges hand them in: only what a decision asks.
 
 use crate::labels::{Labels, Selector};
+use crate::record::ClaimKey;
 use crate::rules::Term;
 use divvy_ledger::Bytes;
-use std::fmt;
 use std::sync::Arc;
-
-/// Namespace and name of a PersistentVolumeClaim.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClaimKey(Arc<str>);
-
-impl ClaimKey {
-    /// The key of `namespace/name`.
-    pub fn new(namespace: &str, name: &str) -> Self {
-        Self(format!("{namespace}/{name}").into())
-    }
-
-    /// The part before the slash.
-    pub fn namespace(&self) -> &str {
-        self.0.split_once('/').map_or("", |(namespace, _)| namespace)
-    }
-
-    /// The part after the slash.
-    pub fn name(&self) -> &str {
-        self.0.split_once('/').map_or(&self.0, |(_, name)| name)
-    }
-}
-
-impl fmt::Display for ClaimKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// A storage object is new, has changed or is gone. Sending one again replaces what was known.
 #[derive(Clone, Debug, PartialEq, Eq)]

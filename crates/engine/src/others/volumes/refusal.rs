@@ -2,8 +2,9 @@
 //! is refused by thousands of nodes and only a person wants to read about it.
 
 use super::VolumeReason;
-use super::record::{ClaimKey, ClaimRecord, ClassRecord, VolumeRecord};
+use super::record::{ClaimRecord, ClassRecord, VolumeRecord};
 use super::uses::Disk;
+use crate::record::ClaimKey;
 use crate::record::PodKey;
 use crate::rules::{Requirement, Term, Test};
 use std::fmt::Write;

@@ -176,7 +176,7 @@ proptest! {
             apply(&mut world, step);
             check(&world.others.volumes);
         }
-        world.others.volumes.take_stirred();
+        world.others.volumes.take_storage_changes();
         let known = world.others.volumes.clone();
         let claims: Vec<u8> = claims.into_iter().collect();
         let steps = place(&mut world, PodId(99), &claims, NodeId(node));
@@ -188,7 +188,7 @@ proptest! {
         };
         prop_assume!(steps.iter().all(is_new));
         world.others.volumes.expel(PodId(99));
-        world.others.volumes.take_stirred();
+        world.others.volumes.take_storage_changes();
         prop_assert!(known == world.others.volumes);
     }
 

@@ -1,6 +1,7 @@
 //! A pod's volumes, and what has to be done for them before the pod can be bound.
 
-use super::record::{Attached, ClaimKey};
+use super::record::Attached;
+use crate::record::ClaimKey;
 use std::fmt;
 
 /// One of a pod's volumes, as far as it decides where the pod can run.

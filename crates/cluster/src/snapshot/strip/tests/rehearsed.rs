@@ -5,7 +5,7 @@ use super::super::strip;
 use super::filled::filled;
 use crate::snapshot::{EVERYTHING, Saved};
 use divvy_differential::{Group, generate};
-use divvy_sim::{EMBEDDED_CLUSTER, Rehearsal, Setup, Source};
+use divvy_sim::{EMBEDDED_CLUSTER, Input, Rehearsal, Setup};
 use divvy_testbed::manifests::{GpuNode, cpu_node, pod, with_fraction, with_gpus, with_memory};
 use divvy_words::keys;
 use serde_json::{Value, json};
@@ -55,7 +55,7 @@ fn noisy(object: &Value) -> Value {
 /// not.
 fn said(objects: &[Value]) -> (String, [usize; 2]) {
     let text = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
-    let cluster = Some(Source { name: "cluster".to_owned(), text });
+    let cluster = Some(Input { name: "cluster".to_owned(), text });
     let mut rehearsal = match Rehearsal::load(&Setup { cluster, ..Setup::default() }, &()) {
         Ok(rehearsal) => rehearsal,
         Err(why) => return (why.to_string(), [0, 0]),

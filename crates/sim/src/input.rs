@@ -26,10 +26,10 @@ pub enum InputError {
     #[error("- (standard input) can be given only once")]
     StdinTwice,
     /// A file is not UTF-8.
-    #[error("{source_name}: line {line} is not UTF-8 text")]
+    #[error("{input}: line {line} is not UTF-8 text")]
     NotText {
         /// Its name.
-        source_name: String,
+        input: String,
         /// The first line that is not, from 1.
         line: usize,
     },
@@ -40,19 +40,19 @@ pub enum InputError {
         pods: usize,
     },
     /// A text holds nothing.
-    #[error("{source_name} holds no Kubernetes object")]
+    #[error("{input} holds no Kubernetes object")]
     Empty {
         /// Its name.
-        source_name: String,
+        input: String,
     },
     /// A text makes no sense.
     #[error(transparent)]
     Text(#[from] ReadError),
     /// A node makes no sense.
-    #[error("{source_name}: {message}")]
+    #[error("{input}: {message}")]
     Node {
         /// Where it stands.
-        source_name: String,
+        input: String,
         /// What is wrong.
         message: String,
     },
@@ -63,14 +63,14 @@ pub(crate) const MAX_PODS: usize = 4_000_000;
 
 /// A text and its name.
 #[derive(Clone, Debug)]
-pub struct Source {
+pub struct Input {
     /// The path, or `-`.
     pub name: String,
     /// What it says.
     pub text: String,
 }
 
-impl Source {
+impl Input {
     /// Takes the text apart.
     pub(crate) fn parse(&self, progress: &dyn Progress) -> Result<Vec<Entry>, InputError> {
         let advance = |bytes: usize| progress.advance(bytes as u64);
@@ -79,10 +79,10 @@ impl Source {
 }
 
 /// Reads files, the manifests of folders (not of folders in them, as kubectl does), and `-`.
-pub fn read_sources<'a>(
+pub fn read_inputs<'a>(
     paths: impl IntoIterator<Item = &'a Path>,
-) -> Result<Vec<Source>, InputError> {
-    let mut sources = Vec::new();
+) -> Result<Vec<Input>, InputError> {
+    let mut inputs = Vec::new();
     let mut has_stdin = false;
     for path in paths {
         if path == Path::new("-") {
@@ -91,32 +91,32 @@ pub fn read_sources<'a>(
             }
             let mut bytes = Vec::new();
             std::io::stdin().read_to_end(&mut bytes).map_err(unreadable(path))?;
-            sources.push(decode("-".to_owned(), bytes)?);
+            inputs.push(decode("-".to_owned(), bytes)?);
         } else if path.is_dir() {
             let files = manifests_in(path)?;
             if files.is_empty() {
                 return Err(InputError::EmptyFolder { path: path.to_owned() });
             }
             for file in files {
-                sources.push(read_file(&file)?);
+                inputs.push(read_file(&file)?);
             }
         } else {
-            sources.push(read_file(path)?);
+            inputs.push(read_file(path)?);
         }
     }
-    Ok(sources)
+    Ok(inputs)
 }
 
-fn read_file(path: &Path) -> Result<Source, InputError> {
+fn read_file(path: &Path) -> Result<Input, InputError> {
     let bytes = std::fs::read(path).map_err(unreadable(path))?;
     decode(path.display().to_string(), bytes)
 }
 
-fn decode(name: String, bytes: Vec<u8>) -> Result<Source, InputError> {
-    String::from_utf8(bytes).map(|text| Source { name: name.clone(), text }).map_err(|error| {
+fn decode(name: String, bytes: Vec<u8>) -> Result<Input, InputError> {
+    String::from_utf8(bytes).map(|text| Input { name: name.clone(), text }).map_err(|error| {
         let read = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = read.iter().filter(|b| **b == b'\n').count() + 1;
-        InputError::NotText { source_name: name, line }
+        InputError::NotText { input: name, line }
     })
 }
 

@@ -84,7 +84,7 @@ impl Scheduler {
             anti_affinity: Vec::new(),
             preferred: Vec::new(),
             spread: Vec::new(),
-            bonds: self.bonds_plainly(pod),
+            owned_terms: self.owned_terms_plainly(pod),
         };
         if let Some(relations) = relations {
             let affinity: Vec<_> = relations.affinity.iter().map(|t| &t.pods).collect();
@@ -109,7 +109,7 @@ impl Scheduler {
         for pod in self.census().everyone() {
             let known = self.census().namespace_labels(pod.namespace);
             let is_meant =
-                |s: &&PodSelector| s.matches(pod.namespace, known, &pod.kin.labels, sense);
+                |s: &&PodSelector| s.matches(pod.namespace, known, &pod.label_set.labels, sense);
             if pod.presence.counts(sense) && !all.is_empty() && all.iter().all(is_meant) {
                 *counts.entry(pod.node).or_default() += 1;
             }
@@ -117,22 +117,23 @@ impl Scheduler {
         Cow::Owned(counts)
     }
 
-    fn bonds_plainly<'a>(&'a self, pod: &PodRecord) -> Vec<About<'a>> {
-        if !self.census().has_ties() {
+    fn owned_terms_plainly<'a>(&'a self, pod: &PodRecord) -> Vec<About<'a>> {
+        if !self.census().has_relations() {
             return Vec::new();
         }
         let (namespace, labels) = (pod.key.namespace(), &*pod.spec.labels);
         let known = self.census().namespace_labels(namespace);
-        let owners = self.census().everyone().filter_map(|owner| Some((owner.node, owner.tie?)));
-        let terms = owners.flat_map(|(node, tie)| {
-            owned_terms(&tie.relations).map(move |(term, weight)| (node, term, weight))
+        let owners =
+            self.census().everyone().filter_map(|owner| Some((owner.node, owner.relation_set?)));
+        let terms = owners.flat_map(|(node, relation_set)| {
+            owned_terms(&relation_set.relations).map(move |(term, weight)| (node, term, weight))
         });
         let meant =
             terms.filter(|(_, term, _)| term.pods.matches(namespace, known, labels, Sense::Owned));
         let one = |node: NodeId| Cow::Owned(Counts::from_iter([(node, 1)]));
         let about = meant.map(|(node, term, weight)| About {
             topology: &term.topology,
-            bond: None,
+            owned_term: None,
             weight,
             owners: one(node),
         });
@@ -142,7 +143,9 @@ impl Scheduler {
     fn ports_plainly(&self) -> Ports {
         let mut ports = Ports::default();
         for pod in self.census().everyone() {
-            for port in pod.tie.iter().flat_map(|tie| &tie.relations.ports) {
+            for port in
+                pod.relation_set.iter().flat_map(|relation_set| &relation_set.relations.ports)
+            {
                 let taken = ports.entry(pod.node).or_default();
                 taken.entry(port.port).or_default().push((port.clone(), pod.id));
             }
