@@ -15,6 +15,17 @@ pub enum Device {
     SliceReplica(Profile),
 }
 
+/// Which card devices of a pod are on, where the kubelet tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceOn {
+    /// The card.
+    pub uuid: Box<str>,
+    /// Of which kind.
+    pub device: Device,
+    /// How many.
+    pub count: u32,
+}
+
 const GPU: &str = "nvidia.com/gpu";
 const MIG: &str = "nvidia.com/mig-";
 const SHARED: &str = ".shared";

@@ -1,7 +1,7 @@
 //! The one place that decides whether a pod fits a node.
 
 use crate::node::{Node, Room};
-use crate::{Bytes, Class, Device, MilliCpu, Needs, Part, Percent, Portion, ResourceId};
+use crate::{Bytes, Class, Device, Division, MilliCpu, Needs, Part, Percent, Portion, ResourceId};
 
 /// What a node lacks for a pod, with the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,8 +12,8 @@ pub enum Shortage {
     Unsettled,
     /// A pod has cards of the node of which nobody can say which.
     UnknownHolder,
-    /// A share was asked of a node whose GPUs are replicas.
-    Replicas,
+    /// A share was asked of a node whose GPUs are handed out in parts: what these are, if it is known.
+    Replicas(Option<Division>),
     /// `gpu-memory` was asked of a node that does not say how large its cards are.
     CardMemoryUnknown,
     /// The share is larger than a whole card.
@@ -78,10 +78,34 @@ pub enum Shortage {
     NoClass(Class),
     /// The node does not offer a device.
     NoDevice(Device),
+    /// The node has what was asked under another name.
+    Renamed {
+        /// What was asked.
+        asked: Device,
+        /// What it is called there.
+        called: Device,
+        /// What that really is, if it is known.
+        by: Option<Division>,
+    },
+    /// The device plugin gives a pod only one of a device.
+    OneEach {
+        /// Which.
+        device: Device,
+        /// What it really is, if it is known.
+        by: Option<Division>,
+        /// What was asked.
+        asked: u32,
+    },
     /// Too few of a device.
     Devices {
         /// Which.
         device: Device,
+        /// What it really is, if it is known.
+        by: Option<Division>,
+        /// How many there are.
+        total: u32,
+        /// Of how many cards; 0 if that is not known.
+        cards: u32,
         /// What is free.
         free: u32,
         /// What was asked.
@@ -181,9 +205,13 @@ impl Node {
 
     fn gpus_fit(&self, needs: &Needs, share: Bytes) -> bool {
         let request = &needs.request;
-        let has = |(device, asked)| self.devices(device).is_some_and(|(free, _)| free >= asked);
+        let one_each = self.capacity().gpus.one_each;
+        let has = |(device, asked)| {
+            self.devices(device).is_some_and(|(free, _)| free >= asked) && (asked < 2 || !one_each)
+        };
         !(request.asks_cards() && (self.is_unsettled() || self.has_unknown_holder()))
             && self.room().whole >= request.whole_cards()
+            && (!one_each || request.whole_cards() < 2)
             && request.part().is_none_or(|part| self.shares_fit(needs, part, share))
             && request.devices().all(has)
     }
@@ -219,32 +247,62 @@ impl Node {
             return Shortage::UnknownHolder;
         }
         let whole = request.whole_cards();
-        if self.room().whole < whole {
+        let is_refused = self.capacity().gpus.one_each && whole > 1;
+        if whole > 0 && (self.room().whole < whole || is_refused) {
             return self.too_few_whole(whole);
         }
         if let Some(part) = request.part().filter(|part| !self.shares_fit(needs, *part, share)) {
             return self.share_shortage(needs, part, share);
         }
         for (device, asked) in request.devices() {
-            match self.devices(device) {
-                None | Some((_, 0)) => return Shortage::NoDevice(device),
-                Some((free, _)) if free < asked => {
-                    return Shortage::Devices { device, free, asked };
-                }
-                Some(_) => {}
+            if let Some(shortage) = self.too_few_devices(device, asked) {
+                return shortage;
             }
         }
         Shortage::NoGpu
     }
 
+    fn too_few_devices(&self, device: Device, asked: u32) -> Option<Shortage> {
+        let gpus = &self.capacity().gpus;
+        let by = gpus.by_of(device);
+        let (free, total) = match self.devices(device) {
+            Some((free, total)) if total > 0 => (free, total),
+            _ => return Some(self.offers_instead(device)),
+        };
+        if asked > 1 && gpus.one_each {
+            return Some(Shortage::OneEach { device, by, asked });
+        }
+        let behind = gpus.divided.iter().filter(|card| card.into.iter().any(|(d, _)| *d == device));
+        let cards = u32::try_from(behind.count()).unwrap_or(u32::MAX);
+        (free < asked).then_some(Shortage::Devices { device, by, total, cards, free, asked })
+    }
+
+    /// The node does not have this device, but may have the same under another name.
+    fn offers_instead(&self, asked: Device) -> Shortage {
+        let gpus = &self.capacity().gpus;
+        let offered = |device: &Device| gpus.count(*device).is_some_and(|count| count > 0);
+        let called = match asked {
+            Device::Gpu => gpus.pools.iter().map(|(device, _)| *device).find(offered),
+            Device::Replica => Some(Device::Gpu).filter(|d| offered(d) || self.card_count() > 0),
+            Device::Slice(profile) => {
+                Some(Device::SliceReplica(profile)).filter(offered).or_else(|| {
+                    Some(Device::Gpu).filter(|d| gpus.profile == Some(profile) && offered(d))
+                })
+            }
+            Device::SliceReplica(profile) => Some(Device::Slice(profile)).filter(offered),
+        };
+        match called {
+            Some(called) => Shortage::Renamed { asked, called, by: gpus.by_of(called) },
+            None if asked == Device::Gpu => Shortage::NoGpu,
+            None => Shortage::NoDevice(asked),
+        }
+    }
+
     fn too_few_whole(&self, asked: u32) -> Shortage {
         let (free, gpus) = (self.room().whole, &self.capacity().gpus);
-        let (cards, usable) = match gpus.count(Device::Gpu) {
-            Some(replicas) => (replicas, replicas),
-            None => (self.card_count(), gpus.usable),
-        };
+        let (cards, usable) = (self.card_count(), gpus.usable);
         match cards {
-            0 if gpus.count(Device::Gpu).is_none() => Shortage::NoGpu,
+            0 => self.too_few_devices(Device::Gpu, asked).unwrap_or(Shortage::NoGpu),
             _ if cards < asked => Shortage::CardCount { cards, asked },
             _ if usable < asked => Shortage::NotAllocatable { cards, usable },
             _ => Shortage::FreeCards { free, asked },
@@ -278,8 +336,11 @@ impl Node {
             (self.card_count(), &self.capacity().gpus, needs.request.cards());
         let (usable, card) = (gpus.usable, self.card_size());
         if count == 0 {
-            let is_pool = gpus.count(Device::Gpu).is_some();
-            return if is_pool { Shortage::Replicas } else { Shortage::NoGpu };
+            return if gpus.pools.is_empty() {
+                Shortage::NoGpu
+            } else {
+                Shortage::Replicas(gpus.by)
+            };
         }
         if matches!(part.portion, Portion::Memory(_)) && self.knows_no_size() {
             return Shortage::CardMemoryUnknown;

@@ -1,8 +1,8 @@
 //! A node: what it has, what is held of it, and the room that is left.
 
-use crate::card::{Card, Mode};
-use crate::device::Device;
-use crate::{Bytes, Class, Holder, MilliCpu, Needs, Part, Portion, ResourceId};
+use crate::card::{Card, Divided, Division, Mode, Name};
+use crate::device::{Device, DeviceOn, Profile};
+use crate::{Bytes, Class, Holder, MilliCpu, Needs, Part, PodId, Portion, Request, ResourceId};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -16,8 +16,34 @@ pub struct Gpus {
     /// Devices that are only counted: which card is behind one is not ours to choose, so they take
     /// no shares.
     pub pools: Vec<(Device, u32)>,
+    /// The cards behind those, as far as they are known.
+    pub divided: Vec<DividedCard>,
+    /// What replicas, or devices under the name of whole GPUs, really are, if that is known.
+    pub by: Option<Division>,
+    /// Of which profile they are, if they are MIG slices.
+    pub profile: Option<Profile>,
+    /// Whether the device plugin refuses a pod that asks more than one of them.
+    pub one_each: bool,
     /// The classes that its shares may have besides the usual one.
     pub classes: Vec<Class>,
+}
+
+/// A card that the device plugin hands out in parts, as a node reports it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DividedCard {
+    /// Its memory, if the node says it.
+    pub memory: Option<Bytes>,
+    /// How it is divided.
+    pub by: Division,
+    /// What it is divided into, and how many there are of each.
+    pub into: SmallVec<[(Device, u32); 1]>,
+}
+
+impl DividedCard {
+    fn mode(&self) -> Mode {
+        let (by, into) = (self.by, self.into.clone());
+        Mode::Divided(Box::new(Divided { by, into, held: SmallVec::new() }))
+    }
 }
 
 impl Gpus {
@@ -39,6 +65,14 @@ impl Gpus {
     /// How many of a device there are; `None` if it is not offered.
     pub fn count(&self, device: Device) -> Option<u32> {
         self.pools.iter().find(|(other, _)| *other == device).map(|(_, count)| *count)
+    }
+
+    /// What a device really is, if that is known.
+    pub fn by_of(&self, device: Device) -> Option<Division> {
+        match device {
+            Device::Gpu | Device::Replica => self.by,
+            Device::Slice(_) | Device::SliceReplica(_) => Some(Division::Mig),
+        }
     }
 
     /// Whether its shares may have this class.
@@ -309,13 +343,55 @@ impl Node {
 
     /// The capacity of a card that is free now or comes free; 0 if the node has it no more.
     pub(crate) fn listed_size(&self, index: usize) -> Bytes {
-        let listed = self.capacity.gpus.cards.get(index);
+        let Gpus { cards, divided, .. } = &self.capacity.gpus;
+        let behind = index.checked_sub(cards.len()).and_then(|index| divided.get(index));
+        let listed = cards.get(index).or_else(|| behind.map(|card| &card.memory));
         listed.map_or(Bytes(0), |memory| memory.unwrap_or(Card::UNKNOWN_MEMORY))
+    }
+
+    /// What a card is that nobody holds.
+    pub(crate) fn listed_mode(&self, index: usize) -> Mode {
+        let Gpus { cards, divided, .. } = &self.capacity.gpus;
+        let behind = index.checked_sub(cards.len()).and_then(|index| divided.get(index));
+        behind.map_or(Mode::Free, DividedCard::mode)
+    }
+
+    /// How many cards the node has now, divided ones too.
+    pub(crate) fn listed_count(&self) -> usize {
+        self.capacity.gpus.cards.len() + self.capacity.gpus.divided.len()
+    }
+
+    /// What one device counts for in the use of a node: its memory, or what stands for it.
+    pub fn unit(&self, device: Device) -> u64 {
+        const GIB: u64 = 1 << 30;
+        let gpus = &self.capacity.gpus;
+        match (device, gpus.profile) {
+            (Device::Slice(profile) | Device::SliceReplica(profile), _)
+            | (Device::Gpu, Some(profile)) => u64::from(profile.gb) * GIB,
+            (Device::Gpu | Device::Replica, _) => {
+                let each = gpus.divided.iter().filter_map(|card| {
+                    let (_, count) = card.into.iter().find(|(other, _)| *other == device)?;
+                    Some(card.memory?.0 / u64::from(*count).max(1))
+                });
+                each.max().filter(|each| *each > 0).unwrap_or(GIB)
+            }
+        }
     }
 
     /// Whether the memory of its cards is known, or only fractions of it.
     pub fn knows_card_memory(&self) -> bool {
         self.capacity.gpus.knows_memory()
+    }
+
+    /// Whether it has GPUs of any kind.
+    pub const fn has_gpus(&self) -> bool {
+        !self.capacity.gpus.cards.is_empty() || !self.capacity.gpus.pools.is_empty()
+    }
+
+    /// Whether devices are asked, and some of each are in use already.
+    pub fn has_in_use(&self, request: &Request) -> bool {
+        let mut devices = request.devices().peekable();
+        devices.peek().is_some() && devices.all(|(device, _)| self.used.of(device) > 0)
     }
 
     /// What is free of a device that is only counted, and how many there are; `None` if it is not
@@ -330,7 +406,7 @@ impl Node {
 
     /// Cards that are held, of those that work.
     fn held_cards(&self) -> u64 {
-        let is_held = |card: &&Card| card.mode != Mode::Free && !card.is_sick();
+        let is_held = |card: &&Card| card.is_held() && !card.is_sick();
         self.cards.iter().filter(is_held).count() as u64
     }
 
@@ -452,13 +528,13 @@ impl Node {
         }
         self.extended.retain(|c| c.total > 0 || c.used > 0);
         self.drop_retired_cards();
-        let count = self.card_count() as usize;
-        while self.cards.len() < count {
+        while self.cards.len() < self.listed_count() {
             self.cards.push(Card::free(Bytes(0)));
         }
         for index in 0..self.cards.len() {
-            self.resize_if_free(index);
+            self.list_if_free(index);
         }
+        let count = self.card_count() as usize;
         let sizes = || (0..count).map(|index| self.listed_size(index));
         let (least, most) = (sizes().min(), sizes().max());
         self.sizes_differ = least != most;
@@ -467,18 +543,40 @@ impl Node {
         self.recount();
     }
 
-    /// A card that is free has the size that the node says.
-    pub(crate) fn resize_if_free(&mut self, index: usize) {
-        let size = self.listed_size(index);
-        if let Some(card) = self.cards.get_mut(index).filter(|card| card.mode == Mode::Free) {
-            card.capacity = size;
+    /// A card that nobody holds has the size that the node says, and is divided as it says.
+    pub(crate) fn list_if_free(&mut self, index: usize) {
+        let (size, mode) = (self.listed_size(index), self.listed_mode(index));
+        let Some(card) = self.cards.get_mut(index).filter(|card| !card.is_held()) else { return };
+        card.capacity = size;
+        match (&mut card.mode, mode) {
+            (Mode::Divided(now), Mode::Divided(listed)) => {
+                (now.by, now.into) = (listed.by, listed.into);
+            }
+            (now, listed) if *now != listed => (card.mode, card.name) = (listed, None),
+            _ => {}
+        }
+    }
+
+    /// Takes note of which cards the devices of a pod are on. One that nobody has named yet gets its
+    /// name by it.
+    pub(crate) fn note_devices(&mut self, pod: PodId, on: &[DeviceOn]) {
+        self.cards.iter_mut().for_each(|card| card.take_off(pod));
+        for DeviceOn { uuid, device, count } in on {
+            let named = self.cards.iter().position(|card| card.is_called(uuid));
+            let at = named.or_else(|| self.cards.iter().position(Card::is_nameless_divided));
+            let Some(card) = at.map(|at| &mut self.cards[at]) else { continue };
+            if let Mode::Divided(divided) = &mut card.mode {
+                divided.held.push((pod, *device, *count));
+                let name = || Arc::new(Name { uuid: uuid.clone(), number: None });
+                card.name.get_or_insert_with(name);
+            }
         }
     }
 
     /// Forgets cards that the node no longer has and nobody holds. Whether there were any.
     pub(crate) fn drop_retired_cards(&mut self) -> bool {
-        let (count, before) = (self.card_count() as usize, self.cards.len());
-        let is_free = |c: &Card| c.mode == Mode::Free;
+        let (count, before) = (self.listed_count(), self.cards.len());
+        let is_free = |c: &Card| !c.is_held();
         while self.cards.len() > count && self.cards.last().is_some_and(is_free) {
             self.cards.pop();
         }
@@ -545,12 +643,18 @@ impl Node {
             pods: self.capacity.pods.saturating_sub(pods.saturating_add(unkept)),
             ..Room::default()
         };
-        if let Some((free, total)) = self.devices(Device::Gpu) {
-            room.whole = free;
-            room.gpu_used = u64::from(total - free);
-            room.gpu_total = u64::from(total);
-        } else if self.card_count() > 0 {
-            for card in &self.cards {
+        for (device, _) in &self.capacity.gpus.pools {
+            let Some((free, total)) = self.devices(*device) else { continue };
+            let unit = self.unit(*device);
+            room.gpu_used = room.gpu_used.saturating_add(u64::from(total - free) * unit);
+            room.gpu_total = room.gpu_total.saturating_add(u64::from(total) * unit);
+            if *device == Device::Gpu {
+                room.whole = free;
+            }
+        }
+        if self.card_count() > 0 && self.capacity.gpus.count(Device::Gpu).is_none() {
+            let undivided = |card: &&Card| !matches!(card.mode, Mode::Divided(_));
+            for card in self.cards.iter().filter(undivided) {
                 room.gpu_used += card.used().0;
                 room.gpu_total += card.capacity.0;
                 let class = card.class();

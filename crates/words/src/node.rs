@@ -6,7 +6,7 @@ use crate::problem::{Problems, check_metadata, short};
 use crate::quantity::Quantity;
 use crate::{affinity, resources};
 use divvy_engine::{NodeFacts, NodeRecord, Taint};
-use divvy_ledger::{Bytes, Device, Gpus, MilliCpu};
+use divvy_ledger::{Bytes, Device, DividedCard, Division, Gpus, MilliCpu, Profile};
 
 /// What kubelets allow if they are not told otherwise.
 const DEFAULT_PODS: u32 = 110;
@@ -134,23 +134,47 @@ fn gpus(
     let handed_out = allocatable.get(keys::GPU).map(Quantity::value_ceil);
     let labelled = number(node, labels, keys::LABEL_GPU_COUNT, warnings);
     let replicas = number(node, labels, keys::LABEL_GPU_REPLICAS, warnings).unwrap_or(1);
-    // The label nvidia.com/mig.strategy says nothing: GPU Operator sets it on all nodes.
-    let is_mig = labels.get(keys::LABEL_GPU_PRODUCT).is_some_and(|p| p.contains(keys::MIG_PRODUCT))
-        || allocatable.iter().any(|(name, amount)| {
-            name.starts_with(keys::MIG_PREFIX) && amount.as_ref().is_ok_and(|q| *q > Quantity::ZERO)
-        });
-    let more_than_cards = matches!((handed_out, labelled), (Some(out), Some(cards)) if out > cards);
     let clip = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
     let offered = allocatable.iter().filter_map(|(name, amount)| {
         Some((Device::of_resource(name)?, clip(amount.as_ref().ok()?.value_ceil())))
     });
     let mut pools: Vec<(Device, u32)> = offered.filter(|(_, count)| *count > 0).collect();
     pools.sort_unstable();
-    if replicas > 1 || is_mig || more_than_cards {
-        pools.insert(0, (Device::Gpu, clip(handed_out.unwrap_or(0))));
-        return Gpus { pools, ..Gpus::none() };
+    let is_slice = |(device, _): &(Device, u32)| *device != Device::Replica;
+    let (has_slices, is_renamed) = (pools.iter().any(is_slice), !pools.iter().all(is_slice));
+    // The label nvidia.com/mig.strategy says nothing: GPU Operator sets it on all nodes.
+    let single = labels.get(keys::LABEL_GPU_PRODUCT).and_then(|p| p.split_once(keys::MIG_PRODUCT));
+    let more_than_cards = !has_slices
+        && matches!((handed_out, labelled), (Some(out), Some(cards)) if out > cards);
+    if replicas > 1 || single.is_some() || is_renamed || more_than_cards {
+        if !is_renamed || handed_out.is_some_and(|out| out > 0) {
+            pools.insert(0, (Device::Gpu, clip(handed_out.unwrap_or(0))));
+        }
+        let profile = single.map(|(_, profile)| {
+            profile.strip_suffix(keys::SHARED_PRODUCT).unwrap_or(profile)
+        });
+        let by = match labels.get(keys::LABEL_GPU_SHARING) {
+            Some("time-slicing") => Some(Division::TimeSlices),
+            Some("mps") => Some(Division::Mps),
+            _ => profile.map(|_| Division::Mig),
+        };
+        let gpus = Gpus {
+            pools,
+            by,
+            profile: profile.and_then(|name| Profile::parse(&name.replace('+', "."))),
+            one_each: by == Some(Division::Mps),
+            ..Gpus::none()
+        };
+        let Some(by) = by.filter(|by| *by != Division::Mig && replicas > 1) else { return gpus };
+        let Some(count) = labelled.filter(|count| *count <= MAX_CARDS) else { return gpus };
+        let device = if is_renamed { Device::Replica } else { Device::Gpu };
+        let into = [(device, clip(replicas))].into_iter().collect();
+        let card = DividedCard { memory: card_memory(node, labels, warnings), by, into };
+        let divided = if single.is_none() { vec![card; clip(count) as usize] } else { Vec::new() };
+        return Gpus { divided, ..gpus };
     }
-    let count = labelled.or(handed_out).unwrap_or(0);
+    // Where MIG slices have names of their own, the label counts the cards behind them, too.
+    let count = labelled.filter(|_| !has_slices).or(handed_out).unwrap_or(0);
     if count == 0 {
         return Gpus { pools, ..Gpus::none() };
     }

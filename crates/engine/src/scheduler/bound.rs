@@ -72,6 +72,7 @@ impl Scheduler {
             pod.state = PodState::Held;
             pod.loose = bound.cards == BoundCards::Choose;
         }
+        self.world.ledger.set_devices(id, &bound.devices);
         if let Err(problem) = held {
             // Whole cards that are handed out twice are not free, whoever of the two has them.
             let request = &record.spec.request;
@@ -124,7 +125,7 @@ impl Scheduler {
         let mut holders: Vec<PodId> = Vec::new();
         for card in claimed.iter().filter_map(|c| cards.get(c.index as usize)) {
             match card.mode() {
-                Mode::Free => {}
+                Mode::Free | Mode::Divided(_) => {}
                 Mode::Whole(pod) => holders.push(*pod),
                 Mode::Shared(_) => holders.extend(card.shares().iter().map(|s| s.pod)),
             }
