@@ -250,10 +250,6 @@ impl Reason {
             | (Shortage::FreeShares { fitting: x, .. }, Shortage::FreeShares { fitting: y, .. }) => {
                 keep_larger(x, *y);
             }
-            (
-                x @ Shortage::Devices { free: less, .. },
-                y @ Shortage::Devices { free: more, .. },
-            ) if *more > *less => *x = *y,
             (x @ Shortage::FreeShare { .. }, y @ Shortage::FreeShare { .. }) => {
                 keep_freest(x, *y, *portion);
             }
@@ -267,6 +263,7 @@ impl Reason {
             (x @ Shortage::Cpu { .. }, y @ Shortage::Cpu { .. })
             | (x @ Shortage::Memory { .. }, y @ Shortage::Memory { .. })
             | (x @ Shortage::PodSlots { .. }, y @ Shortage::PodSlots { .. })
+            | (x @ Shortage::Devices { .. }, y @ Shortage::Devices { .. })
                 if missing(y) < missing(x) =>
             {
                 *x = *y;
@@ -293,6 +290,7 @@ const fn missing(shortage: &Shortage) -> u64 {
         Shortage::PodSlots { free, reserved } => {
             reserved.saturating_add(1).saturating_sub(*free) as u64
         }
+        Shortage::Devices { free, asked, .. } => asked.saturating_sub(*free) as u64,
         _ => 0,
     }
 }

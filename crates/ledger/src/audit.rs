@@ -135,7 +135,8 @@ fn audit_room(node: &Node, here: &[&Holding]) -> Result<(), String> {
     expect(!node.alive || *node.room() == expected, || {
         format!("its room is {:?}, and should be {expected:?}", node.room())
     })?;
-    for (device, total) in has.gpus.pools.iter().filter(|(device, _)| *device != Device::Gpu) {
+    let counted = has.gpus.pools.iter().map(|pool| (&pool.device, &pool.count));
+    for (device, total) in counted.filter(|(device, _)| **device != Device::Gpu) {
         let asked = here.iter().flat_map(|holding| holding.needs.request.devices());
         let used: u64 = asked.filter(|(other, _)| other == device).map(|(_, n)| u64::from(n)).sum();
         let free = total.saturating_sub(u32::try_from(used).unwrap_or(u32::MAX));
@@ -175,16 +176,16 @@ fn card_room(node: &Node, here: &[&Holding]) -> Room {
     let held = u32::try_from(held as u64 + replicas).unwrap_or(u32::MAX);
     let gpus = &node.capacity().gpus;
     let (mut pool_used, mut pool_total) = (0, 0);
-    for (device, count) in &gpus.pools {
+    for pool in &gpus.pools {
         let asked = here.iter().flat_map(|holding| holding.needs.request.devices());
-        let asked: u64 = asked.filter(|(d, _)| d == device).map(|(_, n)| u64::from(n)).sum();
-        let used = if *device == Device::Gpu { u64::from(held) } else { asked };
-        let (unit, count) = (node.unit(*device), u64::from(*count));
-        pool_used += used.min(count) * unit;
-        pool_total += count * unit;
+        let asked: u64 = asked.filter(|(d, _)| *d == pool.device).map(|(_, n)| u64::from(n)).sum();
+        let used = if pool.device == Device::Gpu { u64::from(held) } else { asked };
+        let count = u64::from(pool.count);
+        pool_used += used.min(count) * pool.unit();
+        pool_total += count * pool.unit();
     }
-    if let Some(count) = gpus.count(Device::Gpu) {
-        let whole = count.saturating_sub(held);
+    if let Some(pool) = gpus.pool(Device::Gpu) {
+        let whole = pool.count.saturating_sub(held);
         return Room { whole, gpu_used: pool_used, gpu_total: pool_total, ..Room::default() };
     }
     if gpus.cards.is_empty() {

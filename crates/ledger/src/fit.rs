@@ -205,15 +205,20 @@ impl Node {
 
     fn gpus_fit(&self, needs: &Needs, share: Bytes) -> bool {
         let request = &needs.request;
-        let one_each = self.capacity().gpus.one_each;
-        let has = |(device, asked)| {
-            self.devices(device).is_some_and(|(free, _)| free >= asked) && (asked < 2 || !one_each)
-        };
+        let has = |(device, asked)| self.devices(device).is_some_and(|(free, _)| free >= asked);
         !(request.asks_cards() && (self.is_unsettled() || self.has_unknown_holder()))
             && self.room().whole >= request.whole_cards()
-            && (!one_each || request.whole_cards() < 2)
             && request.part().is_none_or(|part| self.shares_fit(needs, part, share))
             && request.devices().all(has)
+            && self.refused_at_once(needs).is_none()
+    }
+
+    /// The device of which a container asks more than the device plugin gives it.
+    fn refused_at_once(&self, needs: &Needs) -> Option<Shortage> {
+        needs.request.several().find_map(|(device, asked)| {
+            let pool = self.capacity().gpus.pool(device).filter(|pool| pool.one_each)?;
+            Some(Shortage::OneEach { device, by: pool.by, asked })
+        })
     }
 
     fn shares_fit(&self, needs: &Needs, part: Part, share: Bytes) -> bool {
@@ -246,9 +251,11 @@ impl Node {
         if self.has_unknown_holder() && request.asks_cards() {
             return Shortage::UnknownHolder;
         }
+        if let Some(shortage) = self.refused_at_once(needs) {
+            return shortage;
+        }
         let whole = request.whole_cards();
-        let is_refused = self.capacity().gpus.one_each && whole > 1;
-        if whole > 0 && (self.room().whole < whole || is_refused) {
+        if self.room().whole < whole {
             return self.too_few_whole(whole);
         }
         if let Some(part) = request.part().filter(|part| !self.shares_fit(needs, *part, share)) {
@@ -263,36 +270,24 @@ impl Node {
     }
 
     fn too_few_devices(&self, device: Device, asked: u32) -> Option<Shortage> {
-        let gpus = &self.capacity().gpus;
-        let by = gpus.by_of(device);
-        let (free, total) = match self.devices(device) {
-            Some((free, total)) if total > 0 => (free, total),
-            _ => return Some(self.offers_instead(device)),
+        let pool = self.capacity().gpus.pool(device).filter(|pool| pool.count > 0);
+        let Some((pool, (free, total))) = pool.zip(self.devices(device)) else {
+            return Some(self.offers_instead(device));
         };
-        if asked > 1 && gpus.one_each {
-            return Some(Shortage::OneEach { device, by, asked });
-        }
-        let behind = gpus.divided.iter().filter(|card| card.into.iter().any(|(d, _)| *d == device));
-        let cards = u32::try_from(behind.count()).unwrap_or(u32::MAX);
+        let (by, cards) = (pool.by, pool.cards);
         (free < asked).then_some(Shortage::Devices { device, by, total, cards, free, asked })
     }
 
     /// The node does not have this device, but may have the same under another name.
     fn offers_instead(&self, asked: Device) -> Shortage {
         let gpus = &self.capacity().gpus;
-        let offered = |device: &Device| gpus.count(*device).is_some_and(|count| count > 0);
-        let called = match asked {
-            Device::Gpu => gpus.pools.iter().map(|(device, _)| *device).find(offered),
-            Device::Replica => Some(Device::Gpu).filter(|d| offered(d) || self.card_count() > 0),
-            Device::Slice(profile) => {
-                Some(Device::SliceReplica(profile)).filter(offered).or_else(|| {
-                    Some(Device::Gpu).filter(|d| gpus.profile == Some(profile) && offered(d))
-                })
-            }
-            Device::SliceReplica(profile) => Some(Device::Slice(profile)).filter(offered),
-        };
+        let mut offered = gpus.pools.iter().filter(|pool| pool.count > 0);
+        // A whole GPU may be any of them, a slice those of its profile.
+        let called = offered.find(|pool| asked == Device::Gpu || pool.profile == asked.profile());
+        let cards = asked == Device::Replica && self.card_count() > 0;
         match called {
-            Some(called) => Shortage::Renamed { asked, called, by: gpus.by_of(called) },
+            Some(pool) => Shortage::Renamed { asked, called: pool.device, by: pool.by },
+            None if cards => Shortage::Renamed { asked, called: Device::Gpu, by: None },
             None if asked == Device::Gpu => Shortage::NoGpu,
             None => Shortage::NoDevice(asked),
         }
@@ -336,10 +331,9 @@ impl Node {
             (self.card_count(), &self.capacity().gpus, needs.request.cards());
         let (usable, card) = (gpus.usable, self.card_size());
         if count == 0 {
-            return if gpus.pools.is_empty() {
-                Shortage::NoGpu
-            } else {
-                Shortage::Replicas(gpus.by)
+            return match gpus.pools.first() {
+                Some(pool) => Shortage::Replicas(pool.by),
+                None => Shortage::NoGpu,
             };
         }
         if matches!(part.portion, Portion::Memory(_)) && self.knows_no_size() {

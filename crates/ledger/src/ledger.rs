@@ -370,7 +370,7 @@ impl Ledger {
         for CardShare { index, bytes } in cards {
             target.cards[*index as usize].give(pod, *bytes, by);
         }
-        let has_replicas = target.capacity().gpus.count(Device::Gpu).is_some();
+        let has_replicas = target.capacity().gpus.pool(Device::Gpu).is_some();
         let replicas =
             if has_replicas && cards.is_empty() { needs.request.whole_cards() } else { 0 };
         target.take(needs, replicas);

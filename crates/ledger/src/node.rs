@@ -1,90 +1,11 @@
 //! A node: what it has, what is held of it, and the room that is left.
 
-use crate::card::{Card, Divided, Division, Mode, Name};
-use crate::device::{Device, DeviceOn, Profile};
+use crate::card::{Card, Mode, Name};
+use crate::device::{Device, DeviceOn};
+use crate::gpus::{DividedCard, Gpus, Pool};
 use crate::{Bytes, Class, Holder, MilliCpu, Needs, Part, PodId, Portion, Request, ResourceId};
 use smallvec::SmallVec;
 use std::sync::Arc;
-
-/// The GPUs of a node as it reports them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Gpus {
-    /// Cards that can be given whole or in shares: the memory of each, if the node says it.
-    pub cards: Vec<Option<Bytes>>,
-    /// How many of the cards the node hands out at the moment.
-    pub usable: u32,
-    /// Devices that are only counted: which card is behind one is not ours to choose, so they take
-    /// no shares.
-    pub pools: Vec<(Device, u32)>,
-    /// The cards behind those, as far as they are known.
-    pub divided: Vec<DividedCard>,
-    /// What replicas, or devices under the name of whole GPUs, really are, if that is known.
-    pub by: Option<Division>,
-    /// Of which profile they are, if they are MIG slices.
-    pub profile: Option<Profile>,
-    /// Whether the device plugin refuses a pod that asks more than one of them.
-    pub one_each: bool,
-    /// The classes that its shares may have besides the usual one.
-    pub classes: Vec<Class>,
-}
-
-/// A card that the device plugin hands out in parts, as a node reports it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DividedCard {
-    /// Its memory, if the node says it.
-    pub memory: Option<Bytes>,
-    /// How it is divided.
-    pub by: Division,
-    /// What it is divided into, and how many there are of each.
-    pub into: SmallVec<[(Device, u32); 1]>,
-}
-
-impl DividedCard {
-    fn mode(&self) -> Mode {
-        let (by, into) = (self.by, self.into.clone());
-        Mode::Divided(Box::new(Divided { by, into, held: SmallVec::new() }))
-    }
-}
-
-impl Gpus {
-    /// No GPU.
-    pub fn none() -> Self {
-        Self::default()
-    }
-
-    /// Cards of one size.
-    pub fn cards(count: u32, usable: u32, memory: Option<Bytes>) -> Self {
-        Self { cards: vec![memory; count as usize], usable, ..Self::default() }
-    }
-
-    /// So many replicas, or slices, under the name of whole GPUs.
-    pub fn replicas(count: u32) -> Self {
-        Self { pools: vec![(Device::Gpu, count)], ..Self::default() }
-    }
-
-    /// How many of a device there are; `None` if it is not offered.
-    pub fn count(&self, device: Device) -> Option<u32> {
-        self.pools.iter().find(|(other, _)| *other == device).map(|(_, count)| *count)
-    }
-
-    /// What a device really is, if that is known.
-    pub fn by_of(&self, device: Device) -> Option<Division> {
-        match device {
-            Device::Gpu | Device::Replica => self.by,
-            Device::Slice(_) | Device::SliceReplica(_) => Some(Division::Mig),
-        }
-    }
-
-    /// Whether its shares may have this class.
-    pub fn offers(&self, class: Class) -> bool {
-        class == Class::default() || self.classes.contains(&class)
-    }
-
-    /// Whether the memory of its cards is known, or only fractions of it.
-    pub fn knows_memory(&self) -> bool {
-        self.cards.iter().all(Option::is_some)
-    }
-}
 
 /// What a node has for pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -361,21 +282,9 @@ impl Node {
         self.capacity.gpus.cards.len() + self.capacity.gpus.divided.len()
     }
 
-    /// What one device counts for in the use of a node: its memory, or what stands for it.
+    /// What one device counts for in the use of a node; 0 if it is not offered.
     pub fn unit(&self, device: Device) -> u64 {
-        const GIB: u64 = 1 << 30;
-        let gpus = &self.capacity.gpus;
-        match (device, gpus.profile) {
-            (Device::Slice(profile) | Device::SliceReplica(profile), _)
-            | (Device::Gpu, Some(profile)) => u64::from(profile.gb) * GIB,
-            (Device::Gpu | Device::Replica, _) => {
-                let each = gpus.divided.iter().filter_map(|card| {
-                    let (_, count) = card.into.iter().find(|(other, _)| *other == device)?;
-                    Some(card.memory?.0 / u64::from(*count).max(1))
-                });
-                each.max().filter(|each| *each > 0).unwrap_or(GIB)
-            }
-        }
+        self.capacity.gpus.pool(device).map_or(0, Pool::unit)
     }
 
     /// Whether the memory of its cards is known, or only fractions of it.
@@ -397,7 +306,7 @@ impl Node {
     /// What is free of a device that is only counted, and how many there are; `None` if it is not
     /// offered.
     pub fn devices(&self, device: Device) -> Option<(u32, u32)> {
-        let total = self.capacity.gpus.count(device)?;
+        let total = self.capacity.gpus.pool(device)?.count;
         // What pods took before the node changed between cards and replicas counts on both sides.
         let cards = if device == Device::Gpu { self.held_cards() } else { 0 };
         let used = cards.saturating_add(self.used.of(device));
@@ -643,16 +552,16 @@ impl Node {
             pods: self.capacity.pods.saturating_sub(pods.saturating_add(unkept)),
             ..Room::default()
         };
-        for (device, _) in &self.capacity.gpus.pools {
-            let Some((free, total)) = self.devices(*device) else { continue };
-            let unit = self.unit(*device);
-            room.gpu_used = room.gpu_used.saturating_add(u64::from(total - free) * unit);
-            room.gpu_total = room.gpu_total.saturating_add(u64::from(total) * unit);
-            if *device == Device::Gpu {
+        for pool in &self.capacity.gpus.pools {
+            let Some((free, total)) = self.devices(pool.device) else { continue };
+            let all = |count: u32| u64::from(count).saturating_mul(pool.unit());
+            room.gpu_used = room.gpu_used.saturating_add(all(total - free));
+            room.gpu_total = room.gpu_total.saturating_add(all(total));
+            if pool.device == Device::Gpu {
                 room.whole = free;
             }
         }
-        if self.card_count() > 0 && self.capacity.gpus.count(Device::Gpu).is_none() {
+        if self.card_count() > 0 && self.capacity.gpus.pool(Device::Gpu).is_none() {
             let undivided = |card: &&Card| !matches!(card.mode, Mode::Divided(_));
             for card in self.cards.iter().filter(undivided) {
                 room.gpu_used += card.used().0;

@@ -201,7 +201,7 @@ impl Scheduler {
     ) -> Option<CardShares> {
         let node = self.world.ledger.node(node)?;
         let takes_replicas =
-            !request.is_share() && node.capacity().gpus.count(Device::Gpu).is_some();
+            !request.is_share() && node.capacity().gpus.pool(Device::Gpu).is_some();
         let wanted = if takes_replicas { 0 } else { request.cards() };
         let cards = cards::choose(node, request, share_on(node, request), node.room().whole, by);
         (cards.len() == wanted as usize).then_some(cards)
