@@ -121,7 +121,7 @@ impl Reason {
                 Shortage::NoGpu => "NoGpu",
                 Shortage::Unsettled => "CardsUnsettled",
                 Shortage::UnknownHolder => "CardsUnknown",
-                Shortage::Replicas(_) => "NodeSharesReplicas",
+                Shortage::Replicas { .. } => "NodeSharesReplicas",
                 Shortage::CardMemoryUnknown => "CardMemoryUnknown",
                 Shortage::CardSize { .. } => "CardTooSmall",
                 Shortage::CardCount { .. } => "TooFewCards",
@@ -157,7 +157,7 @@ impl Reason {
             Self::Taint(_) => 3,
             Self::Cordoned => 4,
             Self::Lacks { shortage, .. } => match shortage {
-                Shortage::Replicas(_) | Shortage::NoClass(_) | Shortage::OneEach { .. } => 5,
+                Shortage::Replicas { .. } | Shortage::NoClass(_) | Shortage::OneEach { .. } => 5,
                 Shortage::CardMemoryUnknown => 6,
                 // Of cards that are too small, the largest.
                 Shortage::CardSize { card, .. } => return (7, card.0),
@@ -404,8 +404,8 @@ fn write_shortage(
 ) -> fmt::Result {
     match shortage {
         Shortage::NoGpu => f.write_str("no GPU"),
-        Shortage::Replicas(by) => {
-            let are = by.map_or("time-sliced or MIG replicas", slices);
+        Shortage::Replicas { by, .. } => {
+            let are = by.map_or("time-sliced or MIG replicas", Division::plural);
             write!(f, "its GPUs are {are}, which take no shares")
         }
         Shortage::CardMemoryUnknown => {
@@ -448,11 +448,11 @@ fn write_shortage(
         }
         Shortage::NoDevice(device) => write!(f, "no {device}"),
         Shortage::Renamed { asked, called, by } => {
-            let are = by.map_or("its GPUs", slices);
+            let are = by.map_or("its GPUs", Division::plural);
             write!(f, "no {asked}: {are} are called {called} there")
         }
         Shortage::OneEach { device, by, asked } => {
-            let what = by.map_or_else(|| device.to_string(), |by| slices(by).to_owned());
+            let what = by.map_or_else(|| device.to_string(), |by| by.plural().to_owned());
             write!(f, "a container gets one of its {what}, {asked} asked")
         }
         Shortage::Devices { device, by, total, cards, free, asked } => {
@@ -489,15 +489,6 @@ fn write_shortage(
     }
 }
 
-/// What the parts of divided cards are called.
-const fn slices(by: Division) -> &'static str {
-    match by {
-        Division::TimeSlices => "time slices",
-        Division::Mps => "MPS replicas",
-        Division::Mig => "MIG slices",
-    }
-}
-
 fn write_devices(
     f: &mut fmt::Formatter<'_>,
     device: Device,
@@ -510,7 +501,7 @@ fn write_devices(
     }
     write!(f, "{} of {total} ", total - free)?;
     match (device, by) {
-        (Device::Gpu | Device::Replica, Some(by)) => f.write_str(slices(by))?,
+        (Device::Gpu | Device::Replica, Some(by)) => f.write_str(by.plural())?,
         _ => write!(f, "{device}")?,
     }
     match cards {

@@ -59,6 +59,33 @@ impl Divided {
         let taken = self.held.iter().map(|(_, _, count)| *count).fold(0, u32::saturating_add);
         (taken, total)
     }
+
+    /// What so many of its parts are of its memory.
+    pub fn part(&self, capacity: Bytes, count: u32) -> Bytes {
+        let (_, total) = self.taken();
+        let of = u128::from(capacity.0) * u128::from(count) / u128::from(total.max(1));
+        Bytes(u64::try_from(of).unwrap_or(u64::MAX)).min(capacity)
+    }
+}
+
+impl Division {
+    /// What its parts are called.
+    pub const fn plural(self) -> &'static str {
+        match self {
+            Self::TimeSlices => "time slices",
+            Self::Mps => "MPS replicas",
+            Self::Mig => "MIG slices",
+        }
+    }
+
+    /// What one of its parts is called.
+    pub const fn singular(self) -> &'static str {
+        match self {
+            Self::TimeSlices => "time slice",
+            Self::Mps => "MPS replica",
+            Self::Mig => "MIG slice",
+        }
+    }
 }
 
 /// A shared card; somebody shares it or keeps it.
@@ -212,11 +239,7 @@ impl Card {
     pub fn used(&self) -> Bytes {
         match &self.mode {
             Mode::Free => Bytes(0),
-            Mode::Divided(divided) => {
-                let (taken, total) = divided.taken();
-                let of = u128::from(self.capacity.0) * u128::from(taken) / u128::from(total.max(1));
-                Bytes(u64::try_from(of).unwrap_or(u64::MAX)).min(self.capacity)
-            }
+            Mode::Divided(divided) => divided.part(self.capacity, divided.taken().0),
             Mode::Whole(_) => self.capacity,
             Mode::Shared(shared) => Bytes(shared.shares.iter().map(|s| s.bytes.0).sum()),
         }

@@ -1,5 +1,6 @@
 //! The one place that decides whether a pod fits a node.
 
+use crate::gpus::Pool;
 use crate::node::{Node, Room};
 use crate::{Bytes, Class, Device, Division, MilliCpu, Needs, Part, Percent, Portion, ResourceId};
 
@@ -12,8 +13,13 @@ pub enum Shortage {
     Unsettled,
     /// A pod has cards of the node of which nobody can say which.
     UnknownHolder,
-    /// A share was asked of a node whose GPUs are handed out in parts: what these are, if it is known.
-    Replicas(Option<Division>),
+    /// A share was asked of a node whose GPUs are handed out in parts.
+    Replicas {
+        /// By which device.
+        device: Device,
+        /// What these are, if it is known.
+        by: Option<Division>,
+    },
     /// `gpu-memory` was asked of a node that does not say how large its cards are.
     CardMemoryUnknown,
     /// The share is larger than a whole card.
@@ -332,7 +338,7 @@ impl Node {
         let (usable, card) = (gpus.usable, self.card_size());
         if count == 0 {
             return match gpus.pools.first() {
-                Some(pool) => Shortage::Replicas(pool.by),
+                Some(Pool { device, by, .. }) => Shortage::Replicas { device: *device, by: *by },
                 None => Shortage::NoGpu,
             };
         }

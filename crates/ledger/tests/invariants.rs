@@ -327,7 +327,10 @@ fn neither_shares_nor_whole_cards_land_on_divided_cards() {
     let (mut ledger, node) = sliced(false);
     let here = ledger.node(node).unwrap();
     let by = Some(Division::TimeSlices);
-    assert_eq!(here.fit(&half(0), Bytes(50)), Err(Shortage::Replicas(by)));
+    assert_eq!(
+        here.fit(&half(0), Bytes(50)),
+        Err(Shortage::Replicas { device: Device::Replica, by })
+    );
     let whole = Needs { request: Request::whole(1), ..Needs::default() };
     let (asked, called) = (Device::Gpu, Device::Replica);
     assert_eq!(here.fit(&whole, Bytes(0)), Err(Shortage::Renamed { asked, called, by }));
