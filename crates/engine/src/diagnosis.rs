@@ -196,9 +196,9 @@ impl Scheduler {
             };
             let at = *by_kind.entry(reason.kind()).or_insert(refusals.len());
             match refusals.get_mut(at) {
-                Some(group) => {
-                    refusals.reason.absorb(&reason);
-                    refusals.nodes.push(name.clone());
+                Some(same) => {
+                    same.reason.absorb(&reason);
+                    same.nodes.push(name.clone());
                 }
                 None => refusals.push(Refusals { reason, nodes: vec![name.clone()] }),
             }
