@@ -51,8 +51,8 @@ mod tests {
     use crate::reason::Reason;
 
     fn diagnosis(refusals: impl IntoIterator<Item = (Reason, usize)>) -> Diagnosis {
-        let refusals = |(reason, nodes)| Refusals { reason, nodes: vec!["node".into(); nodes] };
-        Diagnosis { refusals: refusals.into_iter().map(refusals).collect(), nearest: None }
+        let of = |(reason, nodes)| Refusals { reason, nodes: vec!["node".into(); nodes] };
+        Diagnosis { refusals: refusals.into_iter().map(of).collect(), nearest: None }
     }
 
     fn selector(value: &str) -> Reason {

@@ -7,7 +7,7 @@ use super::clusters::api::Fate;
 use super::clusters::{Shape, World, hand_off_variables};
 use crate::input::Input;
 use divvy_engine::{PodKey, Scheduler, Standing};
-use divvy_sim::{Input, Rehearsal, Setup};
+use divvy_sim::{self as sim, Rehearsal, Setup};
 use divvy_words::keys;
 use serde_json::{Value, json};
 
@@ -106,7 +106,7 @@ fn with(world: &World, pods: &[Value]) -> String {
 
 #[allow(clippy::expect_used)]
 fn rehearse(objects: &str, hand_off: bool) -> Rehearsal {
-    let cluster = Some(Input { name: "cluster".to_owned(), text: objects.to_owned() });
+    let cluster = Some(sim::Input { name: "cluster".to_owned(), text: objects.to_owned() });
     let setup = Setup { cluster, gpu_sharing: Some(hand_off), ..Setup::default() };
     let mut rehearsal = Rehearsal::load(&setup, &()).expect("the cluster can be read");
     rehearsal.run(&());

@@ -3,7 +3,7 @@
 use crate::edit::edit;
 use crate::input::Input;
 use crate::objects;
-use divvy_sim::{Input, Rehearsal, Setup};
+use divvy_sim::{self as sim, Rehearsal, Setup};
 use divvy_views::TextOptions;
 use serde_json::{Value, json};
 
@@ -16,8 +16,8 @@ pub fn rehearsals(bytes: &[u8]) {
     let cluster = list(&mut input, 6);
     let workload = list(&mut input, 3);
     let setup = Setup {
-        cluster: Some(Input { name: "cluster".to_owned(), text: cluster }),
-        workload: vec![Input { name: "workload".to_owned(), text: workload }],
+        cluster: Some(sim::Input { name: "cluster".to_owned(), text: cluster }),
+        workload: vec![sim::Input { name: "workload".to_owned(), text: workload }],
         ..Setup::default()
     };
     let Ok(mut rehearsal) = Rehearsal::load(&setup, &()) else { return };
