@@ -10,7 +10,7 @@ use divvy_engine::{Bound, BoundCards, Config, Event, PodKey, PodRecord, PodSpec,
 use divvy_ledger::{Holder, Intake, Known, NodeId};
 use divvy_words::isolation::Isolation;
 use divvy_words::manifest::PodStatus;
-use divvy_words::{Content, Entry, Groups, Kind, Metadata, Object, Priorities, keys};
+use divvy_words::{Content, Entry, Groups, Kind, Metadata, Object, Priorities, keys, namespace_of};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -516,19 +516,15 @@ fn bound_node(record: &mut PodRecord) -> Option<String> {
 fn identity(entry: &Entry) -> Option<(&str, &str, &str)> {
     match entry {
         Entry::Object(Object { kind, metadata, content: Content::Workload(_), .. }) => {
-            Some((kind, namespace_of(metadata), &metadata.name))
+            Some((kind, namespace_of(&metadata.namespace), &metadata.name))
         }
         _ => None,
     }
 }
 
-fn namespace_of(metadata: &Metadata) -> &str {
-    if metadata.namespace.is_empty() { "default" } else { &metadata.namespace }
-}
-
 /// A ReplicaSet beside its Deployment, or a Pod beside its Job: its owner makes it already.
 fn is_made_by_another(object: &Object, owners: &BTreeSet<(&str, &str, &str)>) -> bool {
-    let namespace = namespace_of(&object.metadata);
+    let namespace = namespace_of(&object.metadata.namespace);
     let makes = |owner: &str| match object.content {
         Content::Pod(..) => true,
         _ => &*object.kind == "ReplicaSet" && owner == "Deployment",
@@ -563,10 +559,9 @@ fn bad_class(name: &str, error: &str) -> String {
 
 /// A pod that cannot be read, with what is wrong as its reason.
 fn malformed(namespace: &str, name: &str, error: &str) -> PodRecord {
-    let namespace = if namespace.is_empty() { "default" } else { namespace };
     let name = if name.is_empty() { "unnamed" } else { name };
     PodRecord {
-        key: PodKey::new(namespace, name),
+        key: PodKey::new(namespace_of(namespace), name),
         uid: Box::default(),
         priority: 0,
         created: i64::MAX,

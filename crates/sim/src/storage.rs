@@ -7,7 +7,7 @@
 use divvy_engine::{
     ClaimKey, ClaimRecord, ClassRecord, PodRecord, Relations, StorageEvent, VolumeUse,
 };
-use divvy_words::{Content, Entry, Kind, Object, keys, storage};
+use divvy_words::{Content, Entry, Kind, Object, keys, namespace_of, storage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -166,9 +166,8 @@ fn event(entry: &Entry, warnings: &mut Vec<String>) -> Option<StorageEvent> {
 fn names_class(key: &ClaimKey, workload: &[Entry]) -> bool {
     workload.iter().any(|entry| match entry {
         Entry::Object(Object { metadata, content: Content::Storage(_, manifest), .. }) => {
-            let namespace = Some(&*metadata.namespace).filter(|name| !name.is_empty());
             *metadata.name == *key.name()
-                && namespace.unwrap_or(keys::DEFAULT_NAMESPACE) == key.namespace()
+                && namespace_of(&metadata.namespace) == key.namespace()
                 && (manifest.spec.storage_class_name.is_some()
                     || metadata.annotations.get(keys::BETA_STORAGE_CLASS).is_some())
         }

@@ -52,7 +52,7 @@ pub use hand_off::{hand_off_ready, limits_ready};
 pub use kai::{is_kai_binder, is_kai_scheduler};
 pub use koordinator::is_koordinator_scheduler;
 pub use manifest::{Content, Kind, Metadata, Object, PodManifest, StorageKind, StorageManifest};
-pub use namespace::namespaces;
+pub use namespace::{namespace_of, namespaces};
 pub use node::{is_unsettled, node};
 pub use pod::pod;
 pub use priorities::Priorities;

@@ -2,6 +2,7 @@
 
 use crate::keys;
 use crate::manifest::{Metadata, PodManifest, PodStatus};
+use crate::namespace::namespace_of;
 use crate::priorities::Priorities;
 use crate::problem::{Problems, check_metadata, short, visible};
 use crate::{affinity, relations, request, resources, strategy, time, volumes};
@@ -101,10 +102,10 @@ fn key(metadata: &Metadata, owner: Option<&Metadata>) -> PodKey {
         .flatten()
         .map(|metadata| &*metadata.namespace)
         .find(|namespace| !namespace.is_empty())
-        .unwrap_or(keys::DEFAULT_NAMESPACE);
+        .unwrap_or_default();
     let name = if metadata.name.is_empty() { &metadata.generate_name } else { &metadata.name };
     // A name that cannot be shown as it is makes the pod invalid; it is shown nevertheless.
-    PodKey::new(&visible(namespace), &visible(name))
+    PodKey::new(&visible(namespace_of(namespace)), &visible(name))
 }
 
 /// The annotation of the pod, or else that of its controller.

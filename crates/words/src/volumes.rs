@@ -8,6 +8,7 @@ use crate::manifest::{
     Expression, LabelSelector, Metadata, NodeSelector, PodManifest, StorageKind, StorageManifest,
     StorageSpec, TopologyTerm, Volume,
 };
+use crate::namespace::namespace_of;
 use crate::problem::Problems;
 use crate::quantity::{Amount, Quantity, WrittenAmount};
 use divvy_engine::{
@@ -96,7 +97,7 @@ fn uses_of(key: &PodKey, metadata: &Metadata, volume: &Volume) -> [Option<Volume
     if let Some(source) = &volume.persistent_volume_claim {
         return [Some(VolumeUse::Claim(claim(&source.claim_name))), None];
     }
-    if volume.ephemeral {
+    if volume.ephemeral.is_some() {
         let claim = claim(&format!("{}-{}", key.name(), volume.name));
         return [Some(VolumeUse::Ephemeral { claim, pod: metadata.uid.clone() }), None];
     }
@@ -140,13 +141,9 @@ fn claim(object: &StorageManifest) -> Result<ClaimRecord, String> {
     let StorageManifest { metadata, spec, status, .. } = object;
     let annotation = |key| metadata.annotations.get(key);
     let given = |text: &str| (!text.is_empty()).then(|| text.into());
-    let namespace = match &*metadata.namespace {
-        "" => keys::DEFAULT_NAMESPACE,
-        namespace => namespace,
-    };
     let size = spec.resources.requests.amount(keys::STORAGE);
     Ok(ClaimRecord {
-        key: ClaimKey::new(namespace, &metadata.name),
+        key: ClaimKey::new(namespace_of(&metadata.namespace), &metadata.name),
         uid: metadata.uid.clone(),
         owner: metadata
             .owner_references

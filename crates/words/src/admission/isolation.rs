@@ -1,22 +1,20 @@
 //! Levels of isolation, where they are told apart: the default, the limits of a pod's containers, and
 //! what its containers must not do.
 
-use super::container::Place;
+use super::container::Lists;
 use super::patch::{Step, member};
 use super::pod::Pod;
-use super::raw::{each, part};
+use super::raw::each;
 use super::{Mutation, Settings};
 use crate::hand_off::missing;
 use crate::isolation::{Choice, Isolation, Provider};
 use crate::keys;
 use crate::koordinator;
-use crate::manifest::lenient::text;
-use crate::manifest::{Variable, VariableSource};
+use crate::manifest::field::manifest;
+use crate::manifest::{Named, Variable, VariableSource};
 use crate::problem::{Problems, short};
 use crate::request::share_containers;
-use serde::Deserialize;
 use serde_json::json;
-use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 /// How often a container may set variables of its limits: to take them out is work for the API server.
@@ -58,7 +56,7 @@ pub(super) fn variables<'p>(pod: &Pod<'_>, provider: &'p Provider) -> Vec<(&'p s
 pub(super) fn note_variables(pod: &mut Pod<'_>, provider: &Provider) -> Result<(), String> {
     let names: Vec<&str> = provider.variables(true).map(|(name, _)| name).collect();
     let mut found: Vec<Vec<Variable>> = Vec::new();
-    each_container(pod, |place, given| {
+    Lists::read(pod)?.each_container(|place, given| {
         let mut of_container = Vec::new();
         each(&format!("{}.env", place.field()), given.env, |at, entry: Named| {
             if names.contains(&&*entry.name) {
@@ -149,7 +147,7 @@ fn isolated(pod: &mut Pod<'_>, provider: &Provider) -> Result<(), String> {
         }
     }
     let mut at = 0;
-    each_container(pod, |place, given| {
+    Lists::read(pod)?.each_container(|place, given| {
         let is_share = shares.contains(&at);
         at += 1;
         each(&format!("{}.volumeMounts", place.field()), given.volume_mounts, |n, mount: Mount| {
@@ -212,48 +210,8 @@ pub(super) fn unchanged(pod: &Pod<'_>, old: &Pod<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Shows the init containers, then the others.
-fn each_container<'a>(
-    pod: &Pod<'a>,
-    mut look: impl FnMut(Place, Container<'a>) -> Result<(), String>,
-) -> Result<(), String> {
-    let lists: Lists<'a> = part("spec", pod.text)?;
-    for (list, given) in
-        [("initContainers", lists.init_containers), ("containers", lists.containers)]
-    {
-        each(&format!("spec.{list}"), given, |at, given| look(Place { list, at }, given))?;
+manifest! {
+    struct Mount {
+        mount_path: Box<str>,
     }
-    Ok(())
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase", expecting = "an object")]
-struct Lists<'a> {
-    #[serde(borrow)]
-    init_containers: Option<&'a RawValue>,
-    #[serde(borrow)]
-    containers: Option<&'a RawValue>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase", expecting = "an object")]
-struct Container<'a> {
-    #[serde(borrow)]
-    env: Option<&'a RawValue>,
-    #[serde(borrow)]
-    volume_mounts: Option<&'a RawValue>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, expecting = "an object")]
-struct Named {
-    #[serde(deserialize_with = "text")]
-    name: Box<str>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase", expecting = "an object")]
-struct Mount {
-    #[serde(deserialize_with = "text")]
-    mount_path: Box<str>,
 }

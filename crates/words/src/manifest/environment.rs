@@ -156,6 +156,6 @@ impl<'de> Deserialize<'de> for Environment {
     }
 }
 
-pub(super) fn hand_off<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Variable>, D::Error> {
+pub(super) fn kept_variables<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Variable>, D::Error> {
     Ok(Environment::deserialize(d)?.kept)
 }
