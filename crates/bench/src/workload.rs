@@ -65,7 +65,7 @@ pub fn spec(dice: &mut Dice) -> PodSpec {
     let mut rules = Rules::default();
     match dice.below(8) {
         0 if !request.is_none() => {
-            let model = MODELS[dice.below(4) as usize].0;
+            let model = MODELS[dice.index(4)].0;
             rules.selector.push(("nvidia.com/gpu.product".into(), model.into()));
         }
         1 => rules.selector.push(("topology.kubernetes.io/zone".into(), "b".into())),
