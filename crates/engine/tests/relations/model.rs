@@ -189,7 +189,7 @@ impl Model {
     }
 
     /// Pods with a place on a node that is there.
-    fn settled(&self) -> impl Iterator<Item = (&PodKey, &PodModel, &NodeRecord)> {
+    fn placed(&self) -> impl Iterator<Item = (&PodKey, &PodModel, &NodeRecord)> {
         self.pods
             .iter()
             .filter_map(|(key, pod)| Some((key, pod, self.nodes.get(pod.node.as_ref()?)?)))
@@ -207,12 +207,12 @@ impl Model {
     }
 
     fn has_room(&self, pod: &PodModel, node: &NodeRecord) -> bool {
-        let here = self.settled().filter(|(_, _, at)| at.name == node.name);
+        let here = self.placed().filter(|(_, _, at)| at.name == node.name);
         here.map(|(_, other, _)| other.def.cpu).sum::<u64>() + pod.def.cpu <= ROOM
     }
 
     fn has_ports(&self, pod: &PodModel, node: &NodeRecord) -> bool {
-        let here = self.settled().filter(|(_, _, at)| at.name == node.name);
+        let here = self.placed().filter(|(_, _, at)| at.name == node.name);
         let taken: Vec<&HostPort> = here.flat_map(|(_, other, _)| &other.def.ports).collect();
         pod.def.ports.iter().all(|own| {
             let same = |other: &&&HostPort| {
@@ -246,7 +246,7 @@ impl Model {
         let terms = &pod.def.affinity;
         let meets = |other: &PodKey| terms.iter().all(|t| self.means(t, key, other, true));
         let met: Vec<&NodeRecord> =
-            self.settled().filter(|(other, _, _)| meets(other)).map(|(_, _, at)| at).collect();
+            self.placed().filter(|(other, _, _)| meets(other)).map(|(_, _, at)| at).collect();
         let domains: BTreeSet<(&str, &str)> = met
             .iter()
             .flat_map(|at| terms.iter().filter_map(|t| Some((t.topology, label(at, t.topology)?))))
@@ -262,7 +262,7 @@ impl Model {
         let near = |topology: &str, at: &NodeRecord| {
             label(at, topology).is_some() && label(at, topology) == label(node, topology)
         };
-        self.settled().all(|(other, with, at)| {
+        self.placed().all(|(other, with, at)| {
             let own = pod.def.anti_affinity.iter();
             let theirs = with.def.anti_affinity.iter();
             !own.into_iter().any(|t| near(t.topology, at) && self.means(t, key, other, true))
@@ -285,7 +285,7 @@ impl Model {
             for at in self.nodes.values().filter(|at| counts_for(at)) {
                 domains.entry(label(at, &constraint.topology).unwrap()).or_default();
             }
-            for (other, with, at) in self.settled() {
+            for (other, with, at) in self.placed() {
                 let is_meant = !constraint.selector.is_everything()
                     && constraint.selector.matches(&labels(with.def.labels))
                     && other.namespace() == key.namespace()
