@@ -2,6 +2,15 @@
 
 use super::*;
 
+/// The reservation for the first card of `p`, whose container does not run for this reason.
+fn waits(reason: &str) -> Value {
+    with(
+        &reservation("a", "p-uid", None),
+        "status.containerStatuses",
+        json!([{"name": "c", "state": {"waiting": {"reason": reason}}}]),
+    )
+}
+
 #[test]
 fn a_reservation_that_fails_is_said_on_the_pod_and_the_next_choice_differs() {
     let mut state = handing(&[("a", 1), ("b", 1)]);
@@ -27,11 +36,7 @@ fn a_reservation_whose_container_cannot_start_is_given_up_at_once() {
     let mut state = handing(&[("a", 1)]);
     see(&mut state, &ready("p"));
     acts(&mut state);
-    let pulls = with(
-        &reservation("a", "p-uid", None),
-        "status.containerStatuses",
-        json!([{"name": "c", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]),
-    );
+    let pulls = waits("ImagePullBackOff");
     see(&mut state, &pulls);
     let done = acts(&mut state);
     assert!(done[0].starts_with("unreserve "), "{done:?}");
@@ -50,11 +55,7 @@ fn a_reservation_that_does_not_come_to_run_is_given_up_in_time() {
     let mut state = handing(&[("a", 1)]);
     see(&mut state, &ready("p"));
     acts(&mut state);
-    let creating = with(
-        &reservation("a", "p-uid", None),
-        "status.containerStatuses",
-        json!([{"name": "c", "state": {"waiting": {"reason": "ContainerCreating"}}}]),
-    );
+    let creating = waits("ContainerCreating");
     see(&mut state, &creating);
     assert!(acts(&mut state).is_empty());
     state.tick(Instant::now() + 61 * SECOND);
@@ -139,11 +140,7 @@ fn a_reservation_that_was_given_up_is_not_joined() {
     let mut state = handing(&[("a", 1), ("b", 1)]);
     see(&mut state, &ready("p"));
     acts(&mut state);
-    let pulls = with(
-        &reservation("a", "p-uid", None),
-        "status.containerStatuses",
-        json!([{"name": "c", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]),
-    );
+    let pulls = waits("ImagePullBackOff");
     see(&mut state, &pulls);
     see(&mut state, &ready("q"));
     let done = acts(&mut state);
