@@ -44,12 +44,7 @@ fn explanation<'a>(
         }
         (None, Some(other)) => {
             let ours = keys::SCHEDULER_NAMES[0];
-            let whose = match &**other {
-                keys::KAI_SCHEDULER if rehearsal.kai_runs => Some("KAI"),
-                keys::KOORDINATOR_SCHEDULER if rehearsal.koordinator_runs => Some("Koordinator"),
-                _ => None,
-            };
-            let next = if let Some(whose) = whose {
+            let next = if let Some(whose) = rehearsal.running.whose(other) {
                 format!(
                     "{whose}'s scheduler runs in this cluster, so its pods are left to it; divvy places \
                      them once it is stopped"

@@ -10,7 +10,9 @@ use divvy_engine::{Bound, BoundCards, Config, Event, PodKey, PodRecord, PodSpec,
 use divvy_ledger::{Holder, Intake, Known, NodeId};
 use divvy_words::isolation::Isolation;
 use divvy_words::manifest::PodStatus;
-use divvy_words::{Content, Entry, Groups, Kind, Metadata, Object, Priorities, keys, namespace_of};
+use divvy_words::{
+    Content, Entry, Groups, Kind, Metadata, Object, OtherSchedulers, Priorities, keys, namespace_of,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -64,10 +66,8 @@ pub struct Rehearsal {
     pub ended: BTreeSet<PodKey>,
     /// Pods of the cluster that another scheduler places, and its name.
     pub others: BTreeMap<PodKey, Box<str>>,
-    /// Whether KAI's scheduler runs in the cluster, so that its pods are left to it.
-    pub kai_runs: bool,
-    /// Whether Koordinator's scheduler runs there, so that its pods are left to it.
-    pub koordinator_runs: bool,
+    /// The schedulers of other projects that run in the cluster: their pods are left to them.
+    pub running: OtherSchedulers,
     /// What was not as it should be, in sentences.
     pub warnings: Vec<String>,
 }
@@ -130,17 +130,17 @@ impl Rehearsal {
             ignored: BTreeMap::new(),
             ended: BTreeSet::new(),
             others: BTreeMap::new(),
-            kai_runs: cluster_entries.iter().any(|e| is_pod(e, divvy_words::is_kai_scheduler)),
-            koordinator_runs: cluster_entries
-                .iter()
-                .any(|e| is_pod(e, divvy_words::is_koordinator_scheduler)),
+            running: OtherSchedulers {
+                kai: cluster_entries.iter().any(|e| is_pod(e, divvy_words::is_kai_scheduler)),
+                koordinator: cluster_entries
+                    .iter()
+                    .any(|e| is_pod(e, divvy_words::is_koordinator_scheduler)),
+            },
             warnings: Vec::new(),
         };
         let (storage, events) = Storage::read(&cluster_entries, &workload, &mut rehearsal.warnings);
         let mut schedulers: Vec<&str> = setup.schedulers.iter().map(String::as_str).collect();
-        schedulers.retain(|name| !rehearsal.kai_runs || *name != keys::KAI_SCHEDULER);
-        schedulers
-            .retain(|name| !rehearsal.koordinator_runs || *name != keys::KOORDINATOR_SCHEDULER);
+        schedulers.retain(|name| rehearsal.running.whose(name).is_none());
         let known = BTreeSet::new();
         let terminating = BTreeSet::new();
         let mut loading = Loading {

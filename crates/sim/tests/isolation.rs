@@ -122,5 +122,5 @@ fn cards_that_koordinator_gave_are_read_back_and_its_pods_left_to_its_scheduler(
     let ours = rehearse(&(cluster.clone() + waits), "", None);
     assert_eq!(ours.pods, [PodKey::new("ml", "w")]);
     let theirs = rehearse(&(cluster + waits + scheduler), "", None);
-    assert!(theirs.koordinator_runs && theirs.pods.is_empty());
+    assert!(theirs.running.koordinator && theirs.pods.is_empty());
 }

@@ -463,9 +463,9 @@ fn while_kais_scheduler_runs_its_pods_are_left_to_it() {
     let items =
         [node("gpu-1", 1), KAI.to_owned(), pending("kais", "schedulerName: kai-scheduler, ")];
     let found = rehearse(Some(&cluster(&items)), "", None);
-    assert!(found.kai_runs && found.pods.is_empty(), "{:?}", found.pods);
+    assert!(found.running.kai && found.pods.is_empty(), "{:?}", found.pods);
     assert_eq!(found.others[&PodKey::new("ml", "kais")].as_ref(), "kai-scheduler");
-    assert!(!rehearse(Some(&cluster(&items[..1])), "", None).kai_runs);
+    assert!(!rehearse(Some(&cluster(&items[..1])), "", None).running.kai);
 }
 
 #[test]

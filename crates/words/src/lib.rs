@@ -37,6 +37,7 @@ mod relations;
 mod request;
 pub mod reservation;
 mod resources;
+mod schedulers;
 mod strategy;
 #[cfg(test)]
 mod testing;
@@ -57,4 +58,5 @@ pub use node::{is_unsettled, node};
 pub use pod::pod;
 pub use priorities::Priorities;
 pub use problem::shortened;
+pub use schedulers::OtherSchedulers;
 pub use volumes::storage;

@@ -13,7 +13,7 @@ use crate::listing::{Keyed, News};
 use crate::objects::{BindRequestItem, GroupItem, NamespaceItem, NodeItem, PodItem, StorageItem};
 use divvy_engine::{ClaimKey, Event, PodKey, PodRecord, StorageEvent};
 use divvy_words::manifest::{Metadata, StorageKind};
-use divvy_words::{Content, Groups, Object, keys};
+use divvy_words::{Content, Groups, Object, OtherSchedulers};
 use foldhash::HashSet;
 use std::time::Instant;
 
@@ -165,9 +165,9 @@ impl State {
     }
 
     fn is_ours(&self, name: &str) -> bool {
-        let left_alone = name == keys::KAI_SCHEDULER && self.incoming.kai.runs()
-            || name == keys::KOORDINATOR_SCHEDULER && self.incoming.koordinator.runs();
-        !left_alone && self.cx.settings.names.iter().any(|ours| ours == name)
+        let (kai, koordinator) = (self.incoming.kai.runs(), self.incoming.koordinator.runs());
+        let is_left_alone = OtherSchedulers { kai, koordinator }.whose(name).is_some();
+        !is_left_alone && self.cx.settings.names.iter().any(|ours| ours == name)
     }
 
     /// Whether KAI is gone, and what it left is taken over.

@@ -61,7 +61,7 @@ fn said(objects: &[Value]) -> (String, [usize; 2]) {
         Err(why) => return (why.to_string(), [0, 0]),
     };
     rehearsal.run(&());
-    let Rehearsal { scheduler, pods, ended, others, kai_runs, warnings, .. } = &rehearsal;
+    let Rehearsal { scheduler, pods, ended, others, running, warnings, .. } = &rehearsal;
     let simulation = divvy_views::simulation(scheduler, pods);
     let placed = [simulation.summary.placed, simulation.summary.pending];
     let explained: Vec<_> =
@@ -74,7 +74,7 @@ fn said(objects: &[Value]) -> (String, [usize; 2]) {
             divvy_views::top_cards(scheduler),
             divvy_views::top_pods(scheduler),
         ),
-        (warnings, format!("{ended:?} {others:?} {kai_runs}")),
+        (warnings, format!("{ended:?} {others:?} {running:?}")),
     ));
     (text.unwrap(), placed)
 }
