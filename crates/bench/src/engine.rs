@@ -2,7 +2,7 @@
 
 use crate::workload;
 use anyhow::{Context, ensure};
-use divvy_engine::{Config, Event, Placement, PlanEffect, PodKey, PodSpec, Scheduler};
+use divvy_engine::{Config, Event, ObjectKey, Placement, PlanEffect, PodSpec, Scheduler};
 use divvy_testbed::dice::Dice;
 use std::time::{Duration, Instant};
 
@@ -162,7 +162,7 @@ fn first_seen(scheduler: &Scheduler, nodes: usize) -> anyhow::Result<()> {
 
 struct Run {
     scheduler: Scheduler,
-    held: Vec<PodKey>,
+    held: Vec<ObjectKey>,
     next: usize,
     every: usize,
     decisions: usize,
@@ -258,7 +258,7 @@ impl Run {
     }
 }
 
-fn describe(key: &PodKey, scan: Option<&Placement>, engine: Option<&Placement>) -> String {
+fn describe(key: &ObjectKey, scan: Option<&Placement>, engine: Option<&Placement>) -> String {
     format!("{key}: the scan says {scan:?}, the engine {engine:?}")
 }
 

@@ -1,6 +1,8 @@
 //! Clusters and pods to measure with: several GPU models, mixed requests, a fixed seed.
 
-use divvy_engine::{NodeFacts, NodeRecord, PodKey, PodRecord, PodSpec, Rules, Taint, Toleration};
+use divvy_engine::{
+    NodeFacts, NodeRecord, ObjectKey, PodRecord, PodSpec, Rules, Taint, Toleration,
+};
 use divvy_ledger::{Bytes, Fraction, Gpus, MilliCpu, Part, Portion, Request};
 use divvy_testbed::dice::Dice;
 
@@ -97,7 +99,7 @@ fn memory(mib: u64) -> Request {
 /// A pod that waits.
 pub fn pod(i: usize, spec: PodSpec) -> PodRecord {
     PodRecord {
-        key: PodKey::new("bench", &format!("pod-{i:08}")),
+        key: ObjectKey::new("bench", &format!("pod-{i:08}")),
         uid: Box::default(),
         priority: 0,
         created: i as i64,

@@ -1,6 +1,6 @@
 //! The node that comes closest to taking a pod that waits, and who would have to end for it.
 
-use crate::record::PodKey;
+use crate::record::ObjectKey;
 use crate::scheduler::Scheduler;
 use crate::trial::Trial;
 use divvy_ledger::{Bytes, Card, MilliCpu, Mode, Node, Percent, Share, Shortage};
@@ -105,7 +105,7 @@ impl Scheduler {
 
     /// Who would have to end for a pod that waits to fit on its nearest node, and what each has of
     /// the cards that are missing. One less would not do. Empty if nobody's end is enough.
-    pub fn who_must_end(&mut self, key: &PodKey, nearest: &Nearest) -> Vec<(PodKey, Bytes)> {
+    pub fn who_must_end(&mut self, key: &ObjectKey, nearest: &Nearest) -> Vec<(ObjectKey, Bytes)> {
         let (Some(shape), Some(id)) = (self.shape_of(key), self.ledger().find(&nearest.node))
         else {
             return Vec::new();

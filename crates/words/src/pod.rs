@@ -6,7 +6,7 @@ use crate::namespace::namespace_of;
 use crate::priorities::Priorities;
 use crate::problem::{Problems, check_metadata, short, visible};
 use crate::{affinity, relations, request, resources, strategy, time, volumes};
-use divvy_engine::{PodKey, PodRecord, PodSpec, Strategy};
+use divvy_engine::{ObjectKey, PodRecord, PodSpec, Strategy};
 use std::sync::Arc;
 
 /// What may be kept of one pod: ten times what large ones have.
@@ -96,7 +96,7 @@ pub fn pod(
     }
 }
 
-fn key(metadata: &Metadata, owner: Option<&Metadata>) -> PodKey {
+fn key(metadata: &Metadata, owner: Option<&Metadata>) -> ObjectKey {
     let namespace = [Some(metadata), owner]
         .into_iter()
         .flatten()
@@ -105,7 +105,7 @@ fn key(metadata: &Metadata, owner: Option<&Metadata>) -> PodKey {
         .unwrap_or_default();
     let name = if metadata.name.is_empty() { &metadata.generate_name } else { &metadata.name };
     // A name that cannot be shown as it is makes the pod invalid; it is shown nevertheless.
-    PodKey::new(&visible(namespace_of(namespace)), &visible(name))
+    ObjectKey::new(&visible(namespace_of(namespace)), &visible(name))
 }
 
 /// The annotation of the pod, or else that of its controller.

@@ -21,7 +21,7 @@ spec:
   containers: [{name: main, resources: {requests: {cpu: 500m, memory: 1Gi}}}]
 ",
     );
-    assert_eq!(record.key, PodKey::new("ml", "trainer"));
+    assert_eq!(record.key, ObjectKey::new("ml", "trainer"));
     assert_eq!(record.priority, 2_000_001_000);
     assert_eq!(record.created, 1_709_209_815);
     assert_eq!(record.spec.strategy, Some(Strategy::Spread));
@@ -45,7 +45,7 @@ fn a_pod_with_resource_claims_waits_until_it_is_bound() {
 #[test]
 fn an_absent_namespace_is_default_and_an_absent_time_is_now() {
     let record = parsed("metadata: {generateName: job-}\nspec: {}\n");
-    assert_eq!(record.key, PodKey::new("default", "job-"));
+    assert_eq!(record.key, ObjectKey::new("default", "job-"));
     assert_eq!((record.created, record.priority, record.invalid), (i64::MAX, 0, None));
 }
 

@@ -230,7 +230,7 @@ fn the_late_answer_about_a_reservation_does_not_touch_the_next_one_of_its_name()
     see(&mut state, &reservation("a", "g", Some("GPU-1")));
     see(&mut state, &runs("p", "GPU-1"));
     let name = reservation::name("a", "g");
-    let (key, uid) = (PodKey::new(NAMESPACE, &name), "an-older-one".into());
+    let (key, uid) = (ObjectKey::new(NAMESPACE, &name), "an-older-one".into());
     let result = Err(Failure::Conflict("another uid".to_owned()));
     state.outcome(Outcome::Unreserved { key, uid, result }, Instant::now());
     assert!(acts(&mut state).is_empty());

@@ -119,7 +119,7 @@ fn a_reservation_that_was_deleted_before_anybody_saw_it_frees_its_card() {
     let done = acts(&mut state);
     assert!(done[0].starts_with("unreserve "), "{done:?}");
     let name = reservation::name("a", "p-uid");
-    let (key, uid) = (PodKey::new(NAMESPACE, &name), "".into());
+    let (key, uid) = (ObjectKey::new(NAMESPACE, &name), "".into());
     state.outcome(Outcome::Unreserved { key, uid, result: Ok(()) }, now);
     made_void(&mut state, "p", &ready("p"), now);
     gone(&mut state, &ready("p"));
