@@ -45,7 +45,10 @@ pub fn pod(
         relations.get_or_insert_default().volumes = volumes;
     }
     let asked = request::request(metadata, spec, whole, &mut problems);
-    let asked = bound.and_then(|status| request::given(status, whole)).unwrap_or(asked);
+    let asked = match bound {
+        Some(status) => request::given(metadata, status, whole, asked),
+        None => asked,
+    };
     let mut record = PodSpec {
         request: request::with_devices(asked, &totals),
         rules: affinity::rules(spec, &mut problems).into(),

@@ -172,6 +172,8 @@ pub(super) struct ContainerLists<'a> {
     pub(super) env_from: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) volume_mounts: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) volume_devices: Option<&'a RawValue>,
 }
 
 impl<'a> Lists<'a> {

@@ -95,6 +95,7 @@ pub(super) fn check(
     let labels = [(keys::ISOLATION_LEVEL, &pod.level), (keys::ISOLATION_PROVIDER, &pod.provider)];
     let given = labels.iter().find(|(_, value)| value.is_some()).map(|(key, _)| *key);
     let Some(isolation) = &settings.isolation else {
+        problems.note_some(|| limited(pod).filter(|_| is_share));
         if is_share && pod.provider.is_some() {
             warnings.push(format!(
                 "metadata.labels[\"{}\"] has no effect: the feature gate GPUIsolationLevel is off",
@@ -111,19 +112,37 @@ pub(super) fn check(
     }
     let choice = isolation.choice(pod.level.as_deref(), pod.provider.as_deref());
     problems.note_some(|| choice.err());
-    if let Some(provider) = provider(pod, settings) {
-        let wrong = isolated(pod, provider);
-        problems.note_some(|| wrong.err());
-    }
+    let wrong = match provider(pod, settings) {
+        Some(provider) => isolated(pod, provider).err(),
+        None => limited(pod),
+    };
+    problems.note_some(|| wrong);
+}
+
+/// What is wrong with a pod that nobody isolates: of one that reads a limit the rest must have been
+/// looked at, for the scheduler takes it for isolated by that, maybe with other labels and later.
+fn limited(pod: &Pod<'_>) -> Option<String> {
+    let reads = |key: &&str, container: &crate::manifest::Container| {
+        container.env.iter().any(|variable| variable.source.is_annotation(key))
+    };
+    pod.containers().find_map(|(part, container)| {
+        let key = keys::LIMITS.iter().find(|key| reads(key, container))?;
+        Some(format!(
+            "{}.env: container {} reads the annotation {key}, which Isolated GPU shares alone have, with the \
+             feature gate GPUIsolationLevel",
+            part.place.field(),
+            short(&container.name)
+        ))
+    })
 }
 
 /// What is wrong with a pod that a provider is to isolate.
 fn isolated(pod: &mut Pod<'_>, provider: &Provider) -> Result<(), String> {
     note_variables(pod, provider)?;
     let (shares, inits) = (share_containers(&pod.metadata, &pod.spec), &pod.spec.init_containers);
-    let is_running =
-        |at: &usize| inits.get(*at).is_none_or(|init| &*init.restart_policy == "Always");
-    if shares.iter().filter(|at| is_running(at)).count() > 1 {
+    // What comes after a sidecar runs beside it, init containers too.
+    let stays = |at: &usize| inits.get(*at).is_none_or(|init| &*init.restart_policy == "Always");
+    if shares.iter().position(stays).is_some_and(|first| first + 1 < shares.len()) {
         return Err(
             "several containers ask for a share at a time: each would have the limit for itself, and all together \
              more than the pod asked for; allowed is one container in an Isolated pod"
@@ -150,17 +169,25 @@ fn isolated(pod: &mut Pod<'_>, provider: &Provider) -> Result<(), String> {
     Lists::read(pod)?.each_container(|place, given| {
         let is_share = shares.contains(&at);
         at += 1;
-        each(&format!("{}.volumeMounts", place.field()), given.volume_mounts, |n, mount: Mount| {
-            match hides(&mount.mount_path, provider).filter(|_| is_share) {
-                Some(what) => Err(format!(
-                    "{}.volumeMounts[{n}].mountPath: {:?} would hide {what}, by which provider {} isolates the pod",
-                    place.field(),
-                    short(&mount.mount_path),
-                    provider.name
-                )),
-                None => Ok(()),
-            }
-        })
+        let look = |field: String, path: &str| match hides(path, provider).filter(|_| is_share) {
+            Some(what) => Err(format!(
+                "{}.{field}: {:?} would hide {what}, by which provider {} isolates the pod",
+                place.field(),
+                short(path),
+                provider.name
+            )),
+            None => Ok(()),
+        };
+        each(
+            &format!("{}.volumeMounts", place.field()),
+            given.volume_mounts,
+            |n, mount: Mount| look(format!("volumeMounts[{n}].mountPath"), &mount.mount_path),
+        )?;
+        each(
+            &format!("{}.volumeDevices", place.field()),
+            given.volume_devices,
+            |n, block: Block| look(format!("volumeDevices[{n}].devicePath"), &block.device_path),
+        )
     })
 }
 
@@ -213,5 +240,11 @@ pub(super) fn unchanged(pod: &Pod<'_>, old: &Pod<'_>) -> Result<(), String> {
 manifest! {
     struct Mount {
         mount_path: Box<str>,
+    }
+}
+
+manifest! {
+    struct Block {
+        device_path: Box<str>,
     }
 }

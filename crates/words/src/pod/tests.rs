@@ -193,3 +193,18 @@ fn a_bound_pod_counts_by_what_it_was_given() {
     assert_eq!(parse("nvidia.com/gpu: 2", "GPU-1"), Request::whole(2));
     assert_eq!(parse("", "GPU-1 GPU-2 GPU-1"), Request::whole(2));
 }
+
+#[test]
+fn whole_cards_by_koordinators_names_count_once_bound_if_its_scheduler_wrote_them_down() {
+    let parse = |annotations: &str| {
+        let (metadata, spec) = testing::pod(&format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: p, annotations: {{{annotations}}}}}\n\
+             spec: {{nodeName: n1, containers: [{{name: c, resources: {{limits: {{koordinator.sh/gpu: 800}}}}}}]}}"
+        ));
+        let status = PodStatus::default();
+        pod(&metadata, &spec, Some(&status), None, &Priorities::default()).spec.request
+    };
+    assert_eq!(parse(""), Request::none(), "who names a node itself is given nothing");
+    let allocated = "scheduling.koordinator.sh/device-allocated: '{}'";
+    assert_eq!(parse(allocated), Request::whole(8));
+}
