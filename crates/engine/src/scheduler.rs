@@ -83,9 +83,8 @@ impl Scheduler {
     pub fn claimants(&self, node: &str, index: u32) -> impl Iterator<Item = (&PodKey, Bytes)> {
         let id = self.world.ledger.find(node);
         let claimed = move |record: &PodRecord| match &record.bound {
-            Some(Bound { node: other, cards: BoundCards::Recorded(cards), .. })
-                if *other == *node =>
-            {
+            Some(Bound { node: other, cards, .. }) if *other == *node => {
+                let cards = cards.said()?;
                 // Where the node is not known, they are claimed as the record says.
                 let sized = id.map(|id| self.as_recorded(id, &record.spec.request, cards));
                 sized
@@ -391,7 +390,9 @@ impl Scheduler {
         node.is_some_and(|n| n.is_alive() && **n.name() == *bound.node)
             && *holding.needs == needs
             && match &bound.cards {
-                BoundCards::Recorded(cards) => indexes.eq(cards.iter().map(|c| c.index)),
+                BoundCards::Recorded(cards) | BoundCards::Named(cards) => {
+                    indexes.eq(cards.iter().map(|c| c.index))
+                }
                 BoundCards::Choose => true,
                 BoundCards::Unknown => holding.unknown,
                 BoundCards::Nothing => holding.cards.is_empty(),

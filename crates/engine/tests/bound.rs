@@ -85,6 +85,58 @@ fn a_record_is_entered_when_the_node_shows_its_cards_again() {
 }
 
 #[test]
+fn a_record_of_a_card_that_is_not_there_closes_the_node_until_it_is_or_the_pod_is_gone() {
+    for over in [true, false] {
+        for (gpus, missing) in [(cards(2, 80), 7), (Gpus::replicas(2), 0)] {
+            let mut s = cluster(Config::default(), [node("n", gpus)]);
+            // One of the cards is there.
+            let odd = bound("p", fractions("0.5", 2), "n", recorded(&[(0, 40 * GIB), (7, 40 * GIB)]));
+            let problem = send(&mut s, odd).unwrap_err();
+            let said = format!("pod ml/p on n is recorded on card {missing}, which n does not have");
+            assert!(problem.to_string().starts_with(&said), "{problem}");
+            assert_eq!(place(&mut s, "q", whole(2)), "q waits");
+            let why = "1 x the record of a pod there does not say which cards it has, so no GPU is given";
+            assert_eq!(reasons(&s, "q"), [why]);
+            assert_eq!(place(&mut s, "c", cpu(1_000)), "c n");
+            if over {
+                gone(&mut s, "p");
+                assert_eq!(pass(&mut s).len(), 1);
+            } else {
+                set(&mut s, node("n", cards(8, 80)));
+                assert_eq!(pass(&mut s), ["q n 1,2"]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_node_that_shrinks_goes_on_and_after_a_restart_is_closed_until_it_grows() {
+    let record = || bound("p", fraction("0.5"), "n", recorded(&[(3, 40 * GIB)]));
+    let mut s = cluster(Config::default(), [node("n", cards(4, 80))]);
+    send(&mut s, record()).unwrap();
+    set(&mut s, node("n", cards(2, 80)));
+    send(&mut s, record()).unwrap();
+    assert_eq!(place(&mut s, "q", whole(1)), "q n 0", "that is not the card of p");
+    let mut s = cluster(Config::default(), [node("n", cards(2, 80))]);
+    assert!(matches!(send(&mut s, record()), Err(Problem::Elsewhere { card: 3, .. })));
+    assert_eq!(place(&mut s, "q", whole(2)), "q waits", "either may be");
+    // The device plugin registers anew: the cards are there, and not handed out.
+    set(&mut s, node("n", Gpus::cards(4, 0, Some(Bytes(80 * GIB)))));
+    assert_eq!(s.holding(&PodKey::new("ml", "p")).unwrap().cards[0].index, 3);
+    set(&mut s, node("n", cards(4, 80)));
+    assert_eq!(pass(&mut s), ["q n 0,1"]);
+}
+
+#[test]
+fn a_card_that_is_known_by_its_name_and_not_shown_is_none_of_the_others() {
+    let mut s = cluster(Config::default(), [node("n", cards(2, 80))]);
+    let share = CardShare { index: 2, bytes: Bytes(40 * GIB) };
+    let named = bound("p", fraction("0.5"), "n", BoundCards::Named(vec![share]));
+    assert!(matches!(send(&mut s, named), Err(Problem::Cards { .. })));
+    assert_eq!(place(&mut s, "q", whole(2)), "q n 0,1");
+}
+
+#[test]
 fn a_pod_without_a_record_moves_aside_for_one_that_has() {
     let mut s = cluster(Config::default(), [node("n", cards(2, 80))]);
     send(&mut s, bound("w", whole(1), "n", BoundCards::Choose)).unwrap();
