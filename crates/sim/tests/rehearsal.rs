@@ -430,8 +430,8 @@ fn a_record_of_a_card_that_is_not_there_closes_what_it_may_hold() {
     );
     let items = [node("n1", 2), bound("odd", "n1", record, ""), whole];
     let rehearsal = rehearse(Some(&cluster(&items)), "", None);
-    let why = "1 the record of a pod there does not say which cards it has, so no GPU is given";
-    assert_eq!(lines(&rehearsal), [format!("ml/w: 0/1 nodes are available: {why}.")]);
+    let why = "the record of a pod there does not say which cards it has, so no GPU is given";
+    assert_eq!(lines(&rehearsal), [format!("ml/w: {why}")]);
     let said = "pod ml/odd on n1 is recorded on card 7, which n1 does not have";
     assert!(rehearsal.warnings.join("\n").contains(said), "{:?}", rehearsal.warnings);
 }
