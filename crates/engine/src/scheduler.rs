@@ -177,6 +177,12 @@ impl Scheduler {
         held
     }
 
+    /// Who holds something on a node, and what.
+    pub(crate) fn held_on(&self, node: NodeId) -> impl Iterator<Item = (PodId, &Holding)> {
+        let held = self.pods.iter().filter_map(|(id, _)| Some((id, self.ledger().holding(id)?)));
+        held.filter(move |(_, holding)| holding.node == node)
+    }
+
     /// How often label sets of a namespace's pods and terms about them have found each other: each
     /// takes some bytes, and is looked at whenever such a pod comes or goes. And how many different
     /// label sets there are.

@@ -243,9 +243,13 @@ fn the_largest_free_share_is_the_largest_in_the_unit_that_was_asked() {
     assert_eq!(reasons(&s, "q"), ["2 x largest free share 0.666 < 0.7 asked"]);
 }
 
-fn must_end(s: &mut Scheduler, name: &str) -> Vec<(PodKey, Bytes)> {
+fn must_end(s: &mut Scheduler, name: &str) -> Vec<(PodKey, Missing)> {
     let nearest = waiting(s, name).nearest.unwrap();
     s.who_must_end(&PodKey::new("ml", name), &nearest)
+}
+
+fn gib(n: u64) -> Missing {
+    Missing::Share(Bytes(n * GIB))
 }
 
 #[test]
@@ -253,7 +257,7 @@ fn the_nearest_fit_promises_only_what_holds() {
     let mut s = cluster(Config::default(), [node("n", cards(1, 80))]);
     place(&mut s, "a", fraction("0.9"));
     place(&mut s, "q", fraction("0.5"));
-    assert_eq!(must_end(&mut s, "q"), [(PodKey::new("ml", "a"), Bytes(80 * GIB / 10 * 9))]);
+    assert_eq!(must_end(&mut s, "q"), [(PodKey::new("ml", "a"), gib(72))]);
     place(&mut s, "c", cpu(64_000));
     place(&mut s, "r", PodSpec { cpu: MilliCpu(1000), ..fraction("0.5") });
     assert_eq!(must_end(&mut s, "r"), [], "it would lack CPU still");
@@ -261,7 +265,6 @@ fn the_nearest_fit_promises_only_what_holds() {
 
 #[test]
 fn the_nearest_fit_names_no_pod_that_need_not_end_and_all_that_each_has() {
-    let gib = |n: u64| Bytes(n * GIB);
     let key = |name: &str| PodKey::new("ml", name);
     let mut s = cluster(Config::default(), [node("n", cards(6, 80))]);
     place(&mut s, "aaa", whole(1));
@@ -276,6 +279,40 @@ fn the_nearest_fit_names_no_pod_that_need_not_end_and_all_that_each_has() {
     assert_eq!(must_end(&mut s, "r").len(), 3);
     place(&mut s, "t", fractions("0.6", 2));
     assert_eq!(must_end(&mut s, "t"), [(key("four"), gib(320))]);
+}
+
+#[test]
+fn the_nearest_fit_names_who_must_end_for_what_is_no_card_too() {
+    let key = |name: &str| PodKey::new("ml", name);
+    let gpus = Gpus { pools: vec![(Device::Gpu, 4)], ..Gpus::none() };
+    let few = NodeRecord { pods: 4, extended: vec![("x/y".into(), 8)], ..node("n", gpus) };
+    let mut s = cluster(Config::default(), [few]);
+    let extended = |n: u64| PodSpec { extended: vec![("x/y".into(), n)], ..cpu(1_000) };
+    place(&mut s, "a", PodSpec { memory: Bytes(200 * GIB), ..cpu(8_000) });
+    place(&mut s, "b", PodSpec { request: Request::whole(3), ..cpu(40_000) });
+    place(&mut s, "c", extended(6));
+    for (name, spec, ends) in [
+        ("cpu", cpu(50_000), vec![(key("b"), Missing::Cpu(MilliCpu(40_000)))]),
+        (
+            "memory",
+            PodSpec { memory: Bytes(100 * GIB), ..PodSpec::default() },
+            vec![(key("a"), Missing::Memory(Bytes(200 * GIB)))],
+        ),
+        ("named", extended(3), vec![(key("c"), Missing::Extended("x/y".into(), 6))]),
+        ("all", cpu(60_000), vec![]),
+    ] {
+        place(&mut s, name, spec);
+        let found = must_end(&mut s, name);
+        // Of two that would do, the smaller; and b alone leaves 55 of 60 CPU.
+        let both = [(key("a"), 8_000), (key("b"), 40_000)].map(|(k, n)| (k, Missing::Cpu(MilliCpu(n))));
+        assert_eq!(found, if name == "all" { both.to_vec() } else { ends }, "{name}");
+    }
+    place(&mut s, "d", cpu(1));
+    place(&mut s, "slot", cpu(1));
+    assert_eq!(must_end(&mut s, "slot"), [(key("a"), Missing::PodSlots(1))]);
+    gone(&mut s, "d");
+    place(&mut s, "replicas", whole(2));
+    assert_eq!(must_end(&mut s, "replicas"), [(key("b"), Missing::Cards(3))]);
 }
 
 /// Two nodes and their pods, as the API would tell them.
