@@ -75,6 +75,19 @@ pub enum Problem {
         /// What is wrong.
         why: HoldError,
     },
+    /// A bound pod's record names a card that its node does not have: it may have any other.
+    #[error(
+        "pod {pod} on {node} is recorded on card {card}, which {node} does not have: until it has, or the pod is \
+         gone, no GPU is given there"
+    )]
+    Elsewhere {
+        /// The pod.
+        pod: ObjectKey,
+        /// Its node.
+        node: String,
+        /// The card, by index.
+        card: u32,
+    },
     /// A bound pod holds cards, but there is no room for them.
     #[error(
         "pod {pod} on {node} asks {request}, but so much is not free; it is counted with what is"

@@ -83,9 +83,8 @@ impl Scheduler {
     pub fn claimants(&self, node: &str, index: u32) -> impl Iterator<Item = (&ObjectKey, Bytes)> {
         let id = self.world.ledger.find(node);
         let claimed = move |record: &PodRecord| match &record.bound {
-            Some(Bound { node: other, cards: BoundCards::Recorded(cards), .. })
-                if *other == *node =>
-            {
+            Some(Bound { node: other, cards, .. }) if *other == *node => {
+                let cards = cards.said()?;
                 // Where the node is not known, they are claimed as the record says.
                 let sized = id.map(|id| self.as_recorded(id, &record.spec.request, cards));
                 sized
@@ -176,6 +175,12 @@ impl Scheduler {
         let mut held: Vec<_> = held.collect();
         held.sort_by_key(|(key, _)| *key);
         held
+    }
+
+    /// Who holds something on a node, and what.
+    pub(crate) fn held_on(&self, node: NodeId) -> impl Iterator<Item = (PodId, &Holding)> {
+        let held = self.pods.iter().filter_map(|(id, _)| Some((id, self.ledger().holding(id)?)));
+        held.filter(move |(_, holding)| holding.node == node)
     }
 
     /// How often label sets of a namespace's pods and terms about them have found each other: each
@@ -391,7 +396,9 @@ impl Scheduler {
         node.is_some_and(|n| n.is_alive() && **n.name() == *bound.node)
             && *holding.needs == needs
             && match &bound.cards {
-                BoundCards::Recorded(cards) => indexes.eq(cards.iter().map(|c| c.index)),
+                BoundCards::Recorded(cards) | BoundCards::Named(cards) => {
+                    indexes.eq(cards.iter().map(|c| c.index))
+                }
                 BoundCards::Choose => true,
                 BoundCards::Unknown => holding.unknown,
                 BoundCards::Nothing => holding.cards.is_empty(),

@@ -113,7 +113,8 @@ fn bound_pods_hold_their_recorded_cards() {
     let problem = s.apply(Event::Pod(Box::new(stray))).unwrap_err();
     assert_eq!(
         problem.to_string(),
-        "pod ml/stray on n: card 7 does not exist; it is counted without a card"
+        "pod ml/stray on n is recorded on card 7, which n does not have: until it has, or the pod is gone, no GPU is \
+         given there"
     );
 }
 

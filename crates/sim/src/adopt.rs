@@ -221,7 +221,7 @@ impl NamedCards {
             let key = (node.to_owned(), name.clone());
             shares.push(CardShare { index: *self.0.entry(key).or_insert(next), bytes });
         }
-        BoundCards::Recorded(shares)
+        BoundCards::Named(shares)
     }
 
     /// Each name's node and card.

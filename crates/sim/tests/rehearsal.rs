@@ -422,6 +422,19 @@ fn what_a_running_pod_holds_is_not_lost_in_silence() {
 }
 
 #[test]
+fn a_record_of_a_card_that_is_not_there_closes_what_it_may_hold() {
+    let record = "annotations: {gpu-fraction: \"0.5\", divvy.dev/cards: \"7:1\"}";
+    let whole = pending("w", "schedulerName: divvy-scheduler, ")
+        .replace("{name: c}", "{name: c, resources: {limits: {nvidia.com/gpu: 2}}}");
+    let items = [node("n1", 2), bound("odd", "n1", record, ""), whole];
+    let rehearsal = rehearse(Some(&cluster(&items)), "", None);
+    let why = "the record of a pod there does not say which cards it has, so no GPU is given";
+    assert_eq!(lines(&rehearsal), [format!("ml/w: {why}")]);
+    let said = "pod ml/odd on n1 is recorded on card 7, which n1 does not have";
+    assert!(rehearsal.warnings.join("\n").contains(said), "{:?}", rehearsal.warnings);
+}
+
+#[test]
 fn annotations_of_a_pod_of_another_scheduler_take_no_card_from_anybody() {
     let foreign = bound("foreign", "n1", "annotations: {gpu-fraction: \"0.9\"}", "")
         .replace("nodeName: n1", "nodeName: n1, schedulerName: default-scheduler");

@@ -85,12 +85,12 @@ pub(crate) fn bar(card: &CardUse<'_>, painter: Painter) -> String {
     }
 }
 
-/// `whole`, `free` or the percentage that is held.
+/// `whole`, `free` or the percentage that is held. What is claimed is not free, whoever holds it.
 pub(crate) fn degree(card: &CardUse<'_>) -> String {
     match card.state {
-        CardUseState::Free => "free ".to_owned(),
+        CardUseState::Free if !card.overbooked => "free ".to_owned(),
         CardUseState::Whole => "whole".to_owned(),
-        CardUseState::Shared => format!("{:>3} %", card.used.percent()),
+        CardUseState::Free | CardUseState::Shared => format!("{:>3} %", card.used.percent()),
     }
 }
 
@@ -107,11 +107,12 @@ pub(crate) fn legend(card: &CardUse<'_>, names: Names, all: bool) -> Vec<(String
         entries.push((class.to_owned(), None));
     }
     if card.overbooked {
-        let mut text = format!("overbooked by {}", card.overbooked_by().number());
-        for claim in &card.claims {
-            text += &format!(", {} claims {}", names.of(claim.pod), claim.bytes.number());
-        }
-        entries.push((text + ": takes nobody new", None));
+        let by = card.overbooked_by();
+        let by = (by.raw() > 0).then(|| format!("overbooked by {}", by.number()));
+        let claims = card.claims.iter();
+        let claims = claims.map(|c| format!("{} claims {}", names.of(c.pod), c.bytes.number()));
+        let all: Vec<String> = by.into_iter().chain(claims).collect();
+        entries.push((all.join(", ") + ": takes nobody new", None));
     }
     entries
 }

@@ -110,8 +110,11 @@ pub struct NearestFit {
 pub struct Holder {
     /// `namespace/name`.
     pub pod: String,
-    /// How much it holds there.
-    pub bytes: Amount,
+    /// How much it holds there of what is missing, if that is memory of a known size.
+    pub bytes: Option<u64>,
+    /// The same, with its unit.
+    #[serde(skip)]
+    pub(crate) amount: String,
 }
 
 /// How a pod stands on the cluster as it is now; `None` if there is no such pod. `already_bound`
@@ -219,37 +222,42 @@ fn picture<'a>(scheduler: &'a Scheduler, node: &str) -> Option<NodeCards<'a>> {
 fn nearest_fit(
     scheduler: &Scheduler,
     nearest: &Nearest,
-    must_end: &[(ObjectKey, Bytes)],
+    must_end: &[(ObjectKey, Missing)],
 ) -> NearestFit {
     let ledger = scheduler.ledger();
     let node = ledger.find(&nearest.node).and_then(|id| ledger.node(id));
     let card = node.map_or(Bytes(0), Node::card_size);
     let known = node.is_none_or(Node::knows_card_memory);
     let amount = |size| Amount::new(size, card, known);
-    let memory = |size| Amount::new(size, size, true);
-    let (missing, missing_bytes) = match &nearest.missing {
-        Missing::Share(bytes) => (amount(*bytes).rounded_up(), amount(*bytes).bytes()),
-        Missing::Memory(bytes) => {
-            (format!("{} memory", memory(*bytes).rounded_up()), Some(bytes.0))
-        }
-        Missing::Ephemeral(bytes) => {
-            (format!("{} ephemeral storage", memory(*bytes).rounded_up()), Some(bytes.0))
-        }
+    let memory = |size| Amount::new(size, size, true).rounded_up();
+    let missing = match &nearest.missing {
+        Missing::Share(bytes) => amount(*bytes).rounded_up(),
+        Missing::Memory(bytes) => format!("{} memory", memory(*bytes)),
+        Missing::Ephemeral(bytes) => format!("{} ephemeral storage", memory(*bytes)),
         other @ (Missing::Cards(_)
         | Missing::Cpu(_)
         | Missing::Extended(..)
-        | Missing::PodSlots(_)) => (other.to_string(), None),
+        | Missing::PodSlots(_)) => other.to_string(),
+    };
+    let bytes = |missing: &Missing| match missing {
+        Missing::Share(bytes) => amount(*bytes).bytes(),
+        Missing::Memory(bytes) | Missing::Ephemeral(bytes) => Some(bytes.0),
+        Missing::Cards(_) | Missing::Cpu(_) | Missing::Extended(..) | Missing::PodSlots(_) => None,
+    };
+    let text = |has: &Missing| match has {
+        Missing::Share(bytes) => amount(*bytes).to_string(),
+        other => other.to_string(),
     };
     let holders = must_end.iter();
     NearestFit {
         node: nearest.node.to_string(),
         card: nearest.card,
         missing,
-        missing_bytes,
+        missing_bytes: bytes(&nearest.missing),
         holders: holders
-            .map(|(pod, bytes)| Holder { pod: pod.to_string(), bytes: amount(*bytes) })
+            .map(|(pod, has)| Holder { pod: pod.to_string(), bytes: bytes(has), amount: text(has) })
             .collect(),
-        plural: matches!(nearest.missing, Missing::Cards(n) if n > 1),
+        plural: matches!(nearest.missing, Missing::Cards(n) | Missing::PodSlots(n) if n > 1),
     }
 }
 

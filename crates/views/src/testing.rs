@@ -109,6 +109,17 @@ impl Cluster {
             .add(recorded(pod("ml/second", mib(61_440, 1)), "a-1", 0, 61_440))
     }
 
+    /// Of two cards that one pod claims, the first has too little free.
+    pub(crate) fn claimed() -> Self {
+        let share = |index| CardShare { index, bytes: Bytes::from_mib(40_960) };
+        let cards = BoundCards::Recorded(vec![share(0), share(1)]);
+        let two = pod("ml/two", mib(40_960, 2));
+        Self::new()
+            .with(node("a-1", "x", 2, 80))
+            .add(recorded(pod("ml/first", mib(61_440, 1)), "a-1", 0, 61_440))
+            .add(PodRecord { bound: Some(Bound::new("a-1", cards)), ..two })
+    }
+
     /// The cluster of the README's first example.
     pub(crate) fn example() -> Self {
         Self::new()

@@ -154,12 +154,12 @@ impl Agreement {
                 let nearest = match why.nearest {
                     // Of two cards that are as near, the first by number is named.
                     Some(near) if !self.exact => {
-                        let bytes = ends.iter().map(|(_, bytes)| *bytes);
+                        let has = ends.iter().map(|(_, has)| has);
                         format!(
                             "{} lacks {}: {:?}",
                             near.node,
                             near.missing,
-                            bytes.collect::<Vec<_>>()
+                            has.collect::<Vec<_>>()
                         )
                     }
                     nearest => format!("{nearest:?}: {ends:?}"),

@@ -82,6 +82,14 @@ fn whole_gpus_that_are_all_taken_name_the_pods_to_wait_for() {
 }
 
 #[test]
+fn what_is_no_card_names_the_pods_to_wait_for_too() {
+    let record = NodeRecord { cpu: MilliCpu(2_000), ..node("a-1", "x", 2, 80) };
+    let cluster = Cluster::new().with(record).ask("ml/a", whole(1)).ask("ml/b", whole(1));
+    let text = text(&cluster, "ml/b", false);
+    assert!(text.contains("a-1 lacks 1 CPU. It is free when ml/a (1.5 CPU) ends."), "{text}");
+}
+
+#[test]
 fn a_share_on_cards_held_whole_names_the_whole_holder() {
     let cluster =
         Cluster::new().with(node("a-1", "x", 1, 80)).ask("ml/a", whole(1)).ask("ml/c", mib(10, 1));

@@ -131,7 +131,7 @@ impl Cards {
             let count = u32::try_from(cards.len()).unwrap_or(u32::MAX);
             let request = Request::share(count, Part::of(Portion::Memory(ghost.bytes)));
             let node = pod.node().unwrap_or_default().into();
-            let bound = BoundCards::Recorded(cards.clone());
+            let bound = BoundCards::Named(cards.clone());
             self.enter_ghost(Left { ghost, node, cards }, request, bound, until, cx);
         }
     }
@@ -197,11 +197,10 @@ fn left_by(
     cx: &Context,
 ) -> Option<(Box<str>, Request, Vec<CardShare>, BoundCards)> {
     if let Some(PodRecord { spec, bound: Some(bound), .. }) = cx.scheduler.unentered(key) {
-        let cards = match &bound.cards {
-            BoundCards::Recorded(cards) => cards.clone(),
-            BoundCards::Choose | BoundCards::Unknown => Vec::new(),
-            BoundCards::Nothing => return None,
-        };
+        if bound.cards == BoundCards::Nothing {
+            return None;
+        }
+        let cards = bound.cards.said().unwrap_or_default().to_vec();
         let node = bound.node.as_str().into();
         return Some((node, spec.request.clone(), cards, bound.cards.clone())).filter(
             |(_, request, _, cards)| request.asks_cards() || *cards == BoundCards::Unknown,
@@ -213,7 +212,7 @@ fn left_by(
     let (request, cards) = (holding.needs.request.clone(), holding.cards.to_vec());
     let bound = match request.is_share() {
         _ if holding.unknown => BoundCards::Unknown,
-        true => BoundCards::Recorded(cards.clone()),
+        true => BoundCards::Named(cards.clone()),
         false => BoundCards::Choose,
     };
     Some(((&**cx.node_of(key)?.name()).into(), request, cards, bound))

@@ -343,7 +343,7 @@ impl Cards {
         let Reservation { node, index, asks, .. } = made.clone();
         // While lost cards are looked for, there are more reservations than indexes for them.
         let cards = if cx.node(&node).is_some_and(|node| index < node.card_count()) {
-            BoundCards::Recorded(vec![CardShare { index, bytes: Bytes(0) }])
+            BoundCards::Named(vec![CardShare { index, bytes: Bytes(0) }])
         } else {
             BoundCards::Nothing
         };

@@ -157,6 +157,20 @@ fn a_pod_that_cannot_be_read_and_vanishes_keeps_its_node_closed_for_a_while() {
 }
 
 #[test]
+fn a_record_of_a_card_that_is_not_there_closes_its_node_until_the_pod_is_gone() {
+    for mut state in [state(&[("a", 2)]), handing(&[("a", 2)])] {
+        let odd = bound(&half("odd"), "a", "7:42949672960");
+        see(&mut state, &odd);
+        see(&mut state, &whole("w", 2));
+        let told = acts(&mut state);
+        let why = "the record of a pod there does not say which cards it has, so no GPU is given";
+        assert_eq!(told, [format!("tell ml/w: 0/1 nodes are available: 1 {why}.")]);
+        ended(&mut state, &odd);
+        assert_eq!(acts(&mut state), ["bind ml/w v10 to a -"]);
+    }
+}
+
+#[test]
 fn a_node_that_cannot_be_read_any_more_gets_nothing() {
     let mut state = state(&[("a", 2)]);
     let text = r#"{"metadata": {"name": "a"}, "status": {"allocatable": 7}}"#;
