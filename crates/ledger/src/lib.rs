@@ -24,6 +24,7 @@ mod fit;
 mod journal;
 #[allow(clippy::module_inception)]
 mod ledger;
+pub mod mig;
 mod needs;
 mod node;
 mod request;
