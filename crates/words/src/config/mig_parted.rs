@@ -30,7 +30,8 @@ const MOST_DEVICES: usize = 1024;
 /// A card has room for seven slices, and each has room for seven compute instances.
 const MOST_SLICES: u64 = 49;
 
-/// The configs of all files of mig-parted in a text: as they are, or in ConfigMaps.
+/// The configs of all files of mig-parted in a text: as they are, or in ConfigMaps. Other objects
+/// are passed over.
 pub fn mig_configs(text: &str) -> Result<Vec<Partition>, ConfigError> {
     let mut configs = Vec::new();
     for document in untyped(text).map_err(ConfigError)? {
@@ -38,10 +39,6 @@ pub fn mig_configs(text: &str) -> Result<Vec<Partition>, ConfigError> {
             Some(items) => items.iter().try_for_each(|item| object(item, &mut configs))?,
             None => object(&document, &mut configs)?,
         }
-    }
-    if configs.is_empty() {
-        let wanted = "a file of mig-parted, or a ConfigMap that holds one";
-        return Err(ConfigError(format!("{CONFIGS}: missing; expected {wanted}")));
     }
     Ok(configs)
 }

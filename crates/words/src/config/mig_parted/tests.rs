@@ -38,11 +38,6 @@ fn each_mistake_names_field_value_and_what_is_allowed() {
     let entry = |fields: &str| format!("version: v1\nmig-configs: {{a: [{{{fields}}}]}}");
     let plain = "devices: all, mig-enabled: true, mig-devices: ";
     for (text, told) in [
-        (
-            "kind: Pod".to_owned(),
-            "mig-configs: missing; expected a file of mig-parted, or a \
-            ConfigMap that holds one",
-        ),
         ("mig-configs: {a: []}".to_owned(), "version: missing; allowed is v1"),
         ("version: v2\nmig-configs: {}".to_owned(), "version: \"v2\"; allowed is v1"),
         (
@@ -109,6 +104,7 @@ fn each_mistake_names_field_value_and_what_is_allowed() {
     ] {
         assert_eq!(mig_configs(&text).unwrap_err().to_string(), told, "{text}");
     }
+    assert_eq!(mig_configs("kind: Pod").unwrap(), []);
     let twice = format!("{RECIPE}\n---\n{RECIPE}");
     let told = mig_configs(&twice).unwrap_err().to_string();
     assert_eq!(told, "data[\"config.yaml\"]: mig-configs.all-1g.10gb: given twice");
