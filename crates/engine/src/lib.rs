@@ -20,6 +20,7 @@ mod cards;
 mod clash;
 mod config;
 mod diagnosis;
+pub mod division;
 mod event;
 mod labels;
 mod nearest;
