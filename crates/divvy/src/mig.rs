@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use divvy_engine::division::{CardsInUse, SlicePlan, plan_slices};
 use divvy_ledger::mig::{self, Model, Partition};
-use divvy_sim::{Input, read_inputs};
+use divvy_sim::{Input, Progress, read_inputs};
 use std::path::{Path, PathBuf};
 
 #[derive(Args)]
