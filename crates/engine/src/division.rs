@@ -15,7 +15,7 @@ mod cover;
 
 pub use cluster::{CardsInUse, DividedNode, SlicePlan, plan_slices};
 
-use bound::Bound;
+use bound::{Bound, Fillings};
 use cover::Cover;
 use divvy_ledger::Profile;
 use divvy_ledger::mig::Model;
@@ -47,7 +47,7 @@ pub struct Ask {
 }
 
 /// A card that is divided.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DividedCard {
     /// On which host.
     pub host: usize,
@@ -98,8 +98,10 @@ struct Problem<'a> {
     hosts: &'a [Host],
     asks: &'a [Ask],
     profiles: Vec<Profile>,
+    /// Memory slices of each.
+    sizes: Vec<u32>,
     /// What cards of each model can hold, the largest only.
-    fillings: Vec<(&'static Model, Vec<Counts>)>,
+    fillings: Fillings,
     bound: Bound,
 }
 
@@ -131,8 +133,8 @@ impl<'a> Problem<'a> {
             asks.iter().flat_map(|ask| ask.slices.iter().map(|(profile, _)| *profile)).collect();
         profiles.sort_unstable();
         profiles.dedup();
-        let (fillings, bound) = bound::of_models(hosts, &profiles);
-        Self { hosts, asks, profiles, fillings, bound }
+        let (fillings, sizes, bound) = bound::of_models(hosts, &profiles);
+        Self { hosts, asks, profiles, sizes, fillings, bound }
     }
 
     fn fillings(&self, host: usize) -> &[Counts] {
@@ -269,13 +271,18 @@ impl<'a> Problem<'a> {
         Cover::new(self, columns).one_after_another()
     }
 
+    /// The memory slices of a card that so many slices take.
+    fn size(&self, used: &[u32]) -> u32 {
+        used.iter().zip(&self.sizes).map(|(n, size)| n * size).sum()
+    }
+
     fn division(&self, cards: Vec<(usize, Counts)>, held: &[u32], at_least: u32) -> Division {
         let card = |(host, counts): (usize, Counts)| {
             let slices = self.profiles.iter().copied().zip(counts);
             DividedCard { host, slices: slices.filter(|(_, n)| *n > 0).collect() }
         };
         let mut cards: Vec<DividedCard> = cards.into_iter().map(card).collect();
-        cards.sort_unstable();
+        cards.sort_by_key(|card| card.host);
         Division { cards, held: held.to_vec(), at_least }
     }
 }

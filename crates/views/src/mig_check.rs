@@ -186,14 +186,6 @@ pub fn mig_check_text(verdicts: &[Verdict<'_>], options: TextOptions) -> String 
 
 fn row(verdict: &Verdict<'_>, judged: &Judged<'_>, wide: bool) -> Vec<Cell> {
     let dash = || "-".to_owned();
-    let devices = match &judged.entry.devices {
-        Devices::All => "all".to_owned(),
-        Devices::These(cards) => {
-            let mut cards = cards.clone();
-            cards.sort_unstable();
-            labels(cards.into_iter().map(|card| (card, Some(card))))
-        }
-    };
     let legal = match judged.outcome {
         Outcome::OtherModel => "-".into(),
         _ if judged.outcome.is_legal() => Cell::tinted("yes", Tint::Good),
@@ -206,7 +198,7 @@ fn row(verdict: &Verdict<'_>, judged: &Judged<'_>, wide: bool) -> Vec<Cell> {
     };
     let mut row = vec![
         verdict.partition.name.as_str().into(),
-        devices.into(),
+        devices(&judged.entry.devices).into(),
         judged.model.map_or("-", |model| model.name).into(),
         legal,
         slices.into(),
@@ -220,6 +212,18 @@ fn row(verdict: &Verdict<'_>, judged: &Judged<'_>, wide: bool) -> Vec<Cell> {
         _ => row.extend([dash().into(), dash().into(), dash().into()]),
     }
     row
+}
+
+/// `all`, `0-3`.
+pub(crate) fn devices(devices: &Devices) -> String {
+    match devices {
+        Devices::All => "all".to_owned(),
+        Devices::These(cards) => {
+            let mut cards = cards.clone();
+            cards.sort_unstable();
+            labels(cards.into_iter().map(|card| (card, Some(card))))
+        }
+    }
 }
 
 /// `2/8 (19.6 GiB)`.

@@ -1,11 +1,11 @@
 //! What MIG is to divide cards into, and who gets no slice then.
 
 use crate::API_VERSION;
-use crate::mig_check::{ProfileCount, Unused, counted, unused, unused_memory};
+use crate::mig_check::{ProfileCount, Unused, counted, devices, unused, unused_memory};
 use crate::options::TextOptions;
 use crate::paint::{Painter, Tint};
 use crate::table::{Cell, Table};
-use crate::wording::{clean, count, labels};
+use crate::wording::{clean, count, thousands};
 use divvy_engine::division::{DividedNode, SlicePlan};
 use divvy_ledger::Profile;
 use divvy_ledger::mig::{Geometry, Left, listed};
@@ -93,6 +93,9 @@ pub struct MigPlanSummary {
     pub free_cards: u32,
 }
 
+/// As many pending pods are listed if nobody asks for all.
+const MOST_PENDING: usize = 20;
+
 /// The plan, for programs; `config` is its file of mig-parted.
 pub fn mig_plan(plan: &SlicePlan, config: &str) -> MigPlan {
     let node = |node: &DividedNode| {
@@ -163,7 +166,8 @@ pub fn mig_plan_text(plan: &SlicePlan, config: &str, options: TextOptions) -> St
     }
     if !plan.pending.is_empty() {
         let mut table = Table::new(&["PENDING", "REASON"]);
-        for (key, reason) in &plan.pending {
+        let shown = if options.wide { plan.pending.len() } else { MOST_PENDING };
+        for (key, reason) in plan.pending.iter().take(shown) {
             table.push(vec![
                 Cell::tinted(&clean(&key.to_string()), Tint::Waiting),
                 reason.as_str().into(),
@@ -171,6 +175,9 @@ pub fn mig_plan_text(plan: &SlicePlan, config: &str, options: TextOptions) -> St
         }
         text.push('\n');
         text.push_str(&table.render(painter));
+        if let Some(more) = plan.pending.len().checked_sub(shown).filter(|more| *more > 0) {
+            text.push_str(&format!("and {} more: -o wide lists all\n", thousands(more as u128)));
+        }
     }
     if !plan.left_out.is_empty() {
         text.push('\n');
@@ -182,26 +189,25 @@ pub fn mig_plan_text(plan: &SlicePlan, config: &str, options: TextOptions) -> St
 }
 
 fn headline(plan: &SlicePlan) -> String {
-    let (cards, helped) = (cards(plan), plan.helped as usize);
-    let mut text = match (cards, plan.pending.len()) {
-        (0, 0) => return "No pod waits for MIG slices.\n".to_owned(),
-        (0, pending) => {
-            return format!("No card can be divided for {}.\n", count(pending, "pod"));
-        }
-        (cards, _) => {
-            let cards = count(cards, "card");
-            format!("{cards}, divided, of {} free for {}", plan.free_cards, count(helped, "pod"))
-        }
+    let (cards, pending) = (cards(plan), plan.pending.len());
+    if cards == 0 {
+        return match pending {
+            0 => "No pod waits for MIG slices.\n".to_owned(),
+            _ => format!("No card can be divided for {}.\n", count(pending, "pod")),
+        };
+    }
+    let pods = count(plan.helped as usize, "pod");
+    let get = if plan.helped == 1 { "gets its" } else { "get their" };
+    let free = count(plan.free_cards as usize, "free card");
+    let fewest = match cards > plan.at_least as usize {
+        true => format!("at least {} are needed", plan.at_least),
+        false => "fewer cannot do".to_owned(),
     };
-    match cards.saturating_sub(plan.at_least as usize) {
-        0 => text.push_str("; fewer cannot do"),
-        _ => text.push_str(&format!("; fewer than {} cannot do", plan.at_least)),
-    }
-    match plan.pending.len() {
-        0 => text.push_str(".\n"),
-        pending => text.push_str(&format!(". {} pending.\n", count(pending, "pod"))),
-    }
-    text
+    let waiting = match pending {
+        0 => String::new(),
+        _ => format!(" {} pending.", count(pending, "pod")),
+    };
+    format!("{pods} {get} MIG slices on {cards} of {free}; {fewest}.{waiting}\n")
 }
 
 /// A row for cards of a node that are divided alike.
@@ -210,24 +216,18 @@ fn table(plan: &SlicePlan) -> Table {
     let mut table = Table::new(&header);
     for node in &plan.nodes {
         let geometry = Geometry::of(node.model);
-        let mut alike: Vec<(&[(Profile, u32)], Vec<u32>)> = Vec::new();
-        for (index, slices) in &node.cards {
-            match alike.iter_mut().find(|(other, _)| other == slices) {
-                Some((_, cards)) => cards.push(*index),
-                None => alike.push((slices, vec![*index])),
-            }
-        }
-        for (slices, cards) in alike {
-            let left = left(&geometry, slices);
+        let config = &plan.configs[node.config];
+        for entry in &config.entries {
+            let left = left(&geometry, &entry.profiles);
             let (memory, compute) = (node.model.memory_slices(), node.model.compute_slices());
             table.push(vec![
                 node.name.as_ref().into(),
                 node.model.name.into(),
-                labels(cards.into_iter().map(|card| (card, Some(card)))).into(),
-                listed(slices).into(),
+                devices(&entry.devices).into(),
+                listed(&entry.profiles).into(),
                 unused_memory(left.memory_slices, memory, left.memory).into(),
                 format!("{}/{compute}", left.compute_slices).into(),
-                plan.configs[node.config].name.as_str().into(),
+                config.name.as_str().into(),
             ]);
         }
     }

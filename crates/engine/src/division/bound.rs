@@ -16,11 +16,12 @@ pub(super) struct Bound {
 /// More ways to weigh than this are not worth their time.
 const MOST_WEIGHTS: usize = 5_000;
 
-/// What cards of each model can hold of these profiles, and how few cards can do.
-pub(super) fn of_models(
-    hosts: &[Host],
-    profiles: &[Profile],
-) -> (Vec<(&'static Model, Vec<Counts>)>, Bound) {
+/// What cards of each model can hold.
+pub(super) type Fillings = Vec<(&'static Model, Vec<Counts>)>;
+
+/// What cards of each model can hold of these profiles, the memory slices of each, and how few cards
+/// can do.
+pub(super) fn of_models(hosts: &[Host], profiles: &[Profile]) -> (Fillings, Counts, Bound) {
     let mut geometries: Vec<Geometry> = Vec::new();
     for host in hosts {
         if !geometries.iter().any(|known| known.model() == host.model) {
@@ -28,7 +29,7 @@ pub(super) fn of_models(
         }
     }
     let filling = |geometry: &Geometry| (geometry.model(), geometry.fillings(profiles));
-    let fillings: Vec<_> = geometries.iter().map(filling).collect();
+    let fillings: Fillings = geometries.iter().map(filling).collect();
     let heaviest = |weights: &[u32]| {
         let all = fillings.iter().flat_map(|(_, fillings)| fillings);
         all.map(|filling| weigh(weights, filling)).max().unwrap_or(0)
@@ -43,14 +44,15 @@ pub(super) fn of_models(
             profiles.iter().map(|p| cut(p).map_or(0, |cut| weight(cut.size, cut.compute)));
         weights.map(u32::from).collect()
     };
-    let mut few = vec![by(&|size, _| size), by(&|_, compute| compute), by(&|size, _| size / 4)];
+    let sizes = by(&|size, _| size);
+    let mut few = vec![sizes.clone(), by(&|_, compute| compute), by(&|size, _| size / 4)];
     few.extend((0..profiles.len()).map(|at| {
         let mut one = vec![0; profiles.len()];
         one[at] = 1;
         one
     }));
-    let many = grid(profiles.len());
-    (fillings.clone(), Bound { few: ready(few), many: ready(many) })
+    let bound = Bound { few: ready(few), many: ready(grid(profiles.len())) };
+    (fillings, sizes, bound)
 }
 
 /// All weights from 0 to a small number, as long as they are not too many.

@@ -101,12 +101,8 @@ impl<'p, 'a> Cover<'p, 'a> {
                     return Some(self.on_hosts(cards));
                 }
             }
-            let size = |(_, used, _): &(usize, Counts, State)| {
-                let one = |(at, n): (usize, &u32)| n * u32::from(self.problem.profiles[at].slices);
-                used.iter().enumerate().map(one).sum::<u32>()
-            };
-            let next = self.next(&state).into_iter();
-            let (group, used, rest) = next.rev().max_by_key(size)?;
+            let next = self.next(&state).into_iter().rev();
+            let (group, used, rest) = next.max_by_key(|(_, used, _)| self.problem.size(used))?;
             cards.push((group, used));
             state = rest;
         }
@@ -171,22 +167,30 @@ impl<'p, 'a> Cover<'p, 'a> {
             if state.left[at] == 0 || !group.columns[profile].contains(&first) {
                 continue;
             }
+            let fillings = self.problem.fillings(group.hosts[0]).iter();
+            let mut cards: Vec<(Counts, Counts)> = fillings
+                .filter(|filling| filling[profile] > 0)
+                .map(|filling| fill(group, filling, &state.needs))
+                .collect();
+            // A card with less than another is no better.
+            cards.sort_by_key(|(used, _)| std::cmp::Reverse(self.problem.size(used)));
+            let within = |a: &[u32], b: &[u32]| a.iter().zip(b).all(|(a, b)| a <= b);
             let begin = next.len();
-            for filling in self.problem.fillings(group.hosts[0]).iter().filter(|f| f[profile] > 0) {
-                let (used, needs) = fill(group, filling, &state.needs);
-                // A card with less than another is no better.
-                let within = |a: &[u32], b: &[u32]| a.iter().zip(b).all(|(a, b)| a <= b);
+            for (used, needs) in cards {
                 if next[begin..].iter().any(|(_, other, _)| within(&used, other)) {
                     continue;
                 }
                 let mut left = state.left.clone();
                 left[at] -= 1;
-                let rest = State { needs, left };
-                if !self.is_hopeless(&rest) {
-                    next.push((at, used, rest));
-                }
+                next.push((at, used, State { needs, left }));
             }
         }
+        next.retain(|(_, _, rest)| !self.is_hopeless(rest));
+        // Groups that have a card already first, so that few nodes are divided; then the fullest.
+        next.sort_by_key(|(at, used, _)| {
+            let is_fresh = state.left[*at] == self.groups[*at].cards;
+            (is_fresh, std::cmp::Reverse(self.problem.size(used)))
+        });
         next
     }
 

@@ -39,14 +39,7 @@ fn a_pod_has_all_its_slices_on_one_host() {
     let one_each = divide(&[host("A100-80GB", 1), host("A100-80GB", 1)], &asks);
     assert_eq!(one_each.held, [0]);
     let two = divide(&[host("A100-80GB", 1), host("A100-80GB", 2)], &asks);
-    assert_eq!(
-        cards(&two),
-        ["1: 2 x 3g.40gb", "1: 1 x 3g.40gb"]
-            .map(str::to_owned)
-            .into_iter()
-            .rev()
-            .collect::<Vec<_>>()
-    );
+    assert_eq!(cards(&two), ["1: 2 x 3g.40gb", "1: 1 x 3g.40gb"]);
 }
 
 #[test]
@@ -167,7 +160,7 @@ fn problem() -> impl Strategy<Value = (Vec<Host>, Vec<Ask>)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(400))]
 
     /// Beside every way there is.
     #[test]
