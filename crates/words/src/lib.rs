@@ -57,7 +57,7 @@ pub use kai::{is_kai_binder, is_kai_scheduler};
 pub use koordinator::is_koordinator_scheduler;
 pub use manifest::{Content, Kind, Metadata, Object, PodManifest, StorageKind, StorageManifest};
 pub use namespace::{namespace_of, namespaces};
-pub use node::{is_unsettled, node};
+pub use node::{Offer, Single, is_unsettled, mig_strategy_of, node};
 pub use pod::pod;
 pub use priorities::Priorities;
 pub use problem::shortened;
