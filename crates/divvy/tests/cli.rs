@@ -73,7 +73,8 @@ fn the_json_is_the_contract() {
     let (json, code) = simulate(&manifest, &[]);
     assert_eq!(code, 2);
     let keys = |v: &Value| v.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    assert_eq!(keys(&json), ["apiVersion", "kind", "nodes", "pods", "summary"]);
+    let all = ["apiVersion", "displaced", "kind", "nodes", "partitions", "pods", "summary"];
+    assert_eq!(keys(&json), all);
     assert_eq!(
         (&json["apiVersion"], &json["kind"]),
         (&"divvy.dev/v1alpha1".into(), &"Simulation".into())
@@ -419,4 +420,76 @@ fn a_mig_plan_takes_only_cards_that_nobody_holds() {
         "{}",
         stdout(&output)
     );
+}
+
+#[test]
+fn the_recipes_configs_are_rehearsed_as_the_docs_show() {
+    let shown = std::fs::read_to_string(root().join("docs/partitions.md")).unwrap();
+    let time_slicing = ["simulate", "-f", "examples/partitions/recipe-time-slicing.yaml"];
+    let mig = ["simulate", "-f", "examples/partitions/recipe-mig.yaml", "--partition"];
+    for (args, expected) in [
+        (&time_slicing[..], 2),
+        (&[&mig[..], &["a100-80-1=mixed-workload"]].concat(), 0),
+        (&[&mig[..3], &["-o", "wide"]].concat(), 2),
+    ] {
+        let output = divvy(args, "");
+        assert_eq!(code(&output), expected, "{}", stderr(&output));
+        assert!(stderr(&output).is_empty(), "{}", stderr(&output));
+        let said = stdout(&output);
+        let is_shown = shown.contains(said.trim_end());
+        assert!(is_shown || args.contains(&"wide"), "docs/partitions.md shows another: {said}");
+    }
+    let explain = ["explain", "pod", "ml-training/notebook-small", "-f", time_slicing[2]];
+    let said = stdout(&divvy(&explain, ""));
+    assert!(
+        said.starts_with(
+            "time-slicing-config: 4 replicas on 7 nodes, resource nvidia.com/gpu.shared\n\n"
+        ),
+        "{said}"
+    );
+    assert!(said.contains("Next: ask nvidia.com/gpu.shared: 1"), "{said}");
+}
+
+#[test]
+fn a_config_says_what_it_does_and_what_pods_would_lose_to_programs_too() {
+    let config =
+        std::fs::read_to_string(root().join("examples/partitions/recipe-mig.yaml")).unwrap();
+    let cluster = stdout(&divvy(&["simulate", "--print-cluster"], ""))
+        + "- apiVersion: v1\n  kind: Pod\n  metadata: {name: train, namespace: ml}\n  spec: {nodeName: \
+           a100-80-1, containers: [{name: c, resources: {limits: {nvidia.com/gpu: 3}}}]}\n  status: {phase: Running}\n";
+    let file = std::env::temp_dir().join(format!("divvy-partition-{}.yaml", std::process::id()));
+    std::fs::write(&file, cluster).unwrap();
+    let more = ["--cluster", file.to_str().unwrap(), "--partition"];
+    let args = |one: &'static str| [&more[..], &[one]].concat();
+    let (json, done) = simulate(&config, &args("a100-80-1=all-1g.10gb"));
+    let (left, pending) = simulate(&config, &args("a100-80-1=too-much"));
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!((done, pending), (2, 2));
+    let pods = serde_json::json!([{"pod": "ml/train", "request": "3 GPUs"}]);
+    let lost = serde_json::json!({"node": "a100-80-1", "resource": "nvidia.com/gpu",
+        "undivided": true, "held": 3, "left": 0, "pods": pods});
+    assert_eq!(json["displaced"], serde_json::json!([lost]));
+    let partition = &json["partitions"][0];
+    assert_eq!(partition["config"], "mig-config/all-1g.10gb");
+    assert_eq!(partition["effect"], "applied");
+    assert_eq!(partition["nodes"], serde_json::json!(["a100-80-1"]));
+    assert_eq!(partition["resources"], serde_json::json!({"nvidia.com/mig-1g.10gb": 56}));
+    assert_eq!(
+        (&left["partitions"][0]["effect"], &left["displaced"]),
+        (&"unchanged".into(), &serde_json::json!([]))
+    );
+}
+
+#[test]
+fn a_partition_that_cannot_be_is_refused_with_what_is_allowed() {
+    let mig = ["simulate", "-f", "examples/partitions/recipe-mig.yaml", "--partition"];
+    for (given, expected) in [
+        ("a100-80-1", "allowed is the name of a node, =, and that of a config"),
+        ("a100-80-1=nine", "no such config is given; there are all-1g.10gb, "),
+        ("moon=too-much", "--partition moon=too-much: the cluster has no such node"),
+    ] {
+        let output = divvy(&[&mig[..], &[given]].concat(), "");
+        assert_eq!(code(&output), 1);
+        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    }
 }

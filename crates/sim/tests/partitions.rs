@@ -397,10 +397,10 @@ fn what_cannot_be_read_or_found_stops_the_rehearsal() {
         error(cluster, &good, &[("b", "any")]),
         "--partition b=any: the cluster has no such node"
     );
-    let twice = good + &map("n", &[("any", &slices(2, ""))]);
+    let twice = good + &map("o", &[("any", &slices(2, ""))]);
     assert_eq!(
         error(cluster, &twice, &[("a", "any")]),
-        "--partition a=any: several are called so; say m/any or n/any"
+        "--partition a=any: several are called so; say m/any or o/any"
     );
 }
 
