@@ -360,6 +360,59 @@ fn fewer_replicas_displace_only_if_more_are_held() {
 }
 
 #[test]
+fn selectors_see_the_labels_that_feature_discovery_would_write() {
+    let select =
+        |label: &str| POD.replace("spec: {", &format!("spec: {{nodeSelector: {{{label}}}, "));
+    let shared = map("m", &[("any", &slices(4, ""))]);
+    let single = map("m", &[("any", &mig("x", &format!("{{{EVERY}{{1g.10gb: 7}}}}")))])
+        + &policy("mig: {strategy: single}");
+    let product = "nvidia.com/gpu.product: NVIDIA-A100-SXM4-80GB";
+    for (config, partition, label) in [
+        (&shared, "any", format!("{product}-SHARED")),
+        (&shared, "any", "nvidia.com/gpu.replicas: \"4\"".to_owned()),
+        (&shared, "any", "nvidia.com/gpu.sharing-strategy: time-slicing".to_owned()),
+        (&shared, "any", "nvidia.com/device-plugin.config: any".to_owned()),
+        (&single, "x", format!("{product}-MIG-1g.10gb")),
+        (&single, "x", "nvidia.com/gpu.count: \"56\"".to_owned()),
+        (&single, "x", "nvidia.com/mig.config.state: success".to_owned()),
+    ] {
+        let workload = config.clone() + &select(&label);
+        let placed = rehearse(Some(&eight("a", "")), &workload, &[("a", partition)]);
+        assert_eq!(outcomes(&placed), ["a"], "{label}");
+        let before = rehearse(Some(&eight("a", "")), &select(&label), &[]);
+        assert_ne!(outcomes(&before), ["a"], "{label}");
+    }
+}
+
+#[test]
+fn a_node_that_is_divided_already_is_divided_anew() {
+    let labels = "nvidia.com/gpu.count: \"2\", nvidia.com/mig-3g.40gb.count: \"4\", nvidia.com/mig.config: x";
+    let cluster = node("a", labels, "nvidia.com/mig-3g.40gb: \"4\"")
+        + &running("big", "a", "nvidia.com/mig-3g.40gb", 2);
+    let config = |entry: &str| map("m", &[("c", &mig("x", entry))]) + POD;
+    let rehearsal = rehearse(Some(&cluster), &config(&format!("{{{EVERY}{{1g.10gb: 7}}}}")), &[]);
+    assert_eq!(pools(&rehearsal, "a"), [("nvidia.com/mig-1g.10gb".to_owned(), 14)]);
+    let lost = &rehearsal.displaced[0];
+    assert_eq!(
+        (lost.device.map(|d| d.to_string()).unwrap(), lost.held, lost.left),
+        ("nvidia.com/mig-3g.40gb".to_owned(), 2, 0)
+    );
+    // Undivided again.
+    let rehearsal = rehearse(Some(&cluster), &config("{devices: all, mig-enabled: false}"), &[]);
+    assert_eq!(
+        (gpus(&rehearsal, "a").cards.len(), outcomes(&rehearsal)),
+        (2, vec!["a".to_owned()])
+    );
+    // Nobody says which card is which.
+    let part = "{devices: [0], mig-enabled: false}";
+    let said = messages(&rehearse(Some(&cluster), &config(part), &[])).remove(0);
+    assert!(
+        said.contains("which of the cards that it does not name are divided now is not known"),
+        "{said}"
+    );
+}
+
+#[test]
 fn what_cannot_be_read_or_found_stops_the_rehearsal() {
     let cluster = eight("a", "");
     let cluster = Some(&*cluster);
