@@ -84,7 +84,7 @@ impl Scheduler {
         let id = self.world.ledger.find(node);
         let claimed = move |record: &PodRecord| match &record.bound {
             Some(Bound { node: other, cards, .. }) if *other == *node => {
-                let cards = cards.said()?;
+                let cards = cards.shares();
                 // Where the node is not known, they are claimed as the record says.
                 let sized = id.map(|id| self.as_recorded(id, &record.spec.request, cards));
                 sized
@@ -396,12 +396,11 @@ impl Scheduler {
         node.is_some_and(|n| n.is_alive() && **n.name() == *bound.node)
             && *holding.needs == needs
             && match &bound.cards {
-                BoundCards::Recorded(cards) | BoundCards::Named(cards) => {
-                    indexes.eq(cards.iter().map(|c| c.index))
-                }
+                BoundCards::Recorded(_) | BoundCards::Named(_) => indexes.eq(bound.cards.indexes()),
+                BoundCards::Kept(card) => holding.keeps == Some(*card),
                 BoundCards::Choose => true,
                 BoundCards::Unknown => holding.unknown,
-                BoundCards::Nothing => holding.cards.is_empty(),
+                BoundCards::Nothing => holding.cards.is_empty() && holding.keeps.is_none(),
             }
     }
 

@@ -90,12 +90,15 @@ fn a_record_of_a_card_that_is_not_there_closes_the_node_until_it_is_or_the_pod_i
         for (gpus, missing) in [(cards(2, 80), 7), (Gpus::replicas(2), 0)] {
             let mut s = cluster(Config::default(), [node("n", gpus)]);
             // One of the cards is there.
-            let odd = bound("p", fractions("0.5", 2), "n", recorded(&[(0, 40 * GIB), (7, 40 * GIB)]));
+            let odd =
+                bound("p", fractions("0.5", 2), "n", recorded(&[(0, 40 * GIB), (7, 40 * GIB)]));
             let problem = send(&mut s, odd).unwrap_err();
-            let said = format!("pod ml/p on n is recorded on card {missing}, which n does not have");
+            let said =
+                format!("pod ml/p on n is recorded on card {missing}, which n does not have");
             assert!(problem.to_string().starts_with(&said), "{problem}");
             assert_eq!(place(&mut s, "q", whole(2)), "q waits");
-            let why = "1 x the record of a pod there does not say which cards it has, so no GPU is given";
+            let why =
+                "1 x the record of a pod there does not say which cards it has, so no GPU is given";
             assert_eq!(reasons(&s, "q"), [why]);
             assert_eq!(place(&mut s, "c", cpu(1_000)), "c n");
             if over {
@@ -304,7 +307,8 @@ fn the_nearest_fit_names_who_must_end_for_what_is_no_card_too() {
         place(&mut s, name, spec);
         let found = must_end(&mut s, name);
         // Of two that would do, the smaller; and b alone leaves 55 of 60 CPU.
-        let both = [(key("a"), 8_000), (key("b"), 40_000)].map(|(k, n)| (k, Missing::Cpu(MilliCpu(n))));
+        let both =
+            [(key("a"), 8_000), (key("b"), 40_000)].map(|(k, n)| (k, Missing::Cpu(MilliCpu(n))));
         assert_eq!(found, if name == "all" { both.to_vec() } else { ends }, "{name}");
     }
     place(&mut s, "d", cpu(1));

@@ -424,10 +424,8 @@ fn what_a_running_pod_holds_is_not_lost_in_silence() {
 #[test]
 fn a_record_of_a_card_that_is_not_there_closes_what_it_may_hold() {
     let record = "annotations: {gpu-fraction: \"0.5\", divvy.dev/cards: \"7:1\"}";
-    let whole = pending("w", "schedulerName: divvy-scheduler, ").replace(
-        "{name: c}",
-        "{name: c, resources: {limits: {nvidia.com/gpu: 2}}}",
-    );
+    let whole = pending("w", "schedulerName: divvy-scheduler, ")
+        .replace("{name: c}", "{name: c, resources: {limits: {nvidia.com/gpu: 2}}}");
     let items = [node("n1", 2), bound("odd", "n1", record, ""), whole];
     let rehearsal = rehearse(Some(&cluster(&items)), "", None);
     let why = "the record of a pod there does not say which cards it has, so no GPU is given";
