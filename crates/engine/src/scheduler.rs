@@ -7,7 +7,7 @@ mod storage;
 
 use crate::config::Config;
 use crate::event::{ClassName, Event, Problem};
-use crate::others::{Census, Identity};
+use crate::others::Identity;
 use crate::pods::{Pod, PodState, Pods, Stuck};
 use crate::record::{Bound, BoundCards, NodeRecord, PodKey, PodRecord, PodSpec};
 use crate::rules::NodeFacts;
@@ -187,7 +187,7 @@ impl Scheduler {
     /// takes some bytes, and is looked at whenever such a pod comes or goes. And how many different
     /// label sets there are.
     pub fn matches_in(&self, namespace: &str) -> (usize, usize) {
-        self.census().matches_in(namespace)
+        self.world.others.matches_in(namespace)
     }
 
     /// How often nodes were searched for a pod: grows with each try, whatever comes of it.
@@ -218,10 +218,6 @@ impl Scheduler {
             self.world.others.keep_topologies(who, &self.world.facts);
         }
         self.shapes.fits_on(shape, node, &self.world)
-    }
-
-    pub(crate) const fn census(&self) -> &Census {
-        self.world.others.census()
     }
 
     pub(crate) const fn shapes(&self) -> &Shapes {
