@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::labels::Labels;
 use crate::others::{StorageEvent, VolumeStep};
-use crate::record::{NodeRecord, PodKey, PodRecord};
+use crate::record::{NodeRecord, ObjectKey, PodRecord};
 use divvy_ledger::{CardShares, HoldError, Known, Request};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub enum Event {
     /// A pod is new or has changed.
     Pod(Box<PodRecord>),
     /// A pod is gone, or has ended.
-    PodGone(PodKey),
+    PodGone(ObjectKey),
     /// A namespace is new or its labels have changed.
     Namespace {
         /// Its name.
@@ -61,7 +61,7 @@ pub enum Problem {
     #[error("pod {pod} is bound to node {node}, which is not in the cluster: it holds nothing")]
     UnknownNode {
         /// The pod.
-        pod: PodKey,
+        pod: ObjectKey,
         /// The node it names.
         node: String,
     },
@@ -69,7 +69,7 @@ pub enum Problem {
     #[error("pod {pod} on {node}: {why}; it is counted without a card")]
     Cards {
         /// The pod.
-        pod: PodKey,
+        pod: ObjectKey,
         /// Its node.
         node: String,
         /// What is wrong.
@@ -82,7 +82,7 @@ pub enum Problem {
     )]
     Elsewhere {
         /// The pod.
-        pod: PodKey,
+        pod: ObjectKey,
         /// Its node.
         node: String,
         /// The card, by index.
@@ -94,7 +94,7 @@ pub enum Problem {
     )]
     NoRoom {
         /// The pod.
-        pod: PodKey,
+        pod: ObjectKey,
         /// Its node.
         node: String,
         /// What it asks.
@@ -104,7 +104,7 @@ pub enum Problem {
     #[error("pod {pod} on {node}: {why}")]
     Invalid {
         /// The pod.
-        pod: PodKey,
+        pod: ObjectKey,
         /// Its node.
         node: String,
         /// What is wrong.
@@ -152,7 +152,7 @@ pub enum PlanEffect {
     /// Bind a pod.
     Bind {
         /// The pod.
-        pod: PodKey,
+        pod: ObjectKey,
         /// Where it goes.
         placement: Placement,
         /// What to write for its claims, and then to await by [`Scheduler::claims_bound`], before
@@ -162,7 +162,7 @@ pub enum PlanEffect {
     /// Say that a pod waits; [`Scheduler::standing`] says why.
     Report {
         /// The pod.
-        pod: PodKey,
+        pod: ObjectKey,
     },
 }
 

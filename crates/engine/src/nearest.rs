@@ -1,6 +1,6 @@
 //! The node that comes closest to taking a pod that waits, and who would have to end for it.
 
-use crate::record::PodKey;
+use crate::record::ObjectKey;
 use crate::scheduler::Scheduler;
 use crate::trial::Trial;
 use divvy_ledger::{
@@ -107,7 +107,11 @@ impl Scheduler {
 
     /// Who would have to end for a pod that waits to fit on its nearest node, and what each has of
     /// what is missing there. One less would not do. Empty if nobody's end is enough.
-    pub fn who_must_end(&mut self, key: &PodKey, nearest: &Nearest) -> Vec<(PodKey, Missing)> {
+    pub fn who_must_end(
+        &mut self,
+        key: &ObjectKey,
+        nearest: &Nearest,
+    ) -> Vec<(ObjectKey, Missing)> {
         let (Some(shape), Some(id)) = (self.shape_of(key), self.ledger().find(&nearest.node))
         else {
             return Vec::new();
@@ -137,7 +141,7 @@ impl Scheduler {
         let ends = match nearest.missing {
             Missing::Share(_) if is_enough(&held) => held,
             Missing::Share(_) => Vec::new(),
-            _ => smallest(held, is_enough),
+            _ => smallest(&held, is_enough),
         };
         drop(trial);
         let named = ends.iter();
@@ -255,7 +259,7 @@ const PAIRED: usize = 24;
 
 /// The fewest of these, least first, whose end is enough: one, else two, else so many that none of
 /// them is needless.
-fn smallest(all: Vec<Taker>, mut is_enough: impl FnMut(&[Taker]) -> bool) -> Vec<Taker> {
+fn smallest(all: &[Taker], mut is_enough: impl FnMut(&[Taker]) -> bool) -> Vec<Taker> {
     if let Some(one) = all.iter().find(|taker| is_enough(&[**taker])) {
         return vec![*one];
     }

@@ -8,13 +8,7 @@ use divvy_ledger::{Bytes, CardShare, Gpus, Holder, MilliCpu, Request};
 use std::fmt;
 use std::sync::Arc;
 
-/// Which pod.
-pub type PodKey = ObjectKey;
-
-/// Which PersistentVolumeClaim.
-pub type ClaimKey = ObjectKey;
-
-/// Namespace and name of an object.
+/// Which pod, or which claim: namespace and name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey(Arc<str>);
 
@@ -45,7 +39,7 @@ impl fmt::Display for ObjectKey {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodRecord {
     /// Which pod.
-    pub key: PodKey,
+    pub key: ObjectKey,
     /// Tells it from a later pod of the same name; empty where nobody knows.
     pub uid: Box<str>,
     /// Higher goes first.

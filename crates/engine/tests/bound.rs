@@ -125,7 +125,7 @@ fn a_node_that_shrinks_goes_on_and_after_a_restart_is_closed_until_it_grows() {
     assert_eq!(place(&mut s, "q", whole(2)), "q waits", "either may be");
     // The device plugin registers anew: the cards are there, and not handed out.
     set(&mut s, node("n", Gpus::cards(4, 0, Some(Bytes(80 * GIB)))));
-    assert_eq!(s.holding(&PodKey::new("ml", "p")).unwrap().cards[0].index, 3);
+    assert_eq!(s.holding(&ObjectKey::new("ml", "p")).unwrap().cards[0].index, 3);
     set(&mut s, node("n", cards(4, 80)));
     assert_eq!(pass(&mut s), ["q n 0,1"]);
 }
@@ -144,7 +144,7 @@ fn a_pod_without_a_record_moves_aside_for_one_that_has() {
     let mut s = cluster(Config::default(), [node("n", cards(2, 80))]);
     send(&mut s, bound("w", whole(1), "n", BoundCards::Choose)).unwrap();
     send(&mut s, bound("p", fraction("0.5"), "n", recorded(&[(0, 40 * GIB)]))).unwrap();
-    let card = |name: &str| s.holding(&PodKey::new("ml", name)).unwrap().cards[0].index;
+    let card = |name: &str| s.holding(&ObjectKey::new("ml", name)).unwrap().cards[0].index;
     assert_eq!((card("p"), card("w")), (0, 1));
 }
 
@@ -210,10 +210,10 @@ fn a_fraction_recorded_on_a_card_of_unknown_memory_outlives_the_label() {
     let unknown = Gpus::cards(1, 1, None);
     let mut s = cluster(Config::default(), [node("n", unknown)]);
     place(&mut s, "p", fraction("0.5"));
-    let written = s.holding(&PodKey::new("ml", "p")).unwrap().cards.to_vec();
+    let written = s.holding(&ObjectKey::new("ml", "p")).unwrap().cards.to_vec();
     let mut s = cluster(Config::default(), [node("n", cards(1, 80))]);
     send(&mut s, bound("p", fraction("0.5"), "n", BoundCards::Recorded(written))).unwrap();
-    assert_eq!(s.holding(&PodKey::new("ml", "p")).unwrap().cards[0].bytes, Bytes(40 * GIB));
+    assert_eq!(s.holding(&ObjectKey::new("ml", "p")).unwrap().cards[0].bytes, Bytes(40 * GIB));
 }
 
 #[test]
@@ -246,9 +246,9 @@ fn the_largest_free_share_is_the_largest_in_the_unit_that_was_asked() {
     assert_eq!(reasons(&s, "q"), ["2 x largest free share 0.666 < 0.7 asked"]);
 }
 
-fn must_end(s: &mut Scheduler, name: &str) -> Vec<(PodKey, Missing)> {
+fn must_end(s: &mut Scheduler, name: &str) -> Vec<(ObjectKey, Missing)> {
     let nearest = waiting(s, name).nearest.unwrap();
-    s.who_must_end(&PodKey::new("ml", name), &nearest)
+    s.who_must_end(&ObjectKey::new("ml", name), &nearest)
 }
 
 fn gib(n: u64) -> Missing {
@@ -260,7 +260,7 @@ fn the_nearest_fit_promises_only_what_holds() {
     let mut s = cluster(Config::default(), [node("n", cards(1, 80))]);
     place(&mut s, "a", fraction("0.9"));
     place(&mut s, "q", fraction("0.5"));
-    assert_eq!(must_end(&mut s, "q"), [(PodKey::new("ml", "a"), gib(72))]);
+    assert_eq!(must_end(&mut s, "q"), [(ObjectKey::new("ml", "a"), gib(72))]);
     place(&mut s, "c", cpu(64_000));
     place(&mut s, "r", PodSpec { cpu: MilliCpu(1000), ..fraction("0.5") });
     assert_eq!(must_end(&mut s, "r"), [], "it would lack CPU still");
@@ -268,7 +268,7 @@ fn the_nearest_fit_promises_only_what_holds() {
 
 #[test]
 fn the_nearest_fit_names_no_pod_that_need_not_end_and_all_that_each_has() {
-    let key = |name: &str| PodKey::new("ml", name);
+    let key = |name: &str| ObjectKey::new("ml", name);
     let mut s = cluster(Config::default(), [node("n", cards(6, 80))]);
     place(&mut s, "aaa", whole(1));
     place(&mut s, "four", whole(4));
@@ -286,7 +286,7 @@ fn the_nearest_fit_names_no_pod_that_need_not_end_and_all_that_each_has() {
 
 #[test]
 fn the_nearest_fit_names_who_must_end_for_what_is_no_card_too() {
-    let key = |name: &str| PodKey::new("ml", name);
+    let key = |name: &str| ObjectKey::new("ml", name);
     let gpus = Gpus { pools: vec![(Device::Gpu, 4)], ..Gpus::none() };
     let few = NodeRecord { pods: 4, extended: vec![("x/y".into(), 8)], ..node("n", gpus) };
     let mut s = cluster(Config::default(), [few]);

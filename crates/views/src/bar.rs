@@ -148,7 +148,7 @@ fn shares(card: &CardUse<'_>, names: Names, most: usize) -> Vec<(String, Option<
 mod tests {
     use super::*;
     use crate::amount::Amount;
-    use divvy_engine::PodKey;
+    use divvy_engine::ObjectKey;
 
     #[test]
     fn cells_are_in_proportion() {
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn the_bar_is_always_exactly_full() {
-        let key = PodKey::new("ml", "a");
+        let key = ObjectKey::new("ml", "a");
         for n in 1..=60u64 {
             for whole in [n, n + 1, 100, 81_920 << 20, 1_000_000_000_000_000] {
                 for shrink in [1, 2, 7] {

@@ -3,7 +3,7 @@
 use crate::amount::Amount;
 use crate::stranded::ShareSizes;
 use crate::wording::labels;
-use divvy_engine::{PodKey, Scheduler};
+use divvy_engine::{ObjectKey, Scheduler};
 use divvy_ledger::{Bytes, Card, Device, Holding, Mode, Node, NodeId};
 use serde::{Serialize, Serializer};
 
@@ -79,7 +79,7 @@ impl CardUseState {
 pub struct ShareUse<'a> {
     /// Who holds it.
     #[serde(serialize_with = "as_text")]
-    pub pod: &'a PodKey,
+    pub pod: &'a ObjectKey,
     /// How much.
     pub bytes: Amount,
 }
@@ -95,7 +95,7 @@ pub struct CardGrant {
     pub bytes: Amount,
 }
 
-pub(crate) fn as_text<S: Serializer>(key: &&PodKey, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn as_text<S: Serializer>(key: &&ObjectKey, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(key)
 }
 

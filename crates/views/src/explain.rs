@@ -10,7 +10,7 @@ use crate::amount::Amount;
 use crate::cards::{CardGrant, NodeCards, grants};
 use crate::simulation::UNKNOWN_NODE;
 use crate::stranded::ShareSizes;
-use divvy_engine::{Diagnosis, Missing, Nearest, PodKey, Scheduler, Standing};
+use divvy_engine::{Diagnosis, Missing, Nearest, ObjectKey, Scheduler, Standing};
 use divvy_ledger::{Bytes, Node, Request};
 use serde::Serialize;
 
@@ -121,7 +121,7 @@ pub struct Holder {
 /// says whether a place that it holds was its own before this rehearsal.
 pub fn explain<'a>(
     scheduler: &'a Scheduler,
-    key: &PodKey,
+    key: &ObjectKey,
     already_bound: bool,
 ) -> Option<Explanation<'a>> {
     let standing = scheduler.standing(key)?;
@@ -167,7 +167,7 @@ pub fn explain<'a>(
 
 impl Explanation<'_> {
     /// A pod of which nothing more is known.
-    fn of(key: &PodKey) -> Self {
+    fn of(key: &ObjectKey) -> Self {
         Self {
             api_version: API_VERSION,
             kind: "Explanation",
@@ -190,7 +190,7 @@ impl Explanation<'_> {
     }
 
     /// A pod that waits for another scheduler, and what to do if it should not.
-    pub fn of_another(key: &PodKey, scheduler: &str, next: String) -> Self {
+    pub fn of_another(key: &ObjectKey, scheduler: &str, next: String) -> Self {
         let message = format!("scheduled by {scheduler}, not by divvy");
         Self {
             state: Verdict::OtherScheduler,
@@ -222,7 +222,7 @@ fn picture<'a>(scheduler: &'a Scheduler, node: &str) -> Option<NodeCards<'a>> {
 fn nearest_fit(
     scheduler: &Scheduler,
     nearest: &Nearest,
-    must_end: &[(PodKey, Missing)],
+    must_end: &[(ObjectKey, Missing)],
 ) -> NearestFit {
     let ledger = scheduler.ledger();
     let node = ledger.find(&nearest.node).and_then(|id| ledger.node(id));

@@ -1,7 +1,7 @@
 //! Small clusters for the tests of this crate.
 
 use divvy_engine::{
-    Bound, BoundCards, Config, Effect, Event, NodeFacts, NodeRecord, PodKey, PodRecord, PodSpec,
+    Bound, BoundCards, Config, Effect, Event, NodeFacts, NodeRecord, ObjectKey, PodRecord, PodSpec,
     Scheduler, Taint,
 };
 use divvy_ledger::{Bytes, CardShare, Fraction, Gpus, MilliCpu, Part, Portion, Request};
@@ -10,7 +10,7 @@ use divvy_ledger::{Bytes, CardShare, Fraction, Gpus, MilliCpu, Part, Portion, Re
 #[derive(Default)]
 pub(crate) struct Cluster {
     pub(crate) scheduler: Scheduler,
-    pub(crate) pods: Vec<PodKey>,
+    pub(crate) pods: Vec<ObjectKey>,
 }
 
 /// A node of `count` cards of `gib` GiB each.
@@ -53,7 +53,7 @@ pub(crate) fn mib(mib: u64, cards: u32) -> Request {
 pub(crate) fn pod(key: &str, request: Request) -> PodRecord {
     let (namespace, name) = key.split_once('/').unwrap();
     PodRecord {
-        key: PodKey::new(namespace, name),
+        key: ObjectKey::new(namespace, name),
         uid: Box::default(),
         priority: 0,
         created: 0,

@@ -12,9 +12,9 @@ use super::{State, records};
 use crate::listing::{Keyed, News};
 use crate::objects::{BindRequestItem, GroupItem, NamespaceItem, NodeItem, PodItem, StorageItem};
 use divvy_api::resources::PODS;
-use divvy_engine::{ClaimKey, Event, PodKey, PodRecord, StorageEvent};
+use divvy_engine::{Event, ObjectKey, PodRecord, StorageEvent};
 use divvy_words::manifest::{Metadata, StorageKind};
-use divvy_words::{Content, Groups, Object, keys};
+use divvy_words::{Content, Groups, Object, OtherSchedulers};
 use foldhash::HashSet;
 use std::time::Instant;
 
@@ -145,7 +145,7 @@ impl State {
         record
     }
 
-    fn pod_gone(&mut self, key: &PodKey, pod: Option<&PodItem>) {
+    fn pod_gone(&mut self, key: &ObjectKey, pod: Option<&PodItem>) {
         let may_run = match pod {
             Some(pod) => {
                 // Of one that cannot be read nobody knows whether it has been started.
@@ -164,7 +164,7 @@ impl State {
         self.forget(key);
     }
 
-    pub(super) fn forget(&mut self, key: &PodKey) {
+    pub(super) fn forget(&mut self, key: &ObjectKey) {
         self.incoming.kai.notice(key, false, false, &mut self.cx);
         self.incoming.koordinator.notice(key, false, &mut self.cx);
         self.stop(key);
@@ -173,15 +173,15 @@ impl State {
     }
 
     /// A pod does not wait for us any more.
-    fn stop(&mut self, key: &PodKey) {
+    fn stop(&mut self, key: &ObjectKey) {
         self.bindings.stop(key, &mut self.cx);
         self.told.forget(key);
     }
 
     fn is_ours(&self, name: &str) -> bool {
-        let left_alone = name == keys::KAI_SCHEDULER && self.incoming.kai.runs()
-            || name == keys::KOORDINATOR_SCHEDULER && self.incoming.koordinator.runs();
-        !left_alone && self.cx.settings.names.iter().any(|ours| ours == name)
+        let (kai, koordinator) = (self.incoming.kai.runs(), self.incoming.koordinator.runs());
+        let is_left_alone = OtherSchedulers { kai, koordinator }.whose(name).is_some();
+        !is_left_alone && self.cx.settings.names.iter().any(|ours| ours == name)
     }
 
     /// Whether KAI is gone, and what it left is taken over.
@@ -298,7 +298,7 @@ impl State {
     }
 }
 
-fn gone(kind: StorageKind, key: ClaimKey) -> StorageEvent {
+fn gone(kind: StorageKind, key: ObjectKey) -> StorageEvent {
     let name = || key.name().into();
     match kind {
         StorageKind::Claim => StorageEvent::ClaimGone(key),

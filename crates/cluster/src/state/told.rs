@@ -11,7 +11,7 @@ use super::bindings::Bindings;
 use super::context::Context;
 use crate::objects::PodItem;
 use divvy_api::Failure;
-use divvy_engine::{PodKey, ShapeId, Standing};
+use divvy_engine::{ObjectKey, ShapeId, Standing};
 use divvy_ledger::Position;
 use foldhash::HashMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use turns::Turns;
 #[derive(Debug, Default)]
 pub(super) struct Told {
     /// Of each pod of ours that waits.
-    said: HashMap<PodKey, Said>,
+    said: HashMap<ObjectKey, Said>,
     /// Reasons that hold as long as nothing changes.
     sentences: HashMap<ShapeId, Why>,
     at: Moment,
@@ -77,7 +77,7 @@ impl Told {
     }
 
     /// A pod of ours waits, as the API shows.
-    pub(super) fn seen(&mut self, key: &PodKey, pod: &PodItem) {
+    pub(super) fn seen(&mut self, key: &ObjectKey, pod: &PodItem) {
         let uid = &pod.metadata.uid;
         let known = self.said.remove(key).filter(|said| said.uid == *uid);
         let (text, reason) = known.map_or((None, None), |said| (said.text, said.reason));
@@ -87,7 +87,7 @@ impl Told {
     }
 
     /// A pod does not wait for us any more.
-    pub(super) fn forget(&mut self, key: &PodKey) {
+    pub(super) fn forget(&mut self, key: &ObjectKey) {
         self.said.remove(key);
     }
 
@@ -99,7 +99,7 @@ impl Told {
     }
 
     /// This was said on a pod when its binding was made void.
-    pub(super) fn voided(&mut self, key: &PodKey, text: Arc<str>) {
+    pub(super) fn voided(&mut self, key: &ObjectKey, text: Arc<str>) {
         if let Some(said) = self.said.get_mut(key) {
             said.text = Some(text);
         }
@@ -119,7 +119,7 @@ impl Told {
     }
 
     /// A pod was found to wait.
-    pub(super) fn waits(&mut self, key: PodKey) {
+    pub(super) fn waits(&mut self, key: ObjectKey) {
         self.new.push(key);
     }
 
@@ -140,7 +140,7 @@ impl Told {
     }
 
     /// Says why a pod waits, if that is not what was last said. `work` is what is left to be done.
-    fn report(&mut self, key: &PodKey, work: &mut u64, bindings: &Bindings, cx: &mut Context) {
+    fn report(&mut self, key: &ObjectKey, work: &mut u64, bindings: &Bindings, cx: &mut Context) {
         let Some(Why { text, reason }) = self.why(key, work, cx) else { return };
         let (Some(waiting), Some(said)) = (bindings.get(key), self.said.get_mut(key)) else {
             return;
@@ -204,7 +204,7 @@ impl Told {
         (cx.scheduler.ledger().journal().end(), self.moves)
     }
 
-    fn why(&mut self, key: &PodKey, work: &mut u64, cx: &mut Context) -> Option<Why> {
+    fn why(&mut self, key: &ObjectKey, work: &mut u64, cx: &mut Context) -> Option<Why> {
         *work = work.saturating_sub(1);
         let now = self.moment(cx);
         if now != self.at {

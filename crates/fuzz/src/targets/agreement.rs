@@ -8,7 +8,7 @@ mod beside;
 use super::clusters::api::Fate;
 use super::clusters::{Shape, World, hand_off_variables};
 use crate::input::Input;
-use divvy_engine::{PodKey, Scheduler, Standing};
+use divvy_engine::{ObjectKey, Scheduler, Standing};
 use divvy_sim::{self as sim, Rehearsal, Setup};
 use divvy_words::keys;
 use serde_json::{Value, json};
@@ -147,7 +147,7 @@ impl Agreement {
     }
 
     /// How a pod stands, in words.
-    fn says(&self, scheduler: &Scheduler, key: &PodKey) -> String {
+    fn says(&self, scheduler: &Scheduler, key: &ObjectKey) -> String {
         match scheduler.standing(key) {
             Some(Standing::Placed(placement)) if self.exact => format!("{placement:?}"),
             Some(Standing::Placed(placement)) => format!("on {}", placement.node),

@@ -4,9 +4,9 @@ use crate::testing::{Cluster, bound, cpu_node, fraction, mib, node, pod, tainted
 use divvy_engine::{NodeFacts, NodeRecord, PodRecord, PodSpec, Rules};
 use divvy_ledger::{Gpus, MilliCpu};
 
-fn key(text: &str) -> PodKey {
+fn key(text: &str) -> ObjectKey {
     let (namespace, name) = text.split_once('/').unwrap();
-    PodKey::new(namespace, name)
+    ObjectKey::new(namespace, name)
 }
 
 fn text(cluster: &Cluster, pod: &str, already_bound: bool) -> String {

@@ -7,7 +7,7 @@ use crate::options::TextOptions;
 use crate::paint::Painter;
 use crate::table::Table;
 use crate::wording::labels;
-use divvy_engine::{PodKey, Scheduler};
+use divvy_engine::{ObjectKey, Scheduler};
 use divvy_ledger::{Bytes, Holding, MilliCpu, Request};
 use serde::Serialize;
 
@@ -57,7 +57,7 @@ pub fn top_pods(scheduler: &Scheduler) -> TopPods<'_> {
     TopPods { api_version: API_VERSION, kind: "TopPods", items }
 }
 
-fn top_pod<'a>(scheduler: &'a Scheduler, key: &'a PodKey, holding: &'a Holding) -> TopPod<'a> {
+fn top_pod<'a>(scheduler: &'a Scheduler, key: &'a ObjectKey, holding: &'a Holding) -> TopPod<'a> {
     let cards = grants(scheduler, holding);
     let sizes: Option<Vec<u64>> = cards.iter().map(|card| card.bytes.bytes()).collect();
     let sum = sizes.map(|sizes| sizes.iter().fold(0, |sum: u64, size| sum.saturating_add(*size)));

@@ -4,7 +4,7 @@ use super::Cards;
 use super::slots::{Hold, Slot};
 use crate::state::action::{Binding, Grant, HandOff};
 use crate::state::context::Context;
-use divvy_engine::{BoundCards, PodKey};
+use divvy_engine::{BoundCards, ObjectKey};
 use divvy_ledger::{CardShare, Portion};
 use divvy_words::cards::{CardName, NamedShare};
 
@@ -69,7 +69,7 @@ impl Cards {
 }
 
 /// The part of each card that a pod holds, as a decimal.
-fn portion(key: &PodKey, cx: &Context) -> Option<String> {
+fn portion(key: &ObjectKey, cx: &Context) -> Option<String> {
     let holding = cx.scheduler.holding(key)?;
     Some(match holding.needs.request.portion()? {
         Portion::Fraction(fraction) => fraction.to_string(),

@@ -213,3 +213,25 @@ fn what_the_kubelet_has_given_counts_whatever_a_pod_asks() {
     let told = acts(&mut state);
     assert!(told.len() == 1 && told[0].contains("free cards 0 < 1 asked"), "{told:?}");
 }
+
+#[test]
+fn who_names_a_node_itself_holds_no_cards_by_koordinators_names() {
+    let mut state = state(&[("a", 8)]);
+    let list = json!({"koordinator.sh/gpu": "800"});
+    let mut closes = json!({
+        "metadata": {"namespace": "other", "name": "p", "uid": "f", "resourceVersion": "1"},
+        "spec": {"schedulerName": "default-scheduler", "nodeName": "a", "containers": [
+            {"name": "c", "resources": {"limits": list, "requests": list}}]},
+        "status": {"phase": "Pending"},
+    });
+    see(&mut state, &closes);
+    see(&mut state, &whole("p", 8));
+    assert_eq!(acts(&mut state), ["bind ml/p v10 to a -"]);
+    state.pod_changed(Change::Gone(item(&whole("p", 8))), Instant::now());
+    let allocated = "metadata.annotations.scheduling~koordinator~sh/device-allocated";
+    closes = with(&closes, allocated, "{}".into());
+    see(&mut state, &closes);
+    see(&mut state, &whole("q", 1));
+    let full = "tell ml/q: 0/1 nodes are available: 1 free cards 0 < 1 asked.";
+    assert_eq!(acts(&mut state), [full], "Koordinator's scheduler wrote that it has them");
+}
