@@ -138,7 +138,7 @@ impl Live {
             }
         } else if let Some(heard) = heard(watch, told) {
             // None of them ends.
-            let _ = self.lists.others(heard, &mut self.state);
+            let _ = self.lists.others(heard, &mut self.state, self.now);
         }
     }
 

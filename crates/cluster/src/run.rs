@@ -310,7 +310,7 @@ impl Loop {
     }
 
     fn on_others(&mut self, heard: Heard) {
-        match self.lists.others(heard, &mut self.state) {
+        match self.lists.others(heard, &mut self.state, Instant::now()) {
             Ok(seen) => self.has_seen(seen),
             Err(ended) => self.dead = Some(ended),
         }

@@ -97,7 +97,7 @@ impl State {
 
     /// How many pods wait for which reason.
     pub(crate) fn reasons(&self) -> HashMap<&'static str, usize> {
-        self.bindings.reasons()
+        self.told.reasons()
     }
 
     /// Cards that are shared and given to another pod, and such that are missing.
@@ -117,7 +117,7 @@ impl State {
 
     /// Whether an action that had to wait for its turn is still to be done.
     pub(crate) fn is_due(&mut self, action: &mut Action) -> bool {
-        self.told.is_due(action, &mut self.bindings)
+        self.told.is_due(action, &self.bindings)
     }
 
     pub(crate) fn apply(&mut self, event: Event) {
@@ -137,7 +137,7 @@ impl State {
         self.cards.wanted().write(&mut self.cx);
         self.bindings.provide(&self.cards, &mut self.cx);
         self.place();
-        self.told.tell_new(&mut self.bindings, &mut self.cx);
+        self.told.tell_new(&self.bindings, &mut self.cx);
     }
 
     fn place(&mut self) {
@@ -194,7 +194,7 @@ impl State {
     pub(crate) fn refresh(&mut self, now: Instant) {
         if self.is_listed() {
             self.cx.now = now;
-            self.told.refresh(&mut self.bindings, &mut self.cx);
+            self.told.refresh(&self.bindings, &mut self.cx);
         }
     }
 
@@ -203,7 +203,12 @@ impl State {
         self.cx.now = now;
         let Self { cx, bindings, cards, told, .. } = self;
         match outcome {
-            Outcome::Bound { pod, node, result } => bindings.written(pod, node, result, cx),
+            Outcome::Bound { pod, node, result } => {
+                if result.is_ok() {
+                    told.bound(&pod);
+                }
+                bindings.written(pod, node, result, cx);
+            }
             Outcome::Provided { pod, result } => bindings.provided(&pod, result, cards, cx),
             Outcome::Told { pod, told_on, result } => {
                 told.written(&pod, &told_on, result, bindings);
@@ -213,7 +218,10 @@ impl State {
                 match bindings.looked(pod, text, tries, result, cx) {
                     Found::Nothing => {}
                     Found::Gone => self.forget(&key),
-                    Found::Pod { pod, unbound } => {
+                    Found::Pod { pod, said, unbound } => {
+                        if let Some(text) = said {
+                            told.voided(&key, text);
+                        }
                         if unbound {
                             self.apply(Event::PodGone(key));
                         }

@@ -139,7 +139,7 @@ impl Scheduler {
         let ends = match nearest.missing {
             Missing::Share(_) if is_enough(&held) => held,
             Missing::Share(_) => Vec::new(),
-            _ => smallest(held, is_enough),
+            _ => smallest(&held, is_enough),
         };
         drop(trial);
         let named = ends.iter();
@@ -257,7 +257,7 @@ const PAIRED: usize = 24;
 
 /// The fewest of these, least first, whose end is enough: one, else two, else so many that none of
 /// them is needless.
-fn smallest(all: Vec<Taker>, mut is_enough: impl FnMut(&[Taker]) -> bool) -> Vec<Taker> {
+fn smallest(all: &[Taker], mut is_enough: impl FnMut(&[Taker]) -> bool) -> Vec<Taker> {
     if let Some(one) = all.iter().find(|taker| is_enough(&[**taker])) {
         return vec![*one];
     }

@@ -7,7 +7,7 @@
 
 use divvy_engine::{BoundCards, PodRecord, PodSpec, Scheduler};
 use divvy_ledger::{
-    Bytes, CardShare, Device, Holder, Intake, Name, Opening, Part, Portion, Request,
+    CardShare, Device, Holder, Intake, Name, Node, Opening, Part, Portion, Request,
 };
 use divvy_words::cards::{self, CardName, Held, NamedShare};
 use divvy_words::manifest::{Metadata, PodStatus};
@@ -200,28 +200,33 @@ impl NamedCards {
     pub(crate) fn of(
         &mut self,
         cluster: &Scheduler,
-        request: &Request,
+        spec: &PodSpec,
         node: &str,
         names: &[String],
     ) -> BoundCards {
         let found = cluster.ledger().find(node).and_then(|id| cluster.ledger().node(id));
         let Some(found) = found else { return BoundCards::Choose };
-        let bytes = match request.portion() {
+        let bytes = match spec.request.portion() {
+            _ if spec.holder == Holder::Keeper => None,
             Some(Portion::Memory(_)) if !found.knows_card_memory() => return BoundCards::Choose,
-            Some(portion) => portion.of(found.card_size()),
-            None => Bytes(0),
+            portion => portion.map(|portion| portion.of(found.card_size())),
         };
-        let mut shares = Vec::new();
-        for name in names {
-            let of_node = |(other, _): &(String, String)| other == node;
-            let taken: Vec<u32> =
-                self.0.iter().filter(|(at, _)| of_node(at)).map(|(_, card)| *card).collect();
-            let free = found.free_cards().map(|card| card as u32).find(|c| !taken.contains(c));
-            let next = free.unwrap_or(found.card_count());
-            let key = (node.to_owned(), name.clone());
-            shares.push(CardShare { index: *self.0.entry(key).or_insert(next), bytes });
+        let mut cards = names.iter().map(|name| self.card(found, name));
+        match bytes {
+            Some(bytes) => {
+                BoundCards::Named(cards.map(|index| CardShare { index, bytes }).collect())
+            }
+            None => cards.next().map_or(BoundCards::Nothing, BoundCards::Kept),
         }
-        BoundCards::Named(shares)
+    }
+
+    fn card(&mut self, node: &Node, name: &str) -> u32 {
+        let of_node = |(other, _): &(String, String)| *other == **node.name();
+        let taken: Vec<u32> =
+            self.0.iter().filter(|(at, _)| of_node(at)).map(|(_, card)| *card).collect();
+        let free = node.free_cards().map(|card| card as u32).find(|c| !taken.contains(c));
+        let next = free.unwrap_or(node.card_count());
+        *self.0.entry((node.name().to_string(), name.to_owned())).or_insert(next)
     }
 
     /// Each name's node and card.

@@ -103,8 +103,7 @@ impl Cards {
             Event::PodGone(key) => Some(key),
             _ => None,
         };
-        let has_gpus =
-            |h: &&Holding| !h.needs.request.is_none() || !h.cards.is_empty() || h.unknown;
+        let has_gpus = |h: &&Holding| !h.needs.request.is_none() || h.keeps.is_some() || h.unknown;
         if let Some(key) = key.filter(|_| !self.slots.is_empty())
             && cx.scheduler.holding(key).filter(has_gpus).is_some()
             && let Some(node) = cx.node_of(key)
@@ -136,7 +135,7 @@ impl Cards {
         let mut unentered = cx.scheduler.claimants(node, index);
         // One of those whose cards nobody knows may be on it.
         cx.node(node).is_some_and(Node::has_unknown_holder)
-            || unentered.any(|(key, _)| !self.reservations.contains_key(key))
+            || unentered.next().is_some()
             || !sharers(node, index, cx).is_empty()
     }
 

@@ -11,6 +11,7 @@ use super::kai::{Kai, Koordinator};
 use super::{State, records};
 use crate::listing::{Keyed, News};
 use crate::objects::{BindRequestItem, GroupItem, NamespaceItem, NodeItem, PodItem, StorageItem};
+use divvy_api::resources::PODS;
 use divvy_engine::{Event, ObjectKey, PodRecord, StorageEvent};
 use divvy_words::manifest::{Metadata, StorageKind};
 use divvy_words::{Content, Groups, Object, OtherSchedulers};
@@ -44,7 +45,7 @@ impl Incoming {
 
     /// Whether all is known that pods may refer to.
     pub(super) fn takes_pods(&self) -> bool {
-        self.missing.iter().all(|watch| *watch == "pods")
+        self.missing.iter().all(|watch| *watch == PODS.name)
     }
 
     /// Whether every watch has told all at least once.
@@ -64,11 +65,16 @@ impl State {
         match news {
             News::Seen(pod) => self.pod_seen(&pod),
             News::Gone(key, pod) => self.pod_gone(&key, pod.as_ref()),
-            News::Listed => {
-                self.cards.forget_unseen(&mut self.bindings, &mut self.cx);
-                self.incoming.missing.remove("pods");
-                self.cards.look_at_strangers();
-            }
+        }
+    }
+
+    /// A watch has told all.
+    pub(crate) fn listed(&mut self, watch: &'static str, now: Instant) {
+        self.cx.now = now;
+        self.incoming.missing.remove(watch);
+        if watch == PODS.name {
+            self.cards.forget_unseen(&mut self.bindings, &mut self.cx);
+            self.cards.look_at_strangers();
         }
     }
 
@@ -94,12 +100,13 @@ impl State {
                 self.cards.gpus_bound(&key, pod);
                 self.cards.quarantine(&key, &mut self.cx);
             }
-            self.bindings.stop(&key, &mut self.cx);
+            self.stop(&key);
             self.cards.pod_ended(&key, &self.cx);
             return self.apply(Event::PodGone(key));
         }
         if pod.node().is_some() {
-            self.bindings.bound(&key, &mut self.cx);
+            self.bindings.bound(&key);
+            self.stop(&key);
             let record = records::bound(pod, &mut self.cards, &self.cx);
             if !record.spec.request.is_none() {
                 self.cards.gpus_bound(&key, pod);
@@ -110,7 +117,7 @@ impl State {
         let uid = &pod.metadata.uid;
         let ours = self.is_ours(&pod.spec.scheduler_name) || self.bindings.may_be_bound(&key, uid);
         if pod.is_ending() || !ours {
-            self.bindings.stop(&key, &mut self.cx);
+            self.stop(&key);
             return self.apply(match records::nominated(pod) {
                 Some(record) => Event::Pod(Box::new(record)),
                 None => Event::PodGone(key),
@@ -124,6 +131,7 @@ impl State {
     fn waiting_record(&mut self, pod: &PodItem) -> PodRecord {
         let mut record = records::waiting(pod);
         self.bindings.seen(pod, &mut record, &self.cx);
+        self.told.seen(&record.key, pod);
         self.incoming.groups.refuse(&pod.metadata, &pod.spec, &mut record);
         if self.cx.hands_off() && record.invalid.is_none() {
             record.invalid = divvy_words::hand_off_ready(&pod.metadata, &pod.spec).err();
@@ -159,9 +167,15 @@ impl State {
     pub(super) fn forget(&mut self, key: &ObjectKey) {
         self.incoming.kai.notice(key, false, false, &mut self.cx);
         self.incoming.koordinator.notice(key, false, &mut self.cx);
-        self.bindings.stop(key, &mut self.cx);
+        self.stop(key);
         self.cards.pod_gone(key, &mut self.bindings, &mut self.cx);
         self.apply(Event::PodGone(key.clone()));
+    }
+
+    /// A pod does not wait for us any more.
+    fn stop(&mut self, key: &ObjectKey) {
+        self.bindings.stop(key, &mut self.cx);
+        self.told.forget(key);
     }
 
     fn is_ours(&self, name: &str) -> bool {
@@ -192,9 +206,6 @@ impl State {
                 self.cards.node_gone(&name);
                 self.bindings.look_again();
                 self.cx.apply(Event::NodeGone(name.into()));
-            }
-            News::Listed => {
-                self.incoming.missing.remove("nodes");
             }
         }
     }
@@ -238,18 +249,10 @@ impl State {
                 self.cx.apply(Event::Namespace { name: metadata.name, labels });
             }
             News::Gone(name, _) => self.cx.apply(Event::NamespaceGone(name)),
-            News::Listed => {
-                self.incoming.missing.remove("namespaces");
-            }
         }
     }
 
-    pub(crate) fn storage_changed(
-        &mut self,
-        kind: StorageKind,
-        watch: &'static str,
-        news: News<StorageItem>,
-    ) {
+    pub(crate) fn storage_changed(&mut self, kind: StorageKind, news: News<StorageItem>) {
         match news {
             News::Seen(item) => {
                 let event = divvy_words::storage(kind, &item.0).unwrap_or_else(|why| {
@@ -259,30 +262,19 @@ impl State {
                 self.cx.apply(Event::Storage(event));
             }
             News::Gone(key, _) => self.cx.apply(Event::Storage(gone(kind, key))),
-            News::Listed => {
-                self.incoming.missing.remove(watch);
-            }
         }
         self.bindings.look_again();
         self.told.moved();
     }
 
     /// `api_group` is the one that the group's kind belongs to.
-    pub(crate) fn group_changed(
-        &mut self,
-        api_group: &str,
-        watch: &'static str,
-        news: News<GroupItem>,
-    ) {
+    pub(crate) fn group_changed(&mut self, api_group: &str, news: News<GroupItem>) {
         match news {
             News::Seen(group) => self.set_group(api_group, &group.metadata, group.spec.minimum()),
             News::Gone(key, _) => {
                 let (namespace, name) = (key.namespace().into(), key.name().into());
                 let metadata = Metadata { namespace, name, ..Metadata::default() };
                 self.set_group(api_group, &metadata, 0);
-            }
-            News::Listed => {
-                self.incoming.missing.remove(watch);
             }
         }
     }
@@ -298,17 +290,10 @@ impl State {
         self.cx.held_back.may_go_on(&metadata.namespace);
     }
 
-    pub(crate) fn bind_request_changed(
-        &mut self,
-        watch: &'static str,
-        news: News<BindRequestItem>,
-    ) {
+    pub(crate) fn bind_request_changed(&mut self, news: News<BindRequestItem>) {
         match news {
             News::Seen(item) => self.cards.decided(item),
             News::Gone(key, _) => self.cards.undecided(&key),
-            News::Listed => {
-                self.incoming.missing.remove(watch);
-            }
         }
     }
 }

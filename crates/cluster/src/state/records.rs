@@ -54,9 +54,7 @@ pub(super) fn bound(pod: &PodItem, known: &mut Cards, cx: &Context) -> PodRecord
             let groups = reservation::groups(&pod.metadata);
             known.named_cards(&node, &groups, &shares, cx)
         }
-        Held::Unrecorded => {
-            BoundCards::Named(known.cards_by_group(pod, record.spec.request.cards(), cx))
-        }
+        Held::Unrecorded => BoundCards::Named(known.shares_by_group(pod, &record.spec.request, cx)),
         Held::Unreadable(why) => {
             tracing::warn!(pod = %record.key, %node, "{why}: no GPU is given on its node");
             BoundCards::Unknown

@@ -40,11 +40,15 @@ impl State {
     }
 
     fn pod_changed(&mut self, change: Change<PodItem>, now: Instant) {
-        self.pods.enter(change, |news| self.state.pod_changed(news, now));
+        if self.pods.enter(change, |news| self.state.pod_changed(news, now)) {
+            self.state.listed("pods", now);
+        }
     }
 
     fn node_changed(&mut self, change: Change<NodeItem>) {
-        self.nodes.enter(change, |news| self.state.node_changed(news));
+        if self.nodes.enter(change, |news| self.state.node_changed(news)) {
+            self.state.listed("nodes", self.state.cx.now);
+        }
     }
 }
 
@@ -223,7 +227,7 @@ fn with_claim(name: &str, claim: &str) -> Value {
 
 fn storage(state: &mut State, kind: StorageKind, object: Value) {
     let item: StorageItem = serde_json::from_value(object).unwrap();
-    state.storage_changed(kind, "storage", News::Seen(item));
+    state.storage_changed(kind, News::Seen(item));
 }
 
 fn class_and_claim(state: &mut State) {

@@ -3,6 +3,8 @@
 //! sentences. Once somebody has ended, or a reservation was refused, the live cluster agrees with a
 //! rehearsal of what it is then.
 
+mod beside;
+
 use super::clusters::api::Fate;
 use super::clusters::{Shape, World, hand_off_variables};
 use crate::input::Input;
@@ -24,10 +26,13 @@ pub fn agreement(bytes: &[u8]) {
         .iter()
         .map(|name| node(&mut input, name))
         .collect();
-    let pods: Vec<Value> =
+    let mut pods: Vec<Value> =
         (0..1 + input.below(MOST_PODS)).map(|nth| pod(&mut input, nth)).collect();
+    let mut rest = Input::new(&bytes[bytes.len() / 2..]);
+    beside::ask(&mut rest, &mut pods);
     let Ok(mut world) = World::new(&nodes, hand_off) else { return };
     world.steps.push(format!("{nodes:?}, hand-off: {hand_off}, refuses: {refuses}"));
+    beside::furnish(&mut rest, &mut world, &nodes);
     let before = Agreement { rehearsed: rehearse(&with(&world, &pods), hand_off), exact: true };
     for pod in pods {
         world.steps.push(format!("create {pod}"));

@@ -7,7 +7,7 @@ mod disturbances;
 mod kubelet;
 
 use crate::input::Input;
-use api::{Api, Done, Fate, path_of, pod_path};
+use api::{Api, Done, Fate, kind_of, path_of, pod_path};
 use divvy_cluster::probe::{Live, Server, Write, watches};
 use divvy_engine::Tape;
 use divvy_words::{keys, reservation};
@@ -155,17 +155,60 @@ impl World {
         lock(&self.api).put(&path_of(&pod), pod);
     }
 
+    /// Changes a node, which is heard of at once.
+    pub(super) fn change_node(&mut self, name: &str, change: impl FnOnce(&mut Value)) {
+        let path = format!("/api/v1/nodes/{name}");
+        let mut api = lock(&self.api);
+        let Some(mut node) = api.objects.get(&path).cloned() else { return };
+        change(&mut node);
+        api.put(&path, node);
+        let lines = api.hear("nodes", usize::MAX);
+        drop(api);
+        self.live.hear("nodes", lines.as_bytes());
+    }
+
+    /// Has the device plugin of a node hand out each card so often.
+    pub(super) fn slice_time(&mut self, name: &str, times: usize) {
+        let cards: Vec<String> = self
+            .kubelets
+            .cards
+            .iter()
+            .filter(|(_, (at, _))| at == name)
+            .map(|c| c.0.clone())
+            .collect();
+        for card in &cards {
+            self.kubelets.cards.remove(card);
+            let slices = (0..times).map(|nth| format!("{card}::{nth}"));
+            self.kubelets.cards.extend(slices.map(|id| (id, (name.to_owned(), None))));
+        }
+        self.change_node(name, |node| {
+            node["metadata"]["labels"][keys::LABEL_GPU_REPLICAS] = json!(times.to_string());
+            node["status"]["allocatable"][keys::GPU] = json!((cards.len() * times).to_string());
+        });
+    }
+
+    /// Puts a claim and its volume there, which are heard of at once.
+    pub(super) fn store(&mut self, claim: Value, volume: Value) {
+        for (watch, path, object) in [
+            ("persistentvolumeclaims", "/api/v1/namespaces/ml/persistentvolumeclaims/c", claim),
+            ("persistentvolumes", "/api/v1/persistentvolumes/v", volume),
+        ] {
+            lock(&self.api).put(path, object);
+            let all = lock(&self.api).list(watch);
+            self.live.list(watch, &all);
+        }
+    }
+
     /// All objects, as a list.
     pub(super) fn objects(&self) -> String {
         let api = lock(&self.api);
-        let kind = |path: &str| if path.starts_with("/api/v1/nodes/") { "Node" } else { "Pod" };
         let items: Vec<Value> = api
             .objects
             .iter()
             .map(|(path, object)| {
                 let mut object = object.clone();
                 object["apiVersion"] = json!("v1");
-                object["kind"] = json!(kind(path));
+                object["kind"] = json!(kind_of(path));
                 object
             })
             .collect();

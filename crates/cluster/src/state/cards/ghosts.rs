@@ -200,7 +200,7 @@ fn left_by(
         if bound.cards == BoundCards::Nothing {
             return None;
         }
-        let cards = bound.cards.said().unwrap_or_default().to_vec();
+        let cards = bound.cards.shares().to_vec();
         let node = bound.node.as_str().into();
         return Some((node, spec.request.clone(), cards, bound.cards.clone())).filter(
             |(_, request, _, cards)| request.asks_cards() || *cards == BoundCards::Unknown,

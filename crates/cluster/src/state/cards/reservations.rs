@@ -20,7 +20,7 @@ use crate::state::records;
 use crate::state::timers::Timer;
 use divvy_api::Failure;
 use divvy_engine::{Bound, BoundCards, Event, ObjectKey, PodRecord, PodSpec};
-use divvy_ledger::{Bytes, CardShare, Holder, Opening};
+use divvy_ledger::{Holder, Opening};
 use divvy_words::{keys, reservation};
 use std::sync::Arc;
 use std::time::Duration;
@@ -347,7 +347,7 @@ impl Cards {
         let Reservation { node, index, asks, .. } = made.clone();
         // While lost cards are looked for, there are more reservations than indexes for them.
         let cards = if cx.node(&node).is_some_and(|node| index < node.card_count()) {
-            BoundCards::Named(vec![CardShare { index, bytes: Bytes(0) }])
+            BoundCards::Kept(index)
         } else {
             BoundCards::Nothing
         };
