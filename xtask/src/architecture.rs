@@ -29,6 +29,7 @@ const MAY_USE: [(&str, &[&str]); 18] = [
             "divvy-api",
             "divvy-cluster",
             "divvy-engine",
+            "divvy-ledger",
             "divvy-node",
             "divvy-sim",
             "divvy-views",

@@ -3,6 +3,7 @@
 use crate::admission::AdmissionArgs;
 use crate::isolation::IsolationArgs;
 use crate::live::LiveArgs;
+use crate::mig::MigArgs;
 use crate::node::NodeArgs;
 use crate::reserve::ReserveArgs;
 use crate::scheduler::SchedulerArgs;
@@ -44,6 +45,8 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Show what is on which node, card or pod
     Top(TopArgs),
+    /// Check what MIG divides cards into, and plan it for workloads
+    Mig(Box<MigArgs>),
     /// Save what a rehearsal reads of a live cluster
     Snapshot(SnapshotArgs),
     /// Place the pods of a live cluster

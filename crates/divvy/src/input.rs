@@ -53,14 +53,31 @@ pub fn rehearsal(args: &RehearsalArgs, live: bool, bar: &Bar) -> anyhow::Result<
         cluster_input = Some(live.input(&live.read(&EVERYTHING, bar)?));
         namespace.get_or_insert_with(|| live.namespace().to_owned());
     }
+    given(args, config, (cluster_input, workload), namespace, bar)
+}
+
+/// The same on a cluster that is made up.
+pub fn rehearsal_on(args: &RehearsalArgs, cluster: Input, bar: &Bar) -> anyhow::Result<Given> {
+    let config = config(&args.placement)?;
+    let (_, workload) = read(None, &args.files)?;
+    given(args, config, (Some(cluster), workload), args.namespace.clone(), bar)
+}
+
+fn given(
+    args: &RehearsalArgs,
+    config: Config,
+    (cluster, workload): (Option<Input>, Vec<Input>),
+    namespace: Option<String>,
+    bar: &Bar,
+) -> anyhow::Result<Given> {
     let setup = Setup {
         workload,
         replicas: args.replicas,
         namespace: namespace.clone(),
         config,
         gpu_sharing: args.gpu_sharing,
-        isolation: isolation(cluster.gates.feature_gates, args.placement.config.as_deref())?,
-        ..setup(cluster, cluster_input)
+        isolation: isolation(args.cluster.gates.feature_gates, args.placement.config.as_deref())?,
+        ..setup(&args.cluster, cluster)
     };
     let namespace = namespace.unwrap_or_else(|| keys::DEFAULT_NAMESPACE.to_owned());
     Ok(Given { rehearsal: load(&setup, bar)?, namespace })

@@ -8,6 +8,7 @@ mod explain;
 mod input;
 mod isolation;
 mod live;
+mod mig;
 mod node;
 mod output;
 mod plugin;
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         Command::Simulate(args) => simulate::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Top(args) => top::run(&args),
+        Command::Mig(args) => mig::run(&args),
         Command::Snapshot(args) => snapshot::run(&args),
         Command::Scheduler(args) => scheduler::run(&args),
         Command::Admission(args) => admission::run(&args),

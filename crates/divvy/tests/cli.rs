@@ -312,3 +312,111 @@ fn input_that_holds_nothing_is_refused() {
         assert_eq!(code(&output), 1, "{nothing:?}: {}", stdout(&output));
     }
 }
+
+#[test]
+fn the_recipes_mig_configs_are_legal_and_one_of_them_wastes_a_quarter() {
+    let check = ["mig", "check", "-f", "examples/mig/sharing-config.yaml"];
+    let output = divvy(&[&check[..], &["--model", "NVIDIA-A100-SXM4-80GB"]].concat(), "");
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    insta::assert_snapshot!(stdout(&output));
+    let shown = std::fs::read_to_string(root().join("docs/partitions.md")).unwrap();
+    assert!(shown.contains(stdout(&output).trim_end()), "docs/partitions.md shows another answer");
+    let json = divvy(&[&check[..], &["-o", "json"]].concat(), "");
+    let json: Value = serde_json::from_str(&stdout(&json)).unwrap();
+    assert_eq!((&json["kind"], &json["items"][1]["legal"]), (&"MigCheck".into(), &true.into()));
+    let cards = &json["items"][1]["cards"][0];
+    assert_eq!(cards["model"], "A100-80GB");
+    assert_eq!(
+        cards["slices"][5],
+        serde_json::json!({"profile": "2g.20gb", "start": 4, "size": 2})
+    );
+    assert_eq!(
+        cards["unused"],
+        serde_json::json!({"memorySlices": 2, "computeSlices": 1, "memoryBytes": 20_096u64 << 20,
+            "fits": ["1g.10gb", "1g.10gb+me", "1g.20gb"]})
+    );
+}
+
+#[test]
+fn mig_configs_that_cannot_be_are_told_why() {
+    let file = "version: v1\nmig-configs:\n  big: [{devices: all, mig-enabled: true, mig-devices: \
+        {3g.40gb: 2, 1g.10gb: 1}}]\n  off: [{devices: all, mig-enabled: false}]\n  typo: [{devices: \
+        [0, 1], mig-enabled: true, mig-devices: {1g.7gb: 1}}]\n";
+    let output = divvy(&["mig", "check", "-f", "-", "--model", "A100-80GB"], file);
+    assert_eq!(code(&output), 2, "{}", stderr(&output));
+    insta::assert_snapshot!(stdout(&output));
+    for (args, stdin, told) in [
+        (vec!["-f", "-"], "kind: Pod\n", "no mig-configs: give a file of mig-parted"),
+        (vec!["-f", "-"], "version: v3\nmig-configs: {}\n", "version: \"v3\"; allowed is v1"),
+        (vec!["-f", "-", "--model", "A100"], file, "may be A100-40GB or A100-80GB: say which"),
+        (vec![], "", "--filename <FILE>"),
+    ] {
+        let output = divvy(&[&["mig", "check"], &args[..]].concat(), stdin);
+        assert_eq!(code(&output), 1, "{args:?}");
+        assert!(stderr(&output).contains(told), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_mig_plan_is_shown_saved_and_legal() {
+    let file = std::env::temp_dir().join(format!("divvy-mig-{}.yaml", std::process::id()));
+    let plan = ["mig", "plan", "-f", "examples/mig/workloads.yaml"];
+    let output = divvy(&[&plan[..], &["--save", file.to_str().unwrap()]].concat(), "");
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    insta::assert_snapshot!(stdout(&output));
+    let shown = std::fs::read_to_string(root().join("docs/partitions.md")).unwrap();
+    assert!(shown.contains(stdout(&output).trim_end()), "docs/partitions.md shows another plan");
+    let saved = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert!(saved.contains("#   kubectl label node a100-80-1 nvidia.com/mig.config="), "{saved}");
+    let check = divvy(&["mig", "check", "-f", "-", "--model", "A100-80GB"], &saved);
+    assert_eq!(code(&check), 0, "{}", stdout(&check));
+}
+
+#[test]
+fn a_mig_plan_takes_only_cards_that_nobody_holds() {
+    let pod = |name: &str, resource: &str, count: u32| {
+        format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}}}, spec: {{containers: [{{name: c, \
+             resources: {{limits: {{{resource}: {count}}}}}}}]}}}}\n---\n"
+        )
+    };
+    let pods = pod("whole", "nvidia.com/gpu", 2)
+        + &pod("slice", "nvidia.com/mig-4g.40gb", 1)
+        + &pod("late", "nvidia.com/mig-4g.40gb", 1)
+        + &pod("foreign", "nvidia.com/mig-1g.5gb", 1);
+    let cards = ["mig", "plan", "-f", "-", "--model", "A100-80GB", "--cards", "3", "-o", "json"];
+    let output = divvy(&cards, &pods);
+    assert_eq!(code(&output), 2, "{}", stderr(&output));
+    let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(
+        json["summary"],
+        serde_json::json!({"helped": 1, "pending": 2, "cards": 1, "atLeast": 1, "freeCards": 1})
+    );
+    assert_eq!(json["nodes"][0]["cards"][0]["index"], 2, "the whole GPUs will be 0 and 1");
+    let reasons: Vec<&str> =
+        json["pending"].as_array().unwrap().iter().map(|p| p["reason"].as_str().unwrap()).collect();
+    assert_eq!(
+        reasons,
+        [
+            "no free card can be divided for 1 x nvidia.com/mig-1g.5gb",
+            "no room for 1 x 4g.40gb on the free card beside those before it",
+        ]
+    );
+    // A pod that runs holds cards that only the kubelet could name.
+    let node = "apiVersion: v1\nkind: Node\nmetadata: {name: n, labels: {nvidia.com/gpu.product: \
+        NVIDIA-A30, nvidia.com/gpu.count: \"4\"}}\nstatus: {allocatable: {nvidia.com/gpu: 4, cpu: 8, \
+        memory: 8Gi, pods: 9}}\n---\n";
+    let running = pod("runs", "nvidia.com/gpu", 1).replace("spec: {", "spec: {nodeName: n, ");
+    let waits = pod("waits", "nvidia.com/mig-1g.6gb", 1);
+    let cluster = format!("{node}{running}{waits}");
+    let output = divvy(&["mig", "plan", "--cluster", "-"], &cluster);
+    assert_eq!(code(&output), 2, "{}", stderr(&output));
+    assert!(
+        stdout(&output).contains(
+            "Left as it is: n: 1 of its 4 cards are in use, and nobody says which these are."
+        ),
+        "{}",
+        stdout(&output)
+    );
+}

@@ -9,7 +9,7 @@ use crate::record::ObjectKey;
 use crate::rules::{Barred, Rules};
 use crate::scheduler::{Scheduler, share_on};
 use crate::shapes::ShapeId;
-use divvy_ledger::{Needs, Node, Shortage};
+use divvy_ledger::{Needs, Node, NodeId, Shortage};
 use foldhash::HashMap;
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -108,19 +108,25 @@ impl Scheduler {
 
     /// Whether a pod that waits would fit somewhere now if it asked for something else.
     pub fn fits_if(&self, key: &ObjectKey, change: impl FnOnce(&mut Needs)) -> bool {
-        let Some(shape) = self.shape_of(key) else { return false };
+        !self.places_if(key, change).is_empty()
+    }
+
+    /// The nodes where a pod that waits would fit now if it asked for something else.
+    pub fn places_if(&self, key: &ObjectKey, change: impl FnOnce(&mut Needs)) -> Vec<NodeId> {
+        let Some(shape) = self.shape_of(key) else { return Vec::new() };
         let (Some(needs), Some(rules)) = (self.shapes().needs(shape), self.shapes().rules(shape))
         else {
-            return false;
+            return Vec::new();
         };
         let mut needs = (**needs).clone();
         change(&mut needs);
         let prepared = self.prepared(shape);
-        self.ledger().alive().any(|(id, node)| {
-            self.facts(id).is_some_and(|facts| rules.judge(node.name(), facts).is_ok())
+        let nodes = self.ledger().alive().filter(|(id, node)| {
+            self.facts(*id).is_some_and(|facts| rules.judge(node.name(), facts).is_ok())
                 && node.fit(&needs, share_on(node, &needs.request)).is_ok()
-                && prepared.as_ref().is_none_or(|prepared| prepared.check(id).is_ok())
-        })
+                && prepared.as_ref().is_none_or(|prepared| prepared.check(*id).is_ok())
+        });
+        nodes.map(|(id, _)| id).collect()
     }
 
     fn diagnose(&self, shape: ShapeId) -> Option<Diagnosis> {

@@ -19,6 +19,7 @@
 mod cards;
 mod config;
 mod diagnosis;
+pub mod division;
 mod event;
 mod labels;
 mod nearest;

@@ -25,6 +25,7 @@ mod gpus;
 mod journal;
 #[allow(clippy::module_inception)]
 mod ledger;
+pub mod mig;
 mod needs;
 mod node;
 mod request;

@@ -1,7 +1,7 @@
 //! Where manifests come from: files, folders and standard input.
 
 use crate::Progress;
-use divvy_words::{Entry, ReadError};
+use divvy_words::{Entry, ReadError, keys};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -71,6 +71,19 @@ pub struct Input {
 }
 
 impl Input {
+    /// A cluster of one node with nothing but cards and more CPU and memory than anybody asks.
+    pub fn node_of_cards(name: &str, model: &str, cards: u32) -> Self {
+        let text = format!(
+            "apiVersion: v1\nkind: Node\nmetadata:\n  name: {name}\n  labels:\n    \
+             {product}: {model}\n    {count}: \"{cards}\"\nstatus:\n  allocatable:\n    \
+             {gpu}: {cards}\n    cpu: 1000000\n    memory: 1Pi\n    pods: 1000000\n",
+            product = keys::LABEL_GPU_PRODUCT,
+            count = keys::LABEL_GPU_COUNT,
+            gpu = keys::GPU,
+        );
+        Self { name: format!("{cards} x {model}"), text }
+    }
+
     /// Takes the text apart.
     pub(crate) fn parse(&self, progress: &dyn Progress) -> Result<Vec<Entry>, InputError> {
         let advance = |bytes: usize| progress.advance(bytes as u64);

@@ -8,6 +8,7 @@
 //!                            └─► explanation_text: answer, nodes by reason, nearest, next step
 //!             ─► top_* ──────┬─► JSON
 //!                            └─► top_*_text: one row a node, card, pod or kind of slices
+//!   configs, division ─► mig_* ─► JSON, texts: what MIG can divide cards into
 //! ```
 //!
 //! Nothing here decides anything. Every sentence about why a pod waits comes from the engine's
@@ -21,6 +22,8 @@ mod bar;
 mod card_map;
 mod cards;
 mod explain;
+mod mig_check;
+mod mig_plan;
 mod model;
 mod options;
 mod paint;
@@ -40,6 +43,13 @@ pub use amount::Amount;
 pub use cards::{CardGrant, CardSlices, CardUse, CardUseState, NodeCards, ShareUse};
 pub use explain::{
     Explanation, Holder, NearestFit, NodesByReason, Verdict, explain, explanation_text,
+};
+pub use mig_check::{
+    MigCards, MigCheck, MigVerdict, PlacedSlice, ProfileCount, Unused, mig_check, mig_check_text,
+};
+pub use mig_plan::{
+    LeftOut, MigPlan, MigPlanCard, MigPlanNode, MigPlanPod, MigPlanSummary, mig_plan,
+    mig_plan_commands, mig_plan_text,
 };
 pub use model::short_model;
 pub use options::TextOptions;

@@ -18,7 +18,10 @@
 //!   environment: {CUDA_DISABLE_CONTROL: "false"}
 //! ```
 
+mod mig_parted;
 mod providers;
+
+pub use mig_parted::{mig_configs, mig_configs_text};
 
 use crate::documents::untyped;
 use crate::isolation::Provider;

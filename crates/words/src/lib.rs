@@ -44,7 +44,7 @@ mod testing;
 mod time;
 mod volumes;
 
-pub use config::{ConfigError, config, isolation_providers};
+pub use config::{ConfigError, config, isolation_providers, mig_configs, mig_configs_text};
 pub use documents::{Entry, ReadError, read};
 pub use gates::FeatureGates;
 pub use grace_period::{MAX_GRACE_PERIOD, grace_period_allowed};
