@@ -3,7 +3,7 @@
 
 use divvy_testbed::api::{Api, JSON};
 use divvy_testbed::node::{BUSYBOX, Card, Node, Options};
-use divvy_testbed::{ControlPlane, Programs, Unavailable};
+use divvy_testbed::{ControlPlane, Program, Programs, Unavailable};
 use http::Method;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -336,12 +336,13 @@ async fn the_plugin_divides_time_and_cards_and_the_kubelet_names_what_each_pod_h
 
     // What NVIDIA's own program finds in a container: its slice and nothing else of the card.
     let finder = "docker.io/local/discovery:1";
-    let programs = Programs::build(&mut |_| {}).unwrap();
+    let program = Program::FeatureDiscovery;
+    let programs = Programs::build_one(program, &mut |_| {}).unwrap();
     cluster
         .node
         .add_program(
             finder,
-            &programs.path(divvy_testbed::Program::FeatureDiscovery),
+            &programs.path(program),
             &[
                 "--use-node-feature-api=false",
                 "--oneshot",
