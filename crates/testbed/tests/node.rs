@@ -337,20 +337,14 @@ async fn the_plugin_divides_time_and_cards_and_the_kubelet_names_what_each_pod_h
     // What NVIDIA's own program finds in a container: its slice and nothing else of the card.
     let finder = "docker.io/local/discovery:1";
     let program = Program::FeatureDiscovery;
-    let programs = Programs::build_one(program, &mut |_| {}).unwrap();
-    cluster
-        .node
-        .add_program(
-            finder,
-            &programs.path(program),
-            &[
-                "--use-node-feature-api=false",
-                "--oneshot",
-                "--mig-strategy=mixed",
-                "--output-file=",
-            ],
-        )
-        .unwrap();
+    let program = Programs::build_one(program, &mut |_| {}).unwrap().path(program);
+    let library = cluster.folder.join("node/nvml/libnvidia-ml.so.1");
+    // The library is there only for those that it loads; its own place is given to the container.
+    let files = [(program.as_path(), "/discovery"), (&library, "/unused")];
+    let options =
+        ["--use-node-feature-api=false", "--oneshot", "--mig-strategy=mixed", "--output-file="];
+    let entry = [&["/discovery"][..], &options].concat();
+    cluster.node.add_files(finder, &files, &entry).unwrap();
     let mut inside = one("inside", "nvidia.com/mig-2g.10gb");
     inside["spec"]["restartPolicy"] = json!("Never");
     inside["spec"]["containers"][0]["image"] = json!(finder);
