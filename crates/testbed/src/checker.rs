@@ -2,8 +2,8 @@
 //! instant, whether somebody was given what was not there.
 //!
 //! It shares no code with divvy on purpose. What a pod holds it reads off the pod: its node, its
-//! annotation `divvy.dev/cards`, its whole GPUs; a card that is named by UUID must be held by a
-//! reservation when the pod is bound. Held = bound, there, and not ended; a deletion that
+//! annotation `divvy.dev/cards`, its whole GPUs, slices and replicas; a card that is named by UUID must
+//! be held by a reservation when the pod is bound; what the kubelet says that a pod has nobody else has. Held = bound, there, and not ended; a deletion that
 //! is only announced frees nothing. What a pod had that was taken away while it ran is not to be given
 //! for a while, if that is asked for.
 
@@ -93,6 +93,9 @@ impl Checker {
             if pod.node.as_ref() != Some(node) {
                 wrong.push(format!("was moved from {node} to {:?}", pod.node));
             }
+            if pod.given != before.given {
+                wrong.extend(self.given_twice(&pod));
+            }
             if pod.cards != before.cards {
                 wrong.push(format!("its cards changed from {:?} to {:?}", before.cards, pod.cards));
             }
@@ -112,6 +115,19 @@ impl Checker {
         let say = |text| format!("at {version}: {}: {text}", pod.key);
         self.violations.extend(wrong.into_iter().map(say));
         self.pods.insert(pod.key.clone(), pod);
+    }
+
+    /// What another pod of the node has that the kubelet says that this one has. A pod that leaves may
+    /// have ended, which is told later.
+    fn given_twice(&self, pod: &Pod) -> Vec<String> {
+        let stays = |pod: &&Pod| !pod.is_deleted && !pod.is_ghost;
+        let node = pod.node.as_deref().unwrap_or_default();
+        let others = self.held_on(node, None).filter(stays);
+        let same = |other: &Pod| pod.given.iter().find(|id| other.given.contains(id)).cloned();
+        let found = others.filter(|_| pod.is_held() && !pod.is_deleted);
+        found
+            .filter_map(|other| Some(format!("has {}, and so has {}", same(other)?, other.key)))
+            .collect()
     }
 
     fn held_on<'a>(
@@ -146,6 +162,14 @@ impl Checker {
             say(!is_there, format!("there is no card {card}, or no reservation holds it"));
             say(*bytes > size, format!("card {card} has {size} bytes and gives {bytes}"));
             say(use_of.named.contains_key(card), format!("card {card} is whole and shared"));
+        }
+        say(
+            node.has_replicas && !use_of.shared.is_empty(),
+            "slices or replicas are shared".to_owned(),
+        );
+        for (device, held) in &use_of.devices {
+            let has = node.devices.get(device).copied().unwrap_or(0);
+            say(*held > has, format!("{held} of {has} {device} are held"));
         }
         for (card, holders) in use_of.named.iter().chain(&use_of.reserved) {
             say(*holders > 1, format!("card {card} is whole for {holders} pods"));
@@ -198,6 +222,8 @@ struct Use {
     /// Cards that reservations hold, and how many do.
     reserved: BTreeMap<String, usize>,
     whole: u64,
+    /// Slices and replicas, by name.
+    devices: BTreeMap<String, u64>,
     cpu: u128,
     memory: u128,
     pods: u128,
@@ -210,6 +236,9 @@ impl Use {
             sum.cpu += pod.cpu;
             sum.memory += pod.memory;
             sum.pods += u128::from(!pod.is_ghost);
+            for (device, count) in &pod.devices {
+                *sum.devices.entry(device.clone()).or_default() += count;
+            }
             if let Some(card) = &pod.reserved {
                 *sum.reserved.entry(card.clone()).or_default() += 1;
             }
@@ -266,6 +295,13 @@ fn fits(pod: &Pod, node: &Node, used: &Use) -> bool {
         || used.memory + pod.memory > node.memory
         || used.pods + 1 > node.pods
     {
+        return false;
+    }
+    let is_left = |(device, count): (&String, &u64)| {
+        let held = used.devices.get(device).copied().unwrap_or(0);
+        held + count <= node.devices.get(device).copied().unwrap_or(0)
+    };
+    if !pod.devices.iter().all(is_left) {
         return false;
     }
     let free = node.gpus.saturating_sub(used.whole + used.opened());

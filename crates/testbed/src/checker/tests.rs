@@ -149,3 +149,67 @@ fn a_card_that_is_given_too_soon_after_its_pod_vanished_is_found() {
     assert_eq!(given_after("Pending", 20), [""; 0], "it never ran");
     assert_eq!(given_after("Succeeded", 20), [""; 0], "it has ended");
 }
+
+#[test]
+fn slices_and_replicas_that_are_given_twice_are_found() {
+    const SLICE: &str = "nvidia.com/mig-1g.5gb";
+    let mut node = GpuNode { cards: 2, ..GpuNode::T4 }.node("t4");
+    node["status"]["allocatable"][SLICE] = json!("2");
+    let pod = |name: &str, count: u32, given: &[&str]| {
+        let mut pod = pod("a", name, US);
+        pod["metadata"]["uid"] = json!(name);
+        pod["spec"]["nodeName"] = json!("t4");
+        pod["spec"]["containers"][0]["resources"]["limits"] = json!({SLICE: count.to_string()});
+        let given: Vec<_> = given.iter().map(|id| json!({"resourceID": id})).collect();
+        let given = json!([{"name": SLICE, "resources": given}]);
+        pod["status"]["containerStatuses"] = json!([{"allocatedResourcesStatus": given}]);
+        pod
+    };
+    let mut leaving = pod("a", 1, &["MIG-1"]);
+    leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let table: [(&str, Vec<Value>); 5] = [
+        ("", vec![pod("a", 1, &[]), pod("b", 1, &[]), pod("a", 1, &["MIG-1"])]),
+        ("3 of 2 nvidia.com/mig-1g.5gb are held", vec![pod("a", 1, &[]), pod("b", 2, &[])]),
+        (
+            "has MIG-1, and so has a/a",
+            vec![
+                pod("a", 1, &[]),
+                pod("b", 1, &[]),
+                pod("a", 1, &["MIG-1"]),
+                pod("b", 1, &["MIG-1"]),
+            ],
+        ),
+        ("", vec![pod("b", 1, &[]), pod("a", 1, &["MIG-1"]), leaving, pod("b", 1, &["MIG-1"])]),
+        ("", vec![pod("b", 1, &[]), pod("a", 1, &["MIG-1::0"]), pod("b", 1, &["MIG-1::1"])]),
+    ];
+    for (expected, objects) in table {
+        let mut checker = Checker::new(&[US]);
+        checker.step(&happened(1, node.clone()));
+        for (version, object) in (2..).zip(objects) {
+            checker.step(&happened(version, object));
+        }
+        let found = checker.violations;
+        assert_eq!(found.is_empty(), expected.is_empty(), "{expected}: {found:?}");
+        assert!(
+            found.iter().all(|violation| violation.contains(expected)),
+            "{expected}: {found:?}"
+        );
+    }
+}
+
+#[test]
+fn a_share_of_what_is_divided_already_is_found() {
+    for (label, value) in
+        [("nvidia.com/gpu.replicas", "4"), ("nvidia.com/gpu.product", "NVIDIA-A100-MIG-1g.5gb")]
+    {
+        let mut node = GpuNode { cards: 2, ..GpuNode::T4 }.node("t4");
+        node["metadata"]["labels"][label] = json!(value);
+        let mut share = half();
+        share["spec"]["nodeName"] = json!("t4");
+        share["metadata"]["annotations"]["divvy.dev/cards"] = json!(format!("0:{HALF}"));
+        let mut checker = Checker::new(&[US]);
+        checker.step(&happened(1, node));
+        checker.step(&happened(2, share));
+        assert!(checker.violations[0].contains("are shared"), "{:?}", checker.violations);
+    }
+}
