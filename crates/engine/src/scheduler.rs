@@ -239,6 +239,11 @@ impl Scheduler {
                     self.world.ledger.set_known(id, unsettled, &cards);
                 }
             }
+            Event::OneEach(node) => {
+                if let Some(id) = self.world.ledger.find(&node) {
+                    self.world.ledger.give_one_each(id);
+                }
+            }
             Event::Pod(record) => return self.set_pod(*record),
             Event::PodGone(key) => self.remove_pod(&key),
             Event::Namespace { name, labels } => self.set_namespace(&name, Some(labels)),

@@ -323,6 +323,15 @@ impl Ledger {
         }
     }
 
+    /// The device plugin of a node gives a container one slice of a kind only, as long as the node
+    /// has the GPUs that it has now.
+    pub fn give_one_each(&mut self, id: NodeId) {
+        if let Some(node) = self.nodes.get_mut(id.index()).filter(|node| !node.one_each) {
+            node.one_each = true;
+            self.journal.record(id, false);
+        }
+    }
+
     /// Says what the reservation that keeps a shared card takes; `None` if there are none.
     pub fn set_opening(&mut self, opening: Option<Opening>) {
         if self.opening == opening {

@@ -96,6 +96,11 @@ impl State {
             self.cards.forget_grace(&key);
         }
         if pod.status.has_ended() {
+            // Of pods that failed before anybody looked it is not known how the node is since.
+            let is_known = self.cx.scheduler.uid(&key).is_some();
+            if let Some(node) = pod.node().filter(|_| is_known && pod.status.is_refused_several()) {
+                self.apply(Event::OneEach(node.into()));
+            }
             if pod.is_given_up() {
                 self.cards.gpus_bound(&key, pod);
                 self.cards.quarantine(&key, &mut self.cx);
