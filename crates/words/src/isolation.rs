@@ -253,14 +253,23 @@ impl Isolation {
         self.choice(label(keys::ISOLATION_LEVEL), label(keys::ISOLATION_PROVIDER))
     }
 
-    /// Reads the annotation [`keys::CLASS`].
-    fn recorded(&self, text: &str) -> Class {
+    /// Reads what [`Self::recorded_as`] wrote.
+    pub fn recorded(&self, text: &str) -> Class {
         let is_shared = text == Level::Shared.as_str();
         let provider = text.strip_prefix("Isolated/").and_then(|name| self.find(name));
         match provider {
             _ if is_shared => Class::default(),
             Some(at) => self.class(Choice::Isolated(at)),
             None => self.unknown(),
+        }
+    }
+
+    /// What is recorded of a class, in the annotation [`keys::CLASS`] among others.
+    pub fn recorded_as(&self, class: Class) -> String {
+        match self.provider(class) {
+            Some(provider) => format!("{}/{}", Level::Isolated, provider.name),
+            None if class == Class::default() => Level::Shared.to_string(),
+            None => Level::Isolated.to_string(),
         }
     }
 
@@ -281,16 +290,14 @@ impl Isolation {
         bytes: Bytes,
         compute: Percent,
     ) -> Vec<(&'static str, String)> {
-        let Some(provider) = self.provider(class) else {
-            return vec![(keys::CLASS, Level::Shared.to_string())];
-        };
+        let recorded = (keys::CLASS, self.recorded_as(class));
+        let Some(provider) = self.provider(class) else { return vec![recorded] };
         // To some providers 0 is no limit.
         let limit = match provider.memory.1 {
             Unit::Bytes => bytes.0.max(1).to_string(),
             Unit::Mib => format!("{}m", bytes.mib().max(1)),
         };
-        let class = format!("{}/{}", Level::Isolated, provider.name);
-        let mut all = vec![(keys::CLASS, class), (keys::MEMORY_LIMIT, limit)];
+        let mut all = vec![recorded, (keys::MEMORY_LIMIT, limit)];
         if compute.0 > 0 && provider.compute.is_some() {
             all.push((keys::COMPUTE_LIMIT, compute.0.to_string()));
         }

@@ -109,7 +109,7 @@ impl World {
             }
             lock(&api).put(&shape.path(), shape.node(shape.cards));
         }
-        let live = Live::new(hand_off, server(&api))?;
+        let live = Live::new(hand_off, isolation.clone(), server(&api))?;
         let (writes, now, made, meddled) = (Vec::new(), 0, 0, false);
         let (nodes, steps) = (nodes.to_vec(), Vec::new());
         let mut world =

@@ -1,5 +1,5 @@
-//! `env` of a container, of which only the variables that hand over a card are kept, and those that
-//! read a limit.
+//! `env` of a container, of which only the variables that hand over a card are kept, and all entries
+//! of those that read a limit: the last entry of a name wins.
 
 use super::lenient::{Key, NoList, optional};
 use super::map::MaybeText;
@@ -53,7 +53,10 @@ fn annotation_key(path: &str) -> Option<&str> {
 
 /// An entry, if its variable is kept. Of others the text is not read where the name stands first, as
 /// in what the API writes. What is no string is refused by the API, and by nobody here.
-struct Entry(Option<(Cow<'static, str>, VariableSource)>);
+enum Entry {
+    Kept(Cow<'static, str>, VariableSource),
+    Other(Box<str>),
+}
 
 impl<'de> Deserialize<'de> for Entry {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -88,12 +91,12 @@ impl<'de> Deserialize<'de> for Entry {
                     }
                     Some(NoList(ValueFrom { field_ref: None })) => VariableSource::Other,
                 };
-                let is_limit = keys::LIMITS.iter().any(|key| source.is_annotation(key));
-                let name = name.and_then(|name| match kept(&name) {
-                    Some(known) => Some(Cow::Borrowed(known)),
-                    None => is_limit.then(|| Cow::Owned(name.into())),
-                });
-                Ok(Entry(name.map(|name| (name, source))))
+                let name = name.unwrap_or_default();
+                Ok(match kept(&name) {
+                    Some(known) => Entry::Kept(Cow::Borrowed(known), source),
+                    None if is_limit(&source) => Entry::Kept(Cow::Owned(name.into()), source),
+                    None => Entry::Other(name),
+                })
             }
         }
         deserializer.deserialize_map(EntryVisitor)
@@ -103,6 +106,10 @@ impl<'de> Deserialize<'de> for Entry {
 fn kept(name: &str) -> Option<&'static str> {
     let mut known = keys::HAND_OFF_VARIABLES.iter().map(|(known, _)| *known);
     known.find(|known| *known == name)
+}
+
+fn is_limit(source: &VariableSource) -> bool {
+    keys::LIMITS.iter().any(|key| source.is_annotation(key))
 }
 
 #[derive(Default, serde::Deserialize)]
@@ -123,7 +130,7 @@ struct FieldRef {
 pub(crate) struct Environment {
     /// Whether there is a list, if only an empty one.
     pub(crate) is_there: bool,
-    /// The variables of [`crate::keys::HAND_OFF_VARIABLES`].
+    /// The variables of [`crate::keys::HAND_OFF_VARIABLES`], and those that read a limit.
     pub(crate) kept: Vec<Variable>,
 }
 
@@ -137,14 +144,19 @@ impl<'de> Deserialize<'de> for Environment {
                 f.write_str("a list")
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Environment, A::Error> {
-                let mut kept = Vec::new();
+                let (mut kept, mut others) = (Vec::new(), Vec::new());
                 let mut at = 0;
                 while let Some(entry) = seq.next_element::<Option<NoList<Entry>>>()? {
-                    if let Some(NoList(Entry(Some((name, source))))) = entry {
-                        kept.push(Variable { name, source, at });
+                    match entry {
+                        Some(NoList(Entry::Kept(name, source))) => {
+                            kept.push(Variable { name, source, at });
+                        }
+                        Some(NoList(Entry::Other(name))) => others.push((name, at)),
+                        None => {}
                     }
                     at += 1;
                 }
+                add_again(&mut kept, others);
                 kept.shrink_to_fit();
                 Ok(Environment { is_there: true, kept })
             }
@@ -154,6 +166,21 @@ impl<'de> Deserialize<'de> for Environment {
         }
         deserializer.deserialize_any(EnvironmentVisitor)
     }
+}
+
+/// Adds the other entries of variables that read a limit.
+fn add_again(kept: &mut Vec<Variable>, others: Vec<(Box<str>, usize)>) {
+    let limits = kept.iter().filter(|variable| is_limit(&variable.source));
+    let limits: Vec<Cow<'static, str>> = limits.map(|variable| variable.name.clone()).collect();
+    if limits.is_empty() {
+        return;
+    }
+    for (name, at) in others {
+        if let Some(name) = limits.iter().find(|limit| **limit == *name) {
+            kept.push(Variable { name: name.clone(), source: VariableSource::Other, at });
+        }
+    }
+    kept.sort_by_key(|variable| variable.at);
 }
 
 pub(super) fn hand_off<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Variable>, D::Error> {
