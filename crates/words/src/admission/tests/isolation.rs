@@ -183,6 +183,15 @@ fn no_second_entry_of_a_limit_is_accepted_and_no_mount_in_front_of_the_provider(
         let said = said.unwrap_or_default();
         assert!(said.contains(&format!("the variable {name} of container main")), "{said}");
     }
+    for name in ["CUDA_DISABLE_CONTROL", "CUDA_DEVICE_MEMORY_LIMIT_0", "CUDA_DEVICE_SM_LIMIT_15"] {
+        let off = json!({"name": name, "value": "true"});
+        let said = refused(&|c| c["env"].as_array_mut().unwrap().push(off.clone()));
+        let said = said.unwrap_or_default();
+        assert!(
+            said.contains(&format!("the variable {name} of container main can switch")),
+            "{said}"
+        );
+    }
     for path in [
         "/etc",
         "/etc/",
