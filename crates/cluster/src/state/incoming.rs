@@ -134,11 +134,11 @@ impl State {
         self.incoming.groups.refuse(&pod.metadata, &pod.spec, &mut record);
         if let Some(isolation) = self.cx.isolation() {
             isolation.enter_pod(&pod.metadata, &mut record);
-            if record.invalid.is_none() {
-                let (request, metadata) = (&record.spec.request, &pod.metadata);
-                let ready = divvy_words::limits_ready(isolation, request, metadata, &pod.spec);
-                record.invalid = ready.err();
-            }
+        }
+        if record.invalid.is_none() {
+            let (isolation, request) = (self.cx.isolation(), &record.spec.request);
+            let ready = divvy_words::limits_ready(isolation, request, &pod.metadata, &pod.spec);
+            record.invalid = ready.err();
         }
         if self.cx.hands_off() && record.invalid.is_none() {
             record.invalid = divvy_words::hand_off_ready(&pod.metadata, &pod.spec).err();

@@ -24,7 +24,7 @@ impl Cluster {
         for file in ["hand-off", "reservations", "nodes", "deletions", "visible-devices"] {
             self.apply(&format!("deploy/policy-{file}.yaml"));
         }
-        for file in ["scheduler", "admission", "optional-isolation"] {
+        for file in ["scheduler", "admission"] {
             self.apply(&format!("deploy/{file}.yaml"));
         }
         // What deploy/scheduler.yaml says of reservation pods that are to tell the number of their card.
@@ -99,6 +99,19 @@ impl Cluster {
             if runs { Ok(pod) } else { Err(format!("{} {}", pod["metadata"], pod["status"])) }
         })
         .await
+    }
+
+    /// Deletes a pod as a user does, and waits until this one is gone.
+    pub async fn delete(&self, namespace: &str, name: &str) {
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
+        let uid = self.api.get(&path).await.unwrap()["metadata"]["uid"].clone();
+        let soon = json!({"gracePeriodSeconds": 1});
+        self.api.send(Method::DELETE, &path, JSON, Some(&soon)).await.unwrap();
+        self.until(&format!("{name} is gone"), async || match self.api.get(&path).await {
+            Ok(pod) if pod["metadata"]["uid"] == uid => Err(pod["status"].to_string()),
+            _ => Ok(()),
+        })
+        .await;
     }
 
     /// The UUIDs of the cards that a running pod's container finds in `/dev`.

@@ -83,21 +83,10 @@ async fn is_refused_at_create(cluster: &Cluster) {
                 assert_eq!(said, "", "{what}: {stored}");
                 let running = cluster.running("default", "tries").await;
                 cluster.sees_its_part(&running);
-                delete(cluster, "tries").await;
+                cluster.delete("default", "tries").await;
             }
         }
     }
-}
-
-async fn delete(cluster: &Cluster, name: &str) {
-    let path = format!("/api/v1/namespaces/default/pods/{name}");
-    cluster.api.delete(&path).await.unwrap();
-    cluster
-        .until("it is gone", async || match cluster.api.get(&path).await {
-            Ok(pod) => Err(pod["status"].to_string()),
-            Err(_) => Ok(()),
-        })
-        .await;
 }
 
 /// Nor can it change what its containers read when they start again.
@@ -131,7 +120,7 @@ async fn is_refused_later(cluster: &Cluster) {
     let of_debug = format!("{path}/ephemeralcontainers");
     let kind = "application/strategic-merge-patch+json";
     assert!(cluster.api.send(Method::PATCH, &of_debug, kind, Some(&debug)).await.is_err());
-    delete(cluster, "tries").await;
+    cluster.delete("default", "tries").await;
 }
 
 /// What is not refused changes nothing.
@@ -154,5 +143,5 @@ async fn is_limited_all_the_same(cluster: &Cluster) {
     // The runtime's own value wins for the first process.
     assert_eq!(found.environment["CUDA_DISABLE_CONTROL"], "false");
     cluster.sees_its_part(&running);
-    delete(cluster, "tries").await;
+    cluster.delete("default", "tries").await;
 }

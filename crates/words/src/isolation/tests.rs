@@ -136,3 +136,19 @@ fn a_binding_writes_class_limits_and_qualified_devices() {
         "nvidia.com/gpu=GPU-1,nvidia.com/gpu=GPU-2,divvy.dev/provider=HAMi-core"
     );
 }
+
+#[test]
+fn what_is_recorded_of_a_class_is_read_back_and_a_provider_that_is_gone_is_joined_by_nobody() {
+    let isolation = Isolation::default();
+    for class in [Class(0), Class(1)] {
+        assert_eq!(isolation.recorded(&isolation.recorded_as(class)), class);
+    }
+    let gone = isolation.recorded("Isolated/gone");
+    assert!(isolation.provider(gone).is_none() && gone != Class(0));
+    assert_eq!(isolation.recorded(&isolation.recorded_as(gone)), gone);
+    assert_eq!(isolation.named("HAMi-core"), Ok(&Provider::hami_core()));
+    assert_eq!(
+        isolation.named("HAMI").unwrap_err(),
+        "\"HAMI\" is no provider; known are HAMi-core"
+    );
+}

@@ -109,13 +109,22 @@ fn an_isolated_share_gets_full_names_and_its_limit_and_a_shared_one_nothing_of_a
 #[test]
 fn with_levels_not_told_apart_a_binding_says_nothing_of_them() {
     let mut state = state(&[("a", 1)]);
-    for pod in [shared("s"), isolated("i")] {
+    let labels = json!({ LEVEL: "Isolated", PROVIDER: "HAMi-core" });
+    for pod in [shared("s"), with(&ready("i"), "metadata.labels", labels)] {
         see(&mut state, &pod);
     }
     let nothing = json!({});
     let expected = ["i", "s"].map(|name| (name.to_owned(), nothing.clone()));
     assert_eq!(bindings(&mut state), expected, "on the same card");
     assert_eq!(held(&state, "a"), [80]);
+}
+
+#[test]
+fn a_pod_that_reads_a_limit_is_not_bound_where_levels_are_not_told_apart() {
+    let mut state = state(&[("a", 1)]);
+    see(&mut state, &isolated("i"));
+    let told = acts(&mut state);
+    assert!(told.len() == 1 && told[0].contains("runs without --feature-gates"), "{told:?}");
 }
 
 #[test]
