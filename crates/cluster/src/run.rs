@@ -192,6 +192,7 @@ impl Loop {
             writes: settings.writes,
             quarantine: settings.quarantine,
             max_grace_period: settings.hand_off.as_ref().map_or(0, |h| h.max_grace_period),
+            isolation: settings.isolation.clone(),
             clock: Clock { moment: Instant::now(), unix: Timestamp::now().as_second() },
         };
         let hand_off = settings.hand_off.as_ref().map(|h| h.reservation.resources);

@@ -31,6 +31,7 @@ use bindings::{Bindings, Found};
 use cards::Cards;
 use context::Context;
 use divvy_engine::{Event, ObjectKey, Placement, PlanEffect, Scheduler, VolumeStep};
+use divvy_words::isolation::Isolation;
 use foldhash::HashMap;
 use incoming::Incoming;
 use std::time::Instant;
@@ -56,8 +57,13 @@ impl State {
         settings: StateSettings,
         watches: impl Iterator<Item = &'static str>,
     ) -> Self {
+        let classes = settings.isolation.as_ref().map(Isolation::class_names);
+        let mut cx = Context::new(scheduler, settings);
+        if let Some(classes) = classes {
+            cx.apply(Event::Classes(classes));
+        }
         Self {
-            cx: Context::new(scheduler, settings),
+            cx,
             incoming: Incoming::new(watches),
             bindings: Bindings::default(),
             cards: Cards::default(),
@@ -169,6 +175,7 @@ impl State {
             return self.apply(Event::PodGone(key));
         };
         let (version, uid) = (waiting.version.clone(), waiting.uid.clone());
+        let asks_as_koordinators = waiting.asks_as_koordinators;
         let pod = Target { key, uid };
         let request = self.cx.scheduler.request(&pod.key).cloned().unwrap_or_default();
         if self.cards.haunted(&pod.key, &request).is_some() {
@@ -181,7 +188,9 @@ impl State {
             true => Grant::Indexes,
             false => Grant::Nothing,
         };
-        let binding = Binding { pod, version, placement, grant, volumes };
+        let limits = self.cards.limits(&placement, &request, &self.cx);
+        let binding =
+            Binding { pod, version, placement, grant, limits, asks_as_koordinators, volumes };
         self.bindings.begin(binding, &mut self.cards, &mut self.cx);
     }
 

@@ -6,10 +6,9 @@
 //! card twice nor moves a pod off the card it shares.
 
 use divvy_engine::{BoundCards, PodRecord, PodSpec, Scheduler};
-use divvy_ledger::{
-    CardShare, Device, Holder, Intake, Name, Node, Opening, Part, Portion, Request,
-};
+use divvy_ledger::{CardShare, Device, Holder, Intake, Name, Node, Opening, Portion, Request};
 use divvy_words::cards::{self, CardName, Held, NamedShare};
+use divvy_words::isolation::Isolation;
 use divvy_words::manifest::{Metadata, PodStatus};
 use divvy_words::{
     Content, Entry, Object, Priorities, device_allocated, ghosts, keys, reservation,
@@ -89,10 +88,13 @@ fn named(cards: Vec<NamedShare>, groups: Vec<String>) -> OwnWord {
 }
 
 /// What a reservation pod says of pods that vanished from its card: each holds its share there.
-pub(crate) fn ghosts(metadata: &Metadata) -> impl Iterator<Item = PodRecord> {
+pub(crate) fn ghosts(
+    metadata: &Metadata,
+    isolation: Option<&Isolation>,
+) -> impl Iterator<Item = PodRecord> {
     let text = metadata.annotations.get(keys::GHOSTS).unwrap_or_default();
-    ghosts::parse(text).into_iter().map(|ghost| {
-        let request = Request::share(1, Part::of(Portion::Memory(ghost.bytes)));
+    ghosts::parse(text).into_iter().map(move |ghost| {
+        let request = Request::share(1, ghost.part(isolation));
         let spec = PodSpec { request, holder: Holder::Ghost, ..PodSpec::default() };
         PodRecord { key: ghost.key(), uid: ghost.uid, spec, ..PodRecord::default() }
     })

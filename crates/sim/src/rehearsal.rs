@@ -306,7 +306,7 @@ impl Loading<'_> {
             match adopt::own_word(&object.metadata, &mut record, place, cluster, names) {
                 OwnWord::Named(cards) => {
                     if record.spec.holder == Holder::Keeper {
-                        for ghost in adopt::ghosts(&object.metadata) {
+                        for ghost in adopt::ghosts(&object.metadata, self.isolation) {
                             self.terminating.insert(ghost.key.clone());
                             named.push((ghost, node.clone(), cards.clone()));
                         }

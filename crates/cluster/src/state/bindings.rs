@@ -16,7 +16,7 @@ use crate::objects::PodItem;
 use divvy_api::Failure;
 use divvy_api::watch::Item;
 use divvy_engine::{ObjectKey, PodRecord};
-use divvy_ledger::{Card, CardShare};
+use divvy_ledger::{Card, CardShare, Request};
 use divvy_words::Groups;
 use failures::{Blame, Failures};
 use foldhash::HashMap;
@@ -31,6 +31,8 @@ pub(super) struct Waiting {
     created: i64,
     /// The pod groups that it names.
     groups: Vec<Box<str>>,
+    /// Whether it asks for GPUs in Koordinator's way.
+    pub(super) asks_as_koordinators: bool,
     stage: Stage,
 }
 
@@ -111,6 +113,7 @@ impl Bindings {
             version: pod.metadata.resource_version.clone(),
             created: record.created,
             groups: Groups::named_by(&pod.metadata, &pod.spec).map(Into::into).collect(),
+            asks_as_koordinators: divvy_words::asks_as_koordinators(&pod.spec),
             stage: known.map_or(Stage::Waits, |known| known.stage),
         };
         self.waiting.insert(key, waiting);
@@ -445,6 +448,10 @@ fn is_provided(binding: &Binding, cards: &Cards, cx: &Context) -> Result<bool, S
         |share: &CardShare| node.cards().get(share.index as usize).is_some_and(Card::is_disputed);
     if binding.placement.cards.iter().any(is_taken) {
         return Err("its card was given to another pod meanwhile".to_owned());
+    }
+    let part = cx.scheduler.request(key).and_then(Request::part);
+    if part.is_some_and(|part| !node.capacity().gpus.offers(part.class)) {
+        return Err("its isolation provider is not there any more".to_owned());
     }
     let is_bound = cx.scheduler.claims_bound(key).map_err(|why| why.to_string())?;
     Ok(is_bound && (!matches!(binding.grant, Grant::HandOff(_)) || cards.are_held(binding)))

@@ -7,14 +7,16 @@
 //!   node ─► cards ─► engine          storage, namespace ─► engine
 //! ```
 
+use super::cards::KnownNode;
 use super::kai::{Kai, Koordinator};
 use super::{State, records};
 use crate::listing::{Keyed, News};
 use crate::objects::{BindRequestItem, GroupItem, NamespaceItem, NodeItem, PodItem, StorageItem};
 use divvy_api::resources::PODS;
 use divvy_engine::{Event, ObjectKey, PodRecord, StorageEvent};
+use divvy_words::isolation::cdi_kind;
 use divvy_words::manifest::{Metadata, StorageKind};
-use divvy_words::{Content, Groups, Object, OtherSchedulers};
+use divvy_words::{Content, Groups, Object, OtherSchedulers, keys};
 use foldhash::HashSet;
 use std::time::Instant;
 
@@ -112,11 +114,16 @@ impl State {
         if pod.node().is_some() {
             self.bindings.bound(&key);
             self.stop(&key);
-            let record = records::bound(pod, &mut self.cards, &self.cx);
+            let scheduler = &*pod.spec.scheduler_name;
+            let gets_shares = self.is_ours(scheduler) || scheduler == keys::KAI_SCHEDULER;
+            let record = records::bound(pod, gets_shares, &mut self.cards, &self.cx);
             if !record.spec.request.is_none() {
                 self.cards.gpus_bound(&key, pod);
             }
             self.apply(Event::Pod(Box::new(record)));
+            if let Some(node) = pod.node().filter(|_| self.cx.scheduler.unentered(&key).is_some()) {
+                self.cards.unsettle(node);
+            }
             return self.cards.pod_bound(&key, pod, &self.cx);
         }
         let uid = &pod.metadata.uid;
@@ -138,6 +145,14 @@ impl State {
         self.bindings.seen(pod, &mut record, &self.cx);
         self.told.seen(&record.key, pod);
         self.incoming.groups.refuse(&pod.metadata, &pod.spec, &mut record);
+        if let Some(isolation) = self.cx.isolation() {
+            isolation.enter_pod(&pod.metadata, &mut record);
+        }
+        if record.invalid.is_none() {
+            let (isolation, request) = (self.cx.isolation(), &record.spec.request);
+            let ready = divvy_words::limits_ready(isolation, request, &pod.metadata, &pod.spec);
+            record.invalid = ready.err();
+        }
         if self.cx.hands_off() && record.invalid.is_none() {
             record.invalid = divvy_words::hand_off_ready(&pod.metadata, &pod.spec).err();
             if record.invalid.is_none() && record.spec.request.is_share() {
@@ -227,19 +242,26 @@ impl State {
             Some(why) => Err(why),
             None => divvy_words::node(&object).map_err(|e| e.to_string()),
         };
-        let Metadata { name, uid, .. } = object.metadata;
+        let kind = cdi_kind(&object.metadata).map(Into::into);
+        let metadata = object.metadata;
         match read {
-            Ok((record, warnings)) => {
+            Ok((mut record, warnings)) => {
+                if let Some(isolation) = self.cx.isolation() {
+                    isolation.enter_node(&metadata, &mut record);
+                    self.cards.unsettle(&metadata.name);
+                }
+                let Metadata { name, uid, .. } = metadata;
                 for warning in warnings {
                     tracing::debug!("{warning}");
                 }
                 if !self.incoming.kai.runs() {
                     self.cards.look_at_strangers();
                 }
-                self.cards.node_read(name, uid);
+                self.cards.node_read(name, KnownNode { uid, kind });
                 self.cx.apply(Event::Node(Box::new(record)));
             }
             Err(why) => {
+                let name = metadata.name;
                 tracing::warn!(node = %name, %why, "a node cannot be read: nothing is placed there");
                 self.cx.apply(Event::NodeGone(name.into()));
             }

@@ -3,6 +3,8 @@
 mod adoption;
 mod bindings;
 mod claims;
+mod isolation;
+mod koordinators;
 mod others;
 mod quarantine;
 mod reasons;
@@ -17,6 +19,7 @@ use divvy_api::Failure;
 use divvy_api::watch::{Change, Item};
 use divvy_engine::Config;
 use divvy_ledger::Bytes;
+use divvy_words::isolation::Isolation;
 use divvy_words::manifest::StorageKind;
 use divvy_words::{cards, keys, reservation};
 use serde_json::{Value, json};
@@ -68,15 +71,22 @@ impl DerefMut for State {
 
 /// A state with nodes of so many 80 GiB cards, all listed.
 fn state(nodes: &[(&str, u32)]) -> State {
+    let nodes = nodes.iter().map(|(name, cards)| node(name, *cards));
+    state_of(nodes.collect(), None)
+}
+
+/// The same of nodes as they are, and with levels of isolation told apart or not.
+fn state_of(nodes: Vec<NodeItem>, isolation: Option<Isolation>) -> State {
     let names = keys::SCHEDULER_NAMES.map(str::to_owned).to_vec();
     let clock = Clock { moment: Instant::now(), unix: 1_800_000_000 };
     let quarantine = 10 * SECOND;
     let max_grace_period = 600;
-    let settings = StateSettings { names, writes: 32, quarantine, max_grace_period, clock };
+    let settings =
+        StateSettings { names, writes: 32, quarantine, max_grace_period, isolation, clock };
     let mut state = State::new(settings);
     state.node_changed(Change::Relisting);
-    for (name, cards) in nodes {
-        state.node_changed(Change::Seen(node(name, *cards)));
+    for node in nodes {
+        state.node_changed(Change::Seen(node));
     }
     state.node_changed(Change::Listed);
     state.pod_changed(Change::Relisting, Instant::now());

@@ -1,8 +1,9 @@
 //! The files of a provider, in a folder of their own for each version: what containers have mounted
 //! does not change below them.
 
-use super::{Host, Provider, ProviderError, Source, provided};
+use super::{Host, ProviderError, Source, provided};
 use crate::limit;
+use divvy_words::isolation::Provider;
 use rustix::fs::StatVfsMountFlags;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -38,7 +39,7 @@ impl Version {
         };
         let library = (*library).clone();
         loadable(&files[&library]).map_err(|why| wrong(&folder.join(&library), why))?;
-        let preload = format!("{}\n", provider.library.join(&library).display());
+        let preload = format!("{}\n", Path::new(&provider.library).join(&library).display());
         let checker = std::fs::read(&source.checker).map_err(failed(&source.checker))?;
         let known = serde_json::to_vec(&provided(provider, &library)).unwrap_or_default();
         files.insert(PRELOAD.to_owned(), preload.into_bytes());

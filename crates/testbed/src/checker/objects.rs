@@ -11,6 +11,9 @@ const GPU: &str = "nvidia.com/gpu";
 fn is_device(resource: &str) -> bool {
     resource.starts_with("nvidia.com/") && resource != GPU
 }
+/// The class of shares that nothing isolates.
+pub(super) const SHARED: &str = "Shared";
+const PROVIDER: &str = "koordinator.sh/gpu-isolation-provider";
 
 /// What a pod asks of GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +39,13 @@ pub(super) struct Pod {
     pub given: Vec<String>,
     /// Index or UUID and bytes, from the record on the pod.
     pub cards: Vec<(String, u128)>,
+    /// The level and the provider that its labels say.
+    level: Option<String>,
+    provider: Option<String>,
+    /// What its binding says of its isolation.
+    pub class: String,
+    pub limit: Option<u128>,
+    pub visible: String,
     pub is_reservation: bool,
     /// The card that it keeps for others, if it is a reservation that has one.
     pub reserved: Option<String>,
@@ -102,6 +112,13 @@ impl Pod {
             uid: text(&metadata["uid"]),
             scheduler: text(&spec["schedulerName"]),
             cards: cards.collect(),
+            level: metadata["labels"]["koordinator.sh/gpu-share-isolation-level"]
+                .as_str()
+                .map(str::to_owned),
+            provider: metadata["labels"][PROVIDER].as_str().map(str::to_owned),
+            class: text(&metadata["annotations"]["divvy.dev/class"]),
+            limit: annotation("divvy.dev/memory-limit").and_then(|limit| limit.parse().ok()),
+            visible: text(&metadata["annotations"]["divvy.dev/visible-devices"]),
             node,
             runs: object["status"]["phase"] == "Running",
             has_ended: matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed")),
@@ -110,6 +127,16 @@ impl Pod {
             cpu: sum("requests", "cpu"),
             memory: sum("requests", "memory") / 1000,
             is_ghost: false,
+        }
+    }
+
+    /// The class that it is to have by its labels, with HAMi-core as the only provider; `None` if they
+    /// make no sense.
+    pub(super) fn wanted(&self) -> Option<String> {
+        match (self.level.as_deref(), self.provider.as_deref()) {
+            (None | Some(SHARED), None) => Some(SHARED.to_owned()),
+            (None | Some("Isolated"), Some("HAMi-core")) => Some("Isolated/HAMi-core".to_owned()),
+            _ => None,
         }
     }
 
@@ -141,9 +168,17 @@ pub(super) struct Node {
     pub cpu: u128,
     pub memory: u128,
     pub pods: u128,
+    /// What isolates shares there.
+    provider: Option<String>,
 }
 
 impl Node {
+    /// Whether it has what isolates shares of this class.
+    pub(super) fn offers(&self, class: &str) -> bool {
+        let name = class.strip_prefix("Isolated/");
+        name.is_some() && name == self.provider.as_deref()
+    }
+
     pub(super) fn read(object: &Value, gone: bool) -> Self {
         let (metadata, spec) = (&object["metadata"], &object["spec"]);
         let label = |key: &str| -> Option<u64> { metadata["labels"][key].as_str()?.parse().ok() };
@@ -174,6 +209,10 @@ impl Node {
             cpu: amount("cpu"),
             memory: amount("memory") / 1000,
             pods: amount("pods") / 1000,
+            provider: metadata["labels"][PROVIDER]
+                .as_str()
+                .filter(|_| metadata["annotations"]["divvy.dev/cdi-kind"].is_string())
+                .map(str::to_owned),
         }
     }
 }

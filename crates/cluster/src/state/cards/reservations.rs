@@ -103,7 +103,7 @@ impl Cards {
     fn ask_for(&self, key: ObjectKey, cx: &mut Context) {
         let Some(Reservation { node, index, .. }) = self.reservations.get(&key) else { return };
         let Some(slot) = self.slots.get(node, *index) else { return };
-        let node_uid = self.node_uids.get(&**node).cloned().unwrap_or_default();
+        let node_uid = self.nodes.get(&**node).map(|node| node.uid.clone()).unwrap_or_default();
         let (node, group) = (node.clone(), slot.group.clone());
         cx.act(Action::Reserve { key, node, node_uid, group });
     }
@@ -153,6 +153,7 @@ impl Cards {
         slot.hold = hold;
         slot.sick = pod.status.has_sick_card();
         slot.uuid = uuid.map(Into::into).or(slot.uuid);
+        slot.number = reservation::number(&pod.metadata).or(slot.number);
         if slot.group.is_empty() {
             slot.group = group.into();
         }

@@ -7,7 +7,8 @@ fn nothing_is_decided_before_everything_is_listed() {
     let names = vec!["divvy-scheduler".to_owned()];
     let clock = Clock { moment: Instant::now(), unix: 0 };
     let (quarantine, max_grace_period) = (SECOND, 600);
-    let settings = StateSettings { names, writes: 32, quarantine, max_grace_period, clock };
+    let settings =
+        StateSettings { names, writes: 32, quarantine, max_grace_period, isolation: None, clock };
     let mut state = State::new(settings);
     state.node_changed(Change::Relisting);
     state.node_changed(Change::Seen(node("a", 1)));

@@ -69,7 +69,7 @@ async fn while_pods_of_all_kinds_come_and_go_and_divvy_is_killed_nothing_is_give
         }
     }
     let happened = history.happened().unwrap();
-    let checker = Checker::replay(&[SCHEDULER], &happened);
+    let checker = Checker::new(&[SCHEDULER]).after(&happened);
     assert_eq!(checker.violations, [""; 0]);
     assert!(checker.bindings > 10, "{} bindings of {made} pods", checker.bindings);
     cluster.delete_all(&pods).await;
