@@ -71,7 +71,7 @@ fn enter_object(object: &Object, scheduler: &mut Scheduler) -> Result<(), String
                 0 => BoundCards::Nothing,
                 _ => BoundCards::Choose,
             };
-            record.bound = Some(Bound { node: node.into(), cards, nominated: false, terminating });
+            record.bound = Some(Bound { terminating, ..Bound::new(node, cards) });
             Event::Pod(Box::new(record))
         }
         Content::Storage(kind, manifest) => Event::Storage(divvy_words::storage(*kind, manifest)?),

@@ -263,6 +263,8 @@ pub enum TopKind {
     Nodes,
     /// One row a card
     Cards,
+    /// One row a kind of slices: time slices, MPS replicas, MIG slices
+    Slices,
     /// One row a pod that holds GPUs; wide lists the others too
     Pods,
 }

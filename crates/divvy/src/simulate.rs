@@ -28,13 +28,13 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<u8> {
     bar.finish();
     if let Some(path) = &args.svg {
         ensure!(path.as_os_str() != "-", "--svg -: give the name of a file");
-        let picture = divvy_views::card_map_svg(&simulation, &rehearsal.scheduler);
+        let picture = divvy_views::card_map_svg(&simulation);
         std::fs::write(path, picture)
             .with_context(|| format!("cannot write --svg {}", path.display()))?;
     }
     let ignored = ignored_line(&rehearsal.ignored);
     output::print(args.output, &simulation, |options| {
-        let text = divvy_views::simulation_text(&simulation, &rehearsal.scheduler, options);
+        let text = divvy_views::simulation_text(&simulation, options);
         ignored
             .as_ref()
             .map_or_else(|| text.clone(), |line| format!("{}\n{line}\n", text.trim_end()))

@@ -17,7 +17,7 @@ const KAI_RUNS: &str = "KAI's scheduler runs in this cluster: pods with schedule
 
 pub fn run(args: &TopArgs) -> anyhow::Result<u8> {
     if args.namespace.is_some() && !matches!(args.what, TopKind::Pods) {
-        bail!("-n is for `top pods`: nodes and cards belong to no namespace");
+        bail!("-n is for `top pods`: nodes, cards and slices belong to no namespace");
     }
     let bar = Bar::new();
     if args.watch {
@@ -43,6 +43,11 @@ fn list(args: &TopArgs, rehearsal: &Rehearsal) -> anyhow::Result<String> {
         TopKind::Cards => {
             let top = divvy_views::top_cards(scheduler);
             output::render(args.output, &top, |options| divvy_views::top_cards_text(&top, options))
+        }
+        TopKind::Slices => {
+            let top = divvy_views::top_slices(scheduler);
+            let text = |options| divvy_views::top_slices_text(&top, options);
+            output::render(args.output, &top, text)
         }
         TopKind::Pods => {
             let mut top = divvy_views::top_pods(scheduler);

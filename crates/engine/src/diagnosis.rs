@@ -224,9 +224,10 @@ impl Scheduler {
             Shortage::Extended { resource, .. } | Shortage::NoExtended(resource) => {
                 Some(self.ledger().resource_name(resource).into())
             }
-            Shortage::Devices { device, .. } | Shortage::NoDevice(device) => {
-                Some(device.to_string().into())
-            }
+            Shortage::Devices { device, .. }
+            | Shortage::NoDevice(device)
+            | Shortage::OneEach { device, .. }
+            | Shortage::Renamed { called: device, .. } => Some(device.to_string().into()),
             _ => None,
         };
         let portion = needs.request.portion();

@@ -76,9 +76,7 @@ impl Scheduler {
                 let name = self.ledger().resource_name(resource).into();
                 (Missing::Extended(name, asked - free), asked - free, asked)
             }
-            Shortage::Devices { device, free, asked }
-                if node.devices(device).is_some_and(|(_, total)| asked <= total) =>
-            {
+            Shortage::Devices { device, total, free, asked, .. } if asked <= total => {
                 let missing = asked - free;
                 let name = device.to_string().into();
                 (Missing::Extended(name, missing.into()), missing.into(), asked.into())
@@ -148,7 +146,7 @@ fn freest_held_card(node: &Node) -> Option<(usize, Bytes)> {
 
 fn shares_of(card: &Card) -> Vec<Share> {
     match card.mode() {
-        Mode::Free => Vec::new(),
+        Mode::Free | Mode::Divided(_) => Vec::new(),
         Mode::Whole(pod) => {
             vec![Share { pod: *pod, bytes: card.capacity(), compute: Percent::ALL }]
         }

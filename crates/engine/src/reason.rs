@@ -4,7 +4,7 @@
 use crate::others::VolumeReason;
 use crate::record::PodKey;
 use crate::rules::Taint;
-use divvy_ledger::{Bytes, MilliCpu, Portion, Shortage};
+use divvy_ledger::{Bytes, Device, Division, MilliCpu, Portion, Shortage};
 use std::fmt;
 use std::sync::Arc;
 
@@ -121,7 +121,7 @@ impl Reason {
                 Shortage::NoGpu => "NoGpu",
                 Shortage::Unsettled => "CardsUnsettled",
                 Shortage::UnknownHolder => "CardsUnknown",
-                Shortage::Replicas => "NodeSharesReplicas",
+                Shortage::Replicas { .. } => "NodeSharesReplicas",
                 Shortage::CardMemoryUnknown => "CardMemoryUnknown",
                 Shortage::CardSize { .. } => "CardTooSmall",
                 Shortage::CardCount { .. } => "TooFewCards",
@@ -132,6 +132,8 @@ impl Reason {
                 Shortage::Class { .. } => "CardOfAnotherClass",
                 Shortage::NoClass(_) => "NoIsolationProvider",
                 Shortage::NoDevice(_) | Shortage::NoExtended(_) => "NoExtendedResource",
+                Shortage::Renamed { .. } => "ResourceRenamed",
+                Shortage::OneEach { .. } => "OneReplicaEach",
                 Shortage::Devices { .. } | Shortage::Extended { .. } => {
                     "InsufficientExtendedResource"
                 }
@@ -155,7 +157,7 @@ impl Reason {
             Self::Taint(_) => 3,
             Self::Cordoned => 4,
             Self::Lacks { shortage, .. } => match shortage {
-                Shortage::Replicas | Shortage::NoClass(_) => 5,
+                Shortage::Replicas { .. } | Shortage::NoClass(_) | Shortage::OneEach { .. } => 5,
                 Shortage::CardMemoryUnknown => 6,
                 // Of cards that are too small, the largest.
                 Shortage::CardSize { card, .. } => return (7, card.0),
@@ -245,7 +247,6 @@ impl Reason {
         match (a, b) {
             (Shortage::CardCount { cards: x, .. }, Shortage::CardCount { cards: y, .. })
             | (Shortage::FreeCards { free: x, .. }, Shortage::FreeCards { free: y, .. })
-            | (Shortage::Devices { free: x, .. }, Shortage::Devices { free: y, .. })
             | (Shortage::FreeShares { fitting: x, .. }, Shortage::FreeShares { fitting: y, .. }) => {
                 keep_larger(x, *y);
             }
@@ -262,6 +263,7 @@ impl Reason {
             (x @ Shortage::Cpu { .. }, y @ Shortage::Cpu { .. })
             | (x @ Shortage::Memory { .. }, y @ Shortage::Memory { .. })
             | (x @ Shortage::PodSlots { .. }, y @ Shortage::PodSlots { .. })
+            | (x @ Shortage::Devices { .. }, y @ Shortage::Devices { .. })
                 if missing(y) < missing(x) =>
             {
                 *x = *y;
@@ -288,6 +290,7 @@ const fn missing(shortage: &Shortage) -> u64 {
         Shortage::PodSlots { free, reserved } => {
             reserved.saturating_add(1).saturating_sub(*free) as u64
         }
+        Shortage::Devices { free, asked, .. } => asked.saturating_sub(*free) as u64,
         _ => 0,
     }
 }
@@ -401,9 +404,10 @@ fn write_shortage(
 ) -> fmt::Result {
     match shortage {
         Shortage::NoGpu => f.write_str("no GPU"),
-        Shortage::Replicas => f.write_str(
-            "its GPUs are time-sliced or MIG replicas, which take no shares (nvidia.com/gpu counts them)",
-        ),
+        Shortage::Replicas { by, .. } => {
+            let are = by.map_or("time-sliced or MIG replicas", Division::plural);
+            write!(f, "its GPUs are {are}, which take no shares")
+        }
         Shortage::CardMemoryUnknown => {
             f.write_str("label nvidia.com/gpu.memory is missing, so gpu-memory cannot be placed")
         }
@@ -443,8 +447,16 @@ fn write_shortage(
             write!(f, "provider {} is not installed", resource.unwrap_or("of isolation"))
         }
         Shortage::NoDevice(device) => write!(f, "no {device}"),
-        Shortage::Devices { device, free, asked } => {
-            write!(f, "free {device} {free} < {asked} asked")
+        Shortage::Renamed { asked, called, by } => {
+            let are = by.map_or("its GPUs", Division::plural);
+            write!(f, "no {asked}: {are} are called {called} there")
+        }
+        Shortage::OneEach { device, by, asked } => {
+            let what = by.map_or_else(|| device.to_string(), |by| by.plural().to_owned());
+            write!(f, "a container gets one of its {what}, {asked} asked")
+        }
+        Shortage::Devices { device, by, total, cards, free, asked } => {
+            write_devices(f, device, by, (total, cards), (free, asked))
         }
         Shortage::NoExtended(_) => write!(f, "no {}", resource.unwrap_or("resource")),
         Shortage::Extended { free, asked, .. } => {
@@ -475,6 +487,30 @@ fn write_shortage(
             f.write_str("shared cards are not held by their reservations, so no GPU is given")
         }
     }
+}
+
+fn write_devices(
+    f: &mut fmt::Formatter<'_>,
+    device: Device,
+    by: Option<Division>,
+    (total, cards): (u32, u32),
+    (free, asked): (u32, u32),
+) -> fmt::Result {
+    if asked > total {
+        return write!(f, "at most {total} {device} < {asked} asked");
+    }
+    write!(f, "{} of {total} ", total - free)?;
+    match (device, by) {
+        (Device::Gpu | Device::Replica, Some(by)) => f.write_str(by.plural())?,
+        _ => write!(f, "{device}")?,
+    }
+    match cards {
+        0 => {}
+        1 => f.write_str(" of 1 card")?,
+        cards => write!(f, " of {cards} cards")?,
+    }
+    f.write_str(" are taken")?;
+    if asked > 1 { write!(f, ", {asked} asked") } else { Ok(()) }
 }
 
 /// Says what of it is not the pod's own.

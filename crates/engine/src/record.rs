@@ -4,7 +4,7 @@ use crate::config::Strategy;
 use crate::labels::Labels;
 use crate::relations::Relations;
 use crate::rules::{NodeFacts, Rules};
-use divvy_ledger::{Bytes, CardShare, Gpus, Holder, MilliCpu, Request};
+use divvy_ledger::{Bytes, CardShare, DeviceOn, Gpus, Holder, MilliCpu, Request};
 use std::fmt;
 use std::sync::Arc;
 
@@ -105,12 +105,14 @@ pub struct Bound {
     /// Whether it only has a nomination, of another scheduler: it counts against other pods, but
     /// nobody's required affinity is met by it.
     pub nominated: bool,
+    /// Which cards its devices are on, as far as somebody tells.
+    pub devices: Vec<DeviceOn>,
 }
 
 impl Bound {
     /// A pod that runs.
     pub fn new(node: impl Into<String>, cards: BoundCards) -> Self {
-        Self { node: node.into(), cards, terminating: false, nominated: false }
+        Self { node: node.into(), cards, terminating: false, nominated: false, devices: Vec::new() }
     }
 }
 

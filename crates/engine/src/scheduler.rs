@@ -314,6 +314,9 @@ impl Scheduler {
         let known = self.pods.find(&record.key);
         if let (true, Some(id)) = (is_held, known) {
             self.world.others.rename(id, who, &record);
+            if let Some(bound) = &record.bound {
+                self.world.ledger.set_devices(id, &bound.devices);
+            }
             if let Some(pod) = self.pods.get_mut(id).filter(|pod| pod.uid != record.uid) {
                 pod.uid = record.uid;
             }

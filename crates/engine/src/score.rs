@@ -3,13 +3,14 @@
 //! ```text
 //!   liking          18 bits  fewer taints to avoid, then preferred affinity      (rules)
 //!   two flags        2 bits  CPU pods: node has no GPU, node not full
-//!                            GPU pods: node not full, share joins a shared card
+//!                            GPU pods: node not full, share joins a shared card, or of each
+//!                            device that is asked some are in use
 //!   use             16 bits  how full the node is with the pod on it; spread turns it round
 //! ```
 
 use crate::config::{Config, Strategy};
 use crate::rules::Liking;
-use divvy_ledger::{Bytes, Needs, Node, Portion, Request};
+use divvy_ledger::{Bytes, Device, Needs, Node, Portion, Request};
 
 /// Strategies for one pod: its own where it asks for one, else the configured ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,8 +71,8 @@ pub(crate) fn score(
             let packing = !spread && strategies.card == Strategy::Binpack;
             (not_full, packing && node.can_join(part, share))
         }
-        None if needs.request.is_none() => (node.card_count() == 0, not_full),
-        None => (not_full, false),
+        None if needs.request.is_none() => (!node.has_gpus(), not_full),
+        None => (not_full, !spread && node.has_in_use(&needs.request)),
     };
     let fullness = used.weighted(config);
     let flags = u64::from(first) << 1 | u64::from(second);
@@ -91,10 +92,17 @@ impl Usage {
     fn with(needs: &Needs, share: Bytes, node: &Node) -> Self {
         let (room, has) = (node.room(), node.capacity());
         let cards = u64::from(needs.request.cards());
-        let each = if needs.request.is_share() { share.0 } else { node.card_size().0.max(1) };
-        let added = each.saturating_mul(cards);
+        let each = match needs.request.is_share() {
+            true => share.0,
+            false if node.card_count() > 0 => node.card_size().0.max(1),
+            false => node.unit(Device::Gpu),
+        };
+        let mut added = each.saturating_mul(cards);
+        for (device, count) in needs.request.devices() {
+            added = added.saturating_add(node.unit(device).saturating_mul(count.into()));
+        }
         Self {
-            counts_gpu: needs.request.asks_cards(),
+            counts_gpu: !needs.request.is_none(),
             gpu: (room.gpu_used.saturating_add(added), room.gpu_total),
             cpu: (has.cpu.0 - room.cpu.0 + needs.cpu.0, has.cpu.0),
             memory: (has.memory.0 - room.memory.0 + needs.memory.0, has.memory.0),

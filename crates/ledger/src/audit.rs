@@ -42,7 +42,7 @@ impl Ledger {
             let audited = expect(!is_there || self.find(node.name()) == Some(id), || {
                 "it is not found by its name".to_owned()
             })
-            .and_then(|()| audit_cards(node, id, &mut holders))
+            .and_then(|()| audit_cards(node, id, &mut holders, |pod| self.holding(pod)))
             .and_then(|()| audit_room(node, &here));
             audited.map_err(|why| format!("node {}: {why}", node.name()))?;
         }
@@ -60,7 +60,12 @@ fn expect(holds: bool, why: impl FnOnce() -> String) -> Result<(), String> {
 }
 
 /// Each card is free, whole or shared, by those who hold it, and never beyond its bytes.
-fn audit_cards(node: &Node, id: NodeId, holders: &mut Holders) -> Result<(), String> {
+fn audit_cards<'a>(
+    node: &Node,
+    id: NodeId,
+    holders: &mut Holders,
+    holdings: impl Fn(PodId) -> Option<&'a Holding>,
+) -> Result<(), String> {
     for (index, card) in (0u32..).zip(node.cards()) {
         let mut found = holders.remove(&(id, index)).unwrap_or_default();
         found.sort_unstable_by_key(|(pod, ..)| *pod);
@@ -79,6 +84,11 @@ fn audit_cards(node: &Node, id: NodeId, holders: &mut Holders) -> Result<(), Str
                     && card.name().is_none()
                     && card.capacity() == node.listed_size(index as usize)
             }
+            Mode::Divided(divided) => {
+                let holders = divided.held.iter().map(|(pod, ..)| *pod);
+                let is_here = |pod| holdings(pod).is_some_and(|holding| holding.node == id);
+                found.is_empty() && holders.into_iter().all(is_here)
+            }
             Mode::Whole(pod) => matches!(found[..], [(one, _, Use::Whole)] if one == *pod),
             Mode::Shared(_) => {
                 let shared =
@@ -91,10 +101,9 @@ fn audit_cards(node: &Node, id: NodeId, holders: &mut Holders) -> Result<(), Str
         };
         expect(is_as_held, || format!("card {index} is {card:?}, held by {found:?}"))?;
     }
-    let is_held = |card: &Card| *card.mode() != Mode::Free;
-    let has_more = node.cards().len() > node.card_count() as usize;
-    expect(node.cards().len() >= node.card_count() as usize, || "it lacks cards".to_owned())?;
-    expect(!has_more || node.cards().last().is_some_and(is_held), || {
+    let has_more = node.cards().len() > node.listed_count();
+    expect(node.cards().len() >= node.listed_count(), || "it lacks cards".to_owned())?;
+    expect(!has_more || node.cards().last().is_some_and(Card::is_held), || {
         "a card that it no longer has, and nobody holds, is kept".to_owned()
     })
 }
@@ -126,7 +135,8 @@ fn audit_room(node: &Node, here: &[&Holding]) -> Result<(), String> {
     expect(!node.alive || *node.room() == expected, || {
         format!("its room is {:?}, and should be {expected:?}", node.room())
     })?;
-    for (device, total) in has.gpus.pools.iter().filter(|(device, _)| *device != Device::Gpu) {
+    let counted = has.gpus.pools.iter().map(|pool| (&pool.device, &pool.count));
+    for (device, total) in counted.filter(|(device, _)| **device != Device::Gpu) {
         let asked = here.iter().flat_map(|holding| holding.needs.request.devices());
         let used: u64 = asked.filter(|(other, _)| other == device).map(|(_, n)| u64::from(n)).sum();
         let free = total.saturating_sub(u32::try_from(used).unwrap_or(u32::MAX));
@@ -161,17 +171,25 @@ fn card_room(node: &Node, here: &[&Holding]) -> Room {
     let cards = node.cards();
     let is_free = |card: &Card| *card.mode() == Mode::Free;
     // A card that does not work is no longer among those that the node hands out.
-    let held = cards.iter().filter(|card| !is_free(card) && !card.is_sick()).count();
+    let held = cards.iter().filter(|card| card.is_held() && !card.is_sick()).count();
     let replicas: u64 = here.iter().map(|holding| u64::from(holding.replicas)).sum();
     let held = u32::try_from(held as u64 + replicas).unwrap_or(u32::MAX);
     let gpus = &node.capacity().gpus;
-    if let Some(count) = gpus.count(Device::Gpu) {
-        let whole = count.saturating_sub(held);
-        let (gpu_used, gpu_total) = (u64::from(count - whole), u64::from(count));
-        return Room { whole, gpu_used, gpu_total, ..Room::default() };
+    let (mut pool_used, mut pool_total) = (0, 0);
+    for pool in &gpus.pools {
+        let asked = here.iter().flat_map(|holding| holding.needs.request.devices());
+        let asked: u64 = asked.filter(|(d, _)| *d == pool.device).map(|(_, n)| u64::from(n)).sum();
+        let used = if pool.device == Device::Gpu { u64::from(held) } else { asked };
+        let count = u64::from(pool.count);
+        pool_used += used.min(count) * pool.unit();
+        pool_total += count * pool.unit();
+    }
+    if let Some(pool) = gpus.pool(Device::Gpu) {
+        let whole = pool.count.saturating_sub(held);
+        return Room { whole, gpu_used: pool_used, gpu_total: pool_total, ..Room::default() };
     }
     if gpus.cards.is_empty() {
-        return Room::default();
+        return Room { gpu_used: pool_used, gpu_total: pool_total, ..Room::default() };
     }
     let is_open = |index: usize, card: &Card| {
         card.capacity() == node.listed_size(index) && card.intake() == Intake::OPEN
@@ -182,6 +200,7 @@ fn card_room(node: &Node, here: &[&Holding]) -> Room {
     let free = open.iter().filter(|card| is_free(card)).count();
     let free = u32::try_from(free).unwrap_or(u32::MAX);
     let shared = open.iter().filter(|card| matches!(card.mode(), Mode::Shared(_)));
+    let undivided = || cards.iter().filter(|card| !matches!(card.mode(), Mode::Divided(_)));
     let classes: Vec<Class> = cards.iter().filter_map(Card::class).collect();
     let differ = |sizes: &[Option<Bytes>]| sizes.windows(2).any(|pair| pair[0] != pair[1]);
     Room {
@@ -189,8 +208,8 @@ fn card_room(node: &Node, here: &[&Holding]) -> Room {
         share: shared.map(|c| c.capacity().minus(c.used())).max().unwrap_or_default(),
         class: classes.first().copied(),
         is_mixed: differ(&gpus.cards) || classes.windows(2).any(|pair| pair[0] != pair[1]),
-        gpu_used: cards.iter().map(|card| card.used().0).sum(),
-        gpu_total: cards.iter().map(|card| card.capacity().0).sum(),
+        gpu_used: pool_used + undivided().map(|card| card.used().0).sum::<u64>(),
+        gpu_total: pool_total + undivided().map(|card| card.capacity().0).sum::<u64>(),
         ..Room::default()
     }
 }

@@ -1,6 +1,6 @@
 //! One physical GPU and who holds it.
 
-use crate::{Bytes, Class, Holder, Needs, Part, Percent, PodId};
+use crate::{Bytes, Class, Device, Holder, Needs, Part, Percent, PodId};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -25,6 +25,67 @@ pub enum Mode {
     Whole(PodId),
     /// Pods hold parts of it, or it is kept for them.
     Shared(Box<Shared>),
+    /// The device plugin hands out parts of it: it is given neither whole nor in shares.
+    Divided(Box<Divided>),
+}
+
+/// How a card is divided before anybody asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Division {
+    /// Into time slices, which have no memory of their own.
+    TimeSlices,
+    /// Into clients of a CUDA MPS server, each with its part of memory and threads.
+    Mps,
+    /// Into MIG slices.
+    Mig,
+}
+
+/// A card of which the device plugin hands out parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Divided {
+    /// How.
+    pub by: Division,
+    /// What it is divided into, and how many there are of each.
+    pub into: SmallVec<[(Device, u32); 1]>,
+    /// Which parts are known to be on this card, by pod. Others may be, too: how many are taken of
+    /// all parts of a node is counted there.
+    pub held: SmallVec<[(PodId, Device, u32); 2]>,
+}
+
+impl Divided {
+    /// How many parts it has of all kinds, and how many of them are known to be taken.
+    pub fn taken(&self) -> (u32, u32) {
+        let total = self.into.iter().map(|(_, count)| *count).fold(0, u32::saturating_add);
+        let taken = self.held.iter().map(|(_, _, count)| *count).fold(0, u32::saturating_add);
+        (taken, total)
+    }
+
+    /// What so many of its parts are of its memory.
+    pub fn part(&self, capacity: Bytes, count: u32) -> Bytes {
+        let (_, total) = self.taken();
+        let of = u128::from(capacity.0) * u128::from(count) / u128::from(total.max(1));
+        Bytes(u64::try_from(of).unwrap_or(u64::MAX)).min(capacity)
+    }
+}
+
+impl Division {
+    /// What its parts are called.
+    pub const fn plural(self) -> &'static str {
+        match self {
+            Self::TimeSlices => "time slices",
+            Self::Mps => "MPS replicas",
+            Self::Mig => "MIG slices",
+        }
+    }
+
+    /// What one of its parts is called.
+    pub const fn singular(self) -> &'static str {
+        match self {
+            Self::TimeSlices => "time slice",
+            Self::Mps => "MPS replica",
+            Self::Mig => "MIG slice",
+        }
+    }
 }
 
 /// A shared card; somebody shares it or keeps it.
@@ -178,6 +239,7 @@ impl Card {
     pub fn used(&self) -> Bytes {
         match &self.mode {
             Mode::Free => Bytes(0),
+            Mode::Divided(divided) => divided.part(self.capacity, divided.taken().0),
             Mode::Whole(_) => self.capacity,
             Mode::Shared(shared) => Bytes(shared.shares.iter().map(|s| s.bytes.0).sum()),
         }
@@ -193,8 +255,13 @@ impl Card {
     pub fn class(&self) -> Option<Class> {
         match &self.mode {
             Mode::Shared(shared) if !shared.shares.is_empty() => Some(shared.class),
-            Mode::Shared(_) | Mode::Free | Mode::Whole(_) => None,
+            Mode::Shared(_) | Mode::Free | Mode::Whole(_) | Mode::Divided(_) => None,
         }
+    }
+
+    /// Whether somebody holds it, or some of it.
+    pub(crate) const fn is_held(&self) -> bool {
+        matches!(self.mode, Mode::Whole(_) | Mode::Shared(_))
     }
 
     /// Whether a share of this class, with so much compute, goes with those that are on it.
@@ -203,11 +270,11 @@ impl Card {
             && part.compute <= Percent::ALL.minus(self.compute())
     }
 
-    /// The shares on it; none if it is free or whole.
+    /// The shares on it; none if it is free, whole or divided.
     pub fn shares(&self) -> &[Share] {
         match &self.mode {
             Mode::Shared(shared) => &shared.shares,
-            Mode::Free | Mode::Whole(_) => &[],
+            Mode::Free | Mode::Whole(_) | Mode::Divided(_) => &[],
         }
     }
 
@@ -215,7 +282,7 @@ impl Card {
     pub fn keepers(&self) -> &[PodId] {
         match &self.mode {
             Mode::Shared(shared) => &shared.keepers,
-            Mode::Free | Mode::Whole(_) => &[],
+            Mode::Free | Mode::Whole(_) | Mode::Divided(_) => &[],
         }
     }
 
@@ -239,12 +306,30 @@ impl Card {
         }
     }
 
+    /// Forgets that a pod has parts of it, if it is divided.
+    pub(crate) fn take_off(&mut self, pod: PodId) {
+        if let Mode::Divided(divided) = &mut self.mode {
+            divided.held.retain(|(holder, ..)| *holder != pod);
+        }
+    }
+
+    /// Whether it has this UUID.
+    pub(crate) fn is_called(&self, uuid: &str) -> bool {
+        self.name().is_some_and(|name| *name.uuid == *uuid)
+    }
+
+    /// Whether it is divided, and nobody has said which card it is.
+    pub(crate) const fn is_nameless_divided(&self) -> bool {
+        matches!(self.mode, Mode::Divided(_)) && self.name.is_none()
+    }
+
     /// Gives back whatever `pod` holds here.
     pub(crate) fn release(&mut self, pod: PodId) {
         match &mut self.mode {
             Mode::Free => {}
             Mode::Whole(holder) if *holder != pod => {}
             Mode::Whole(_) => self.mode = Mode::Free,
+            Mode::Divided(_) => {}
             Mode::Shared(shared) => {
                 shared.shares.retain(|s| s.pod != pod);
                 shared.keepers.retain(|keeper| *keeper != pod);

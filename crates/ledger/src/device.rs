@@ -1,5 +1,6 @@
 //! Devices that are counted by node: the device plugin chooses which card is behind one.
 
+use crate::Bytes;
 use std::fmt;
 
 /// What a device plugin offers besides cards.
@@ -13,6 +14,17 @@ pub enum Device {
     Slice(Profile),
     /// A replica of a MIG slice, under its own name.
     SliceReplica(Profile),
+}
+
+/// Which card devices of a pod are on, where the kubelet tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceOn {
+    /// The card.
+    pub uuid: Box<str>,
+    /// Of which kind.
+    pub device: Device,
+    /// How many.
+    pub count: u32,
 }
 
 const GPU: &str = "nvidia.com/gpu";
@@ -29,6 +41,14 @@ impl Device {
             };
         }
         (name.strip_prefix(GPU)? == SHARED).then_some(Self::Replica)
+    }
+
+    /// The profile of a MIG slice, as far as its name says that it is one.
+    pub const fn profile(self) -> Option<Profile> {
+        match self {
+            Self::Gpu | Self::Replica => None,
+            Self::Slice(profile) | Self::SliceReplica(profile) => Some(profile),
+        }
     }
 }
 
@@ -90,6 +110,11 @@ impl Engines {
 }
 
 impl Profile {
+    /// Its memory as its name says it, which is rounded.
+    pub const fn memory(self) -> Bytes {
+        Bytes::from_mib(self.gb as u64 * 1024)
+    }
+
     /// Reads the name as it stands in a resource.
     pub fn parse(name: &str) -> Option<Self> {
         let (instances, rest) = match name.split_once('.')? {

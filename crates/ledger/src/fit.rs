@@ -1,7 +1,8 @@
 //! The one place that decides whether a pod fits a node.
 
+use crate::gpus::Pool;
 use crate::node::{Node, Room};
-use crate::{Bytes, Class, Device, MilliCpu, Needs, Part, Percent, Portion, ResourceId};
+use crate::{Bytes, Class, Device, Division, MilliCpu, Needs, Part, Percent, Portion, ResourceId};
 
 /// What a node lacks for a pod, with the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,8 +13,13 @@ pub enum Shortage {
     Unsettled,
     /// A pod has cards of the node of which nobody can say which.
     UnknownHolder,
-    /// A share was asked of a node whose GPUs are replicas.
-    Replicas,
+    /// A share was asked of a node whose GPUs are handed out in parts.
+    Replicas {
+        /// By which device.
+        device: Device,
+        /// What these are, if it is known.
+        by: Option<Division>,
+    },
     /// `gpu-memory` was asked of a node that does not say how large its cards are.
     CardMemoryUnknown,
     /// The share is larger than a whole card.
@@ -78,10 +84,34 @@ pub enum Shortage {
     NoClass(Class),
     /// The node does not offer a device.
     NoDevice(Device),
+    /// The node has what was asked under another name.
+    Renamed {
+        /// What was asked.
+        asked: Device,
+        /// What it is called there.
+        called: Device,
+        /// What that really is, if it is known.
+        by: Option<Division>,
+    },
+    /// The device plugin gives a pod only one of a device.
+    OneEach {
+        /// Which.
+        device: Device,
+        /// What it really is, if it is known.
+        by: Option<Division>,
+        /// What was asked.
+        asked: u32,
+    },
     /// Too few of a device.
     Devices {
         /// Which.
         device: Device,
+        /// What it really is, if it is known.
+        by: Option<Division>,
+        /// How many there are.
+        total: u32,
+        /// Of how many cards; 0 if that is not known.
+        cards: u32,
         /// What is free.
         free: u32,
         /// What was asked.
@@ -186,6 +216,15 @@ impl Node {
             && self.room().whole >= request.whole_cards()
             && request.part().is_none_or(|part| self.shares_fit(needs, part, share))
             && request.devices().all(has)
+            && self.refused_at_once(needs).is_none()
+    }
+
+    /// The device of which a container asks more than the device plugin gives it.
+    fn refused_at_once(&self, needs: &Needs) -> Option<Shortage> {
+        needs.request.several().find_map(|(device, asked)| {
+            let pool = self.capacity().gpus.pool(device).filter(|pool| pool.one_each)?;
+            Some(Shortage::OneEach { device, by: pool.by, asked })
+        })
     }
 
     fn shares_fit(&self, needs: &Needs, part: Part, share: Bytes) -> bool {
@@ -218,6 +257,9 @@ impl Node {
         if self.has_unknown_holder() && request.asks_cards() {
             return Shortage::UnknownHolder;
         }
+        if let Some(shortage) = self.refused_at_once(needs) {
+            return shortage;
+        }
         let whole = request.whole_cards();
         if self.room().whole < whole {
             return self.too_few_whole(whole);
@@ -226,25 +268,42 @@ impl Node {
             return self.share_shortage(needs, part, share);
         }
         for (device, asked) in request.devices() {
-            match self.devices(device) {
-                None | Some((_, 0)) => return Shortage::NoDevice(device),
-                Some((free, _)) if free < asked => {
-                    return Shortage::Devices { device, free, asked };
-                }
-                Some(_) => {}
+            if let Some(shortage) = self.too_few_devices(device, asked) {
+                return shortage;
             }
         }
         Shortage::NoGpu
     }
 
+    fn too_few_devices(&self, device: Device, asked: u32) -> Option<Shortage> {
+        let pool = self.capacity().gpus.pool(device).filter(|pool| pool.count > 0);
+        let Some((pool, (free, total))) = pool.zip(self.devices(device)) else {
+            return Some(self.offers_instead(device));
+        };
+        let (by, cards) = (pool.by, pool.cards);
+        (free < asked).then_some(Shortage::Devices { device, by, total, cards, free, asked })
+    }
+
+    /// The node does not have this device, but may have the same under another name.
+    fn offers_instead(&self, asked: Device) -> Shortage {
+        let gpus = &self.capacity().gpus;
+        let mut offered = gpus.pools.iter().filter(|pool| pool.count > 0);
+        // A whole GPU may be any of them, a slice those of its profile.
+        let called = offered.find(|pool| asked == Device::Gpu || pool.profile == asked.profile());
+        let cards = asked == Device::Replica && self.card_count() > 0;
+        match called {
+            Some(pool) => Shortage::Renamed { asked, called: pool.device, by: pool.by },
+            None if cards => Shortage::Renamed { asked, called: Device::Gpu, by: None },
+            None if asked == Device::Gpu => Shortage::NoGpu,
+            None => Shortage::NoDevice(asked),
+        }
+    }
+
     fn too_few_whole(&self, asked: u32) -> Shortage {
         let (free, gpus) = (self.room().whole, &self.capacity().gpus);
-        let (cards, usable) = match gpus.count(Device::Gpu) {
-            Some(replicas) => (replicas, replicas),
-            None => (self.card_count(), gpus.usable),
-        };
+        let (cards, usable) = (self.card_count(), gpus.usable);
         match cards {
-            0 if gpus.count(Device::Gpu).is_none() => Shortage::NoGpu,
+            0 => self.too_few_devices(Device::Gpu, asked).unwrap_or(Shortage::NoGpu),
             _ if cards < asked => Shortage::CardCount { cards, asked },
             _ if usable < asked => Shortage::NotAllocatable { cards, usable },
             _ => Shortage::FreeCards { free, asked },
@@ -278,8 +337,10 @@ impl Node {
             (self.card_count(), &self.capacity().gpus, needs.request.cards());
         let (usable, card) = (gpus.usable, self.card_size());
         if count == 0 {
-            let is_pool = gpus.count(Device::Gpu).is_some();
-            return if is_pool { Shortage::Replicas } else { Shortage::NoGpu };
+            return match gpus.pools.first() {
+                Some(Pool { device, by, .. }) => Shortage::Replicas { device: *device, by: *by },
+                None => Shortage::NoGpu,
+            };
         }
         if matches!(part.portion, Portion::Memory(_)) && self.knows_no_size() {
             return Shortage::CardMemoryUnknown;

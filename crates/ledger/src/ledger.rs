@@ -1,6 +1,7 @@
 //! Nodes, pods and holdings.
 
 use crate::card::{Card, Intake, Known, Mode, Use};
+use crate::device::DeviceOn;
 use crate::node::{Capacity, Node, Opening};
 use crate::{Bytes, Device, Journal, Needs, NodeId, Part, Percent, PodId, Position, ResourceId};
 use foldhash::HashMap;
@@ -32,6 +33,8 @@ pub struct Holding {
     pub replicas: u32,
     /// Whether it has cards of which nobody can say which: no GPU is given beside it.
     pub unknown: bool,
+    /// Which cards its devices are on, as far as somebody tells.
+    pub on: Box<[DeviceOn]>,
 }
 
 /// Why the ledger refused to enter a holding. Nothing was changed.
@@ -52,6 +55,9 @@ pub enum HoldError {
     /// The card is held whole, or was asked whole and is held.
     #[error("card {0} is held by another pod")]
     CardTaken(u32),
+    /// The device plugin hands out parts of the card.
+    #[error("card {0} is divided by the device plugin")]
+    CardDivided(u32),
     /// The card has too little left.
     #[error("card {index} has {free} free, not {asked}")]
     CardFull {
@@ -208,6 +214,13 @@ impl Ledger {
         if changed {
             node.alive = true;
             node.set_capacity(capacity);
+            if !node.capacity().gpus.divided.is_empty() {
+                let here = (0u32..).zip(&self.holdings);
+                let here = here.filter_map(|(pod, holding)| Some((PodId(pod), holding.as_ref()?)));
+                for (pod, holding) in here.filter(|(_, holding)| holding.node == id) {
+                    node.note_devices(pod, &holding.on);
+                }
+            }
             self.journal.record(id, true);
         }
         (id, changed)
@@ -289,7 +302,9 @@ impl Ledger {
         let mut opens = node.unsettled && !unsettled;
         let mut is_new = node.unsettled != unsettled;
         node.unsettled = unsettled;
-        for (index, card) in (0u32..).zip(&mut node.cards) {
+        let undivided = node.cards.iter_mut().zip(0u32..);
+        let undivided = undivided.filter(|(card, _)| !matches!(card.mode, Mode::Divided(_)));
+        for (card, index) in undivided {
             let known = cards.iter().find(|(listed, _)| *listed == index).map(|(_, known)| known);
             let name = known.and_then(|known| known.name.clone());
             card.name = name.filter(|_| card.mode != Mode::Free);
@@ -355,7 +370,7 @@ impl Ledger {
         for CardShare { index, bytes } in cards {
             target.cards[*index as usize].give(pod, *bytes, by);
         }
-        let has_replicas = target.capacity().gpus.count(Device::Gpu).is_some();
+        let has_replicas = target.capacity().gpus.pool(Device::Gpu).is_some();
         let replicas =
             if has_replicas && cards.is_empty() { needs.request.whole_cards() } else { 0 };
         target.take(needs, replicas);
@@ -366,6 +381,7 @@ impl Ledger {
             cards: cards.into(),
             replicas,
             unknown: false,
+            on: Box::default(),
         });
         // A share that opens a card makes room for others where no free card is handed out, and
         // so does a reservation that asks less than was left for it. Where cards differ, the most
@@ -389,6 +405,15 @@ impl Ledger {
             self.nodes[node.index()].unknown += 1;
         }
         Ok(())
+    }
+
+    /// Says which cards the devices of a pod are on, as far as somebody tells. How many are taken is
+    /// counted by node, whatever is said here.
+    pub fn set_devices(&mut self, pod: PodId, on: &[DeviceOn]) {
+        let holding = self.holdings.get_mut(pod.index()).and_then(Option::as_mut);
+        let Some(holding) = holding.filter(|holding| *holding.on != *on) else { return };
+        holding.on = on.into();
+        self.nodes[holding.node.index()].note_devices(pod, on);
     }
 
     /// Gives back all that a pod holds, and returns it.
@@ -433,7 +458,10 @@ impl Ledger {
 fn give_back(node: &mut Node, pod: PodId, holding: &Holding) {
     for grant in &holding.cards {
         node.cards[grant.index as usize].release(pod);
-        node.resize_if_free(grant.index as usize);
+        node.list_if_free(grant.index as usize);
+    }
+    if !holding.on.is_empty() {
+        node.cards.iter_mut().for_each(|card| card.take_off(pod));
     }
     node.unknown -= u32::from(holding.unknown);
     node.give_back(&holding.needs, holding.replicas);
@@ -444,6 +472,7 @@ fn check(cards: &[Card], grant: CardShare, part: Option<Part>, by: Use) -> Resul
     let index = grant.index;
     let card = cards.get(index as usize).ok_or(HoldError::NoSuchCard(index))?;
     match (&card.mode, by) {
+        (Mode::Divided(_), _) => Err(HoldError::CardDivided(index)),
         (Mode::Whole(_), _) | (Mode::Shared(_), Use::Whole) => Err(HoldError::CardTaken(index)),
         (Mode::Free, Use::Whole) | (Mode::Free | Mode::Shared(_), Use::Keep) => Ok(()),
         (Mode::Free | Mode::Shared(_), Use::Share { .. }) => {

@@ -12,7 +12,7 @@
 //! decides whether a pod fits. What holds after every call:
 //!
 //! 1. the shares of a card never exceed its bytes;
-//! 2. a card is free, whole or shared, never two of these;
+//! 2. a card is free, whole, shared or divided by its device plugin, never two of these;
 //! 3. undoing steps restores the ledger to the byte.
 //!
 //! [`Ledger::audit`] works out the first two, and every sum, from the holdings alone.
@@ -21,6 +21,7 @@ mod audit;
 mod card;
 mod device;
 mod fit;
+mod gpus;
 mod journal;
 #[allow(clippy::module_inception)]
 mod ledger;
@@ -30,13 +31,14 @@ mod request;
 mod undo;
 mod units;
 
-pub use card::{Card, Intake, Known, Mode, Name, Share, Shared};
-pub use device::{Device, Engines, Profile};
+pub use card::{Card, Divided, Division, Intake, Known, Mode, Name, Share, Shared};
+pub use device::{Device, DeviceOn, Engines, Profile};
 pub use fit::Shortage;
+pub use gpus::{DividedCard, Gpus, Pool};
 pub use journal::{Change, Journal, Position};
 pub use ledger::{CardShare, CardShares, HoldError, Holding, Ledger};
 pub use needs::{Holder, Needs, ResourceId};
-pub use node::{Capacity, Gpus, Node, Opening, Room};
+pub use node::{Capacity, Node, Opening, Room};
 pub use request::{Class, Each, Part, Percent, Portion, Request};
 pub use undo::Before;
 pub use units::{Bytes, Fraction, FractionError, MilliCpu};

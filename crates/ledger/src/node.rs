@@ -1,56 +1,11 @@
 //! A node: what it has, what is held of it, and the room that is left.
 
-use crate::card::{Card, Mode};
-use crate::device::Device;
-use crate::{Bytes, Class, Holder, MilliCpu, Needs, Part, Portion, ResourceId};
+use crate::card::{Card, Mode, Name};
+use crate::device::{Device, DeviceOn};
+use crate::gpus::{DividedCard, Gpus, Pool};
+use crate::{Bytes, Class, Holder, MilliCpu, Needs, Part, PodId, Portion, Request, ResourceId};
 use smallvec::SmallVec;
 use std::sync::Arc;
-
-/// The GPUs of a node as it reports them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Gpus {
-    /// Cards that can be given whole or in shares: the memory of each, if the node says it.
-    pub cards: Vec<Option<Bytes>>,
-    /// How many of the cards the node hands out at the moment.
-    pub usable: u32,
-    /// Devices that are only counted: which card is behind one is not ours to choose, so they take
-    /// no shares.
-    pub pools: Vec<(Device, u32)>,
-    /// The classes that its shares may have besides the usual one.
-    pub classes: Vec<Class>,
-}
-
-impl Gpus {
-    /// No GPU.
-    pub fn none() -> Self {
-        Self::default()
-    }
-
-    /// Cards of one size.
-    pub fn cards(count: u32, usable: u32, memory: Option<Bytes>) -> Self {
-        Self { cards: vec![memory; count as usize], usable, ..Self::default() }
-    }
-
-    /// So many replicas, or slices, under the name of whole GPUs.
-    pub fn replicas(count: u32) -> Self {
-        Self { pools: vec![(Device::Gpu, count)], ..Self::default() }
-    }
-
-    /// How many of a device there are; `None` if it is not offered.
-    pub fn count(&self, device: Device) -> Option<u32> {
-        self.pools.iter().find(|(other, _)| *other == device).map(|(_, count)| *count)
-    }
-
-    /// Whether its shares may have this class.
-    pub fn offers(&self, class: Class) -> bool {
-        class == Class::default() || self.classes.contains(&class)
-    }
-
-    /// Whether the memory of its cards is known, or only fractions of it.
-    pub fn knows_memory(&self) -> bool {
-        self.cards.iter().all(Option::is_some)
-    }
-}
 
 /// What a node has for pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -309,8 +264,27 @@ impl Node {
 
     /// The capacity of a card that is free now or comes free; 0 if the node has it no more.
     pub(crate) fn listed_size(&self, index: usize) -> Bytes {
-        let listed = self.capacity.gpus.cards.get(index);
+        let Gpus { cards, divided, .. } = &self.capacity.gpus;
+        let behind = index.checked_sub(cards.len()).and_then(|index| divided.get(index));
+        let listed = cards.get(index).or_else(|| behind.map(|card| &card.memory));
         listed.map_or(Bytes(0), |memory| memory.unwrap_or(Card::UNKNOWN_MEMORY))
+    }
+
+    /// What a card is that nobody holds.
+    pub(crate) fn listed_mode(&self, index: usize) -> Mode {
+        let Gpus { cards, divided, .. } = &self.capacity.gpus;
+        let behind = index.checked_sub(cards.len()).and_then(|index| divided.get(index));
+        behind.map_or(Mode::Free, DividedCard::mode)
+    }
+
+    /// How many cards the node has now, divided ones too.
+    pub(crate) fn listed_count(&self) -> usize {
+        self.capacity.gpus.cards.len() + self.capacity.gpus.divided.len()
+    }
+
+    /// What one device counts for in the use of a node; 0 if it is not offered.
+    pub fn unit(&self, device: Device) -> u64 {
+        self.capacity.gpus.pool(device).map_or(0, Pool::unit)
     }
 
     /// Whether the memory of its cards is known, or only fractions of it.
@@ -318,10 +292,21 @@ impl Node {
         self.capacity.gpus.knows_memory()
     }
 
+    /// Whether it has GPUs of any kind.
+    pub const fn has_gpus(&self) -> bool {
+        !self.capacity.gpus.cards.is_empty() || !self.capacity.gpus.pools.is_empty()
+    }
+
+    /// Whether devices are asked, and some of each are in use already.
+    pub fn has_in_use(&self, request: &Request) -> bool {
+        let mut devices = request.devices().peekable();
+        devices.peek().is_some() && devices.all(|(device, _)| self.used.of(device) > 0)
+    }
+
     /// What is free of a device that is only counted, and how many there are; `None` if it is not
     /// offered.
     pub fn devices(&self, device: Device) -> Option<(u32, u32)> {
-        let total = self.capacity.gpus.count(device)?;
+        let total = self.capacity.gpus.pool(device)?.count;
         // What pods took before the node changed between cards and replicas counts on both sides.
         let cards = if device == Device::Gpu { self.held_cards() } else { 0 };
         let used = cards.saturating_add(self.used.of(device));
@@ -330,7 +315,7 @@ impl Node {
 
     /// Cards that are held, of those that work.
     fn held_cards(&self) -> u64 {
-        let is_held = |card: &&Card| card.mode != Mode::Free && !card.is_sick();
+        let is_held = |card: &&Card| card.is_held() && !card.is_sick();
         self.cards.iter().filter(is_held).count() as u64
     }
 
@@ -452,13 +437,13 @@ impl Node {
         }
         self.extended.retain(|c| c.total > 0 || c.used > 0);
         self.drop_retired_cards();
-        let count = self.card_count() as usize;
-        while self.cards.len() < count {
+        while self.cards.len() < self.listed_count() {
             self.cards.push(Card::free(Bytes(0)));
         }
         for index in 0..self.cards.len() {
-            self.resize_if_free(index);
+            self.list_if_free(index);
         }
+        let count = self.card_count() as usize;
         let sizes = || (0..count).map(|index| self.listed_size(index));
         let (least, most) = (sizes().min(), sizes().max());
         self.sizes_differ = least != most;
@@ -467,18 +452,40 @@ impl Node {
         self.recount();
     }
 
-    /// A card that is free has the size that the node says.
-    pub(crate) fn resize_if_free(&mut self, index: usize) {
-        let size = self.listed_size(index);
-        if let Some(card) = self.cards.get_mut(index).filter(|card| card.mode == Mode::Free) {
-            card.capacity = size;
+    /// A card that nobody holds has the size that the node says, and is divided as it says.
+    pub(crate) fn list_if_free(&mut self, index: usize) {
+        let (size, mode) = (self.listed_size(index), self.listed_mode(index));
+        let Some(card) = self.cards.get_mut(index).filter(|card| !card.is_held()) else { return };
+        card.capacity = size;
+        match (&mut card.mode, mode) {
+            (Mode::Divided(now), Mode::Divided(listed)) => {
+                (now.by, now.into) = (listed.by, listed.into);
+            }
+            (now, listed) if *now != listed => (card.mode, card.name) = (listed, None),
+            _ => {}
+        }
+    }
+
+    /// Takes note of which cards the devices of a pod are on. One that nobody has named yet gets its
+    /// name by it.
+    pub(crate) fn note_devices(&mut self, pod: PodId, on: &[DeviceOn]) {
+        self.cards.iter_mut().for_each(|card| card.take_off(pod));
+        for DeviceOn { uuid, device, count } in on {
+            let named = self.cards.iter().position(|card| card.is_called(uuid));
+            let at = named.or_else(|| self.cards.iter().position(Card::is_nameless_divided));
+            let Some(card) = at.map(|at| &mut self.cards[at]) else { continue };
+            if let Mode::Divided(divided) = &mut card.mode {
+                divided.held.push((pod, *device, *count));
+                let name = || Arc::new(Name { uuid: uuid.clone(), number: None });
+                card.name.get_or_insert_with(name);
+            }
         }
     }
 
     /// Forgets cards that the node no longer has and nobody holds. Whether there were any.
     pub(crate) fn drop_retired_cards(&mut self) -> bool {
-        let (count, before) = (self.card_count() as usize, self.cards.len());
-        let is_free = |c: &Card| c.mode == Mode::Free;
+        let (count, before) = (self.listed_count(), self.cards.len());
+        let is_free = |c: &Card| !c.is_held();
         while self.cards.len() > count && self.cards.last().is_some_and(is_free) {
             self.cards.pop();
         }
@@ -545,12 +552,18 @@ impl Node {
             pods: self.capacity.pods.saturating_sub(pods.saturating_add(unkept)),
             ..Room::default()
         };
-        if let Some((free, total)) = self.devices(Device::Gpu) {
-            room.whole = free;
-            room.gpu_used = u64::from(total - free);
-            room.gpu_total = u64::from(total);
-        } else if self.card_count() > 0 {
-            for card in &self.cards {
+        for pool in &self.capacity.gpus.pools {
+            let Some((free, total)) = self.devices(pool.device) else { continue };
+            let all = |count: u32| u64::from(count).saturating_mul(pool.unit());
+            room.gpu_used = room.gpu_used.saturating_add(all(total - free));
+            room.gpu_total = room.gpu_total.saturating_add(all(total));
+            if pool.device == Device::Gpu {
+                room.whole = free;
+            }
+        }
+        if self.card_count() > 0 && self.capacity.gpus.pool(Device::Gpu).is_none() {
+            let undivided = |card: &&Card| !matches!(card.mode, Mode::Divided(_));
+            for card in self.cards.iter().filter(undivided) {
                 room.gpu_used += card.used().0;
                 room.gpu_total += card.capacity.0;
                 let class = card.class();

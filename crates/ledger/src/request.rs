@@ -17,6 +17,8 @@ pub struct Request {
     part: Option<Part>,
     /// By kind: each once, none of them 0.
     devices: Vec<(Device, u32)>,
+    /// Whether no container asks more than one whole card, or one device of a kind.
+    one_each: bool,
 }
 
 /// What is asked of one card, or device.
@@ -126,6 +128,20 @@ impl Request {
             }
         }
         self
+    }
+
+    /// The same by several containers, of which none asks more than one of a kind.
+    #[must_use]
+    pub const fn one_each(mut self) -> Self {
+        self.one_each = true;
+        self
+    }
+
+    /// Of what a container may ask more than one: whole cards, as the device `Gpu`, and devices.
+    pub(crate) fn several(&self) -> impl Iterator<Item = (Device, u32)> + '_ {
+        let whole = (Device::Gpu, self.whole_cards());
+        let all = std::iter::once(whole).chain(self.devices());
+        all.filter(|(_, count)| *count > 1 && !self.one_each)
     }
 
     /// Leaves out all but so many kinds of devices.

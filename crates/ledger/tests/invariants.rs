@@ -29,6 +29,11 @@ enum Step {
     Release {
         pod: u8,
     },
+    /// The kubelet tells which cards a pod's devices are on.
+    Devices {
+        pod: u8,
+        on: Vec<(u8, u8)>,
+    },
     /// What keeping a card takes.
     Opening(u8),
     Intake {
@@ -59,6 +64,8 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(name, gpus, cpu)| Step::Node { name, gpus, cpu }),
         1 => (0u8..4).prop_map(|name| Step::NodeGone { name }),
         1 => (0u8..40, 0u8..4).prop_map(|(pod, node)| Step::Unknown { pod, node }),
+        2 => (0u8..40, prop::collection::vec((0u8..4, 1u8..4), 0..3))
+            .prop_map(|(pod, on)| Step::Devices { pod, on }),
         1 => (0u8..4).prop_map(Step::Opening),
         1 => (0u8..4, any::<bool>(), 0u8..10, any::<bool>())
             .prop_map(|(node, unsettled, card, sick)| Step::Intake { node, unsettled, card, sick }),
@@ -124,15 +131,26 @@ fn capacity(ledger: &mut Ledger, gpus: u8, cpu: u16) -> Capacity {
                 cards: vec![Some(Bytes(100)), Some(Bytes(40)), None],
                 usable: 3,
                 pools: vec![
-                    (Device::Replica, 2),
-                    (Device::Slice(Profile::parse("1g.10gb").unwrap()), 3),
+                    Pool { one_each: true, ..Pool::of(Device::Replica, 2) },
+                    Pool::of(Device::Slice(Profile::parse("1g.10gb").unwrap()), 3),
                 ],
+                divided: vec![divided(Device::Replica, 2)],
                 classes: vec![Class(1)],
+            },
+            9 => Gpus {
+                pools: vec![Pool { each: Some(Bytes(25)), cards: 2, ..Pool::of(Device::Gpu, 8) }],
+                divided: vec![divided(Device::Gpu, 4); 2],
+                ..Gpus::none()
             },
             2..6 => Gpus::cards(count, count - 1, Some(Bytes(100))),
             _ => Gpus::cards(count - 4, count, None),
         },
     }
+}
+
+fn divided(device: Device, into: u32) -> DividedCard {
+    let into = [(device, into)].into_iter().collect();
+    DividedCard { memory: Some(Bytes(100)), by: Division::TimeSlices, into }
 }
 
 /// Does a step that can be taken back; what there was before is kept in `done`.
@@ -192,6 +210,14 @@ fn apply(ledger: &mut Ledger, step: &Step) {
         }
         Step::Release { pod } => {
             ledger.release(PodId(u32::from(*pod)));
+        }
+        Step::Devices { pod, on } => {
+            let on = on.iter().map(|(card, count)| DeviceOn {
+                uuid: format!("GPU-{card}").into(),
+                device: if *count > 2 { Device::Replica } else { Device::Gpu },
+                count: u32::from(*count),
+            });
+            ledger.set_devices(PodId(u32::from(*pod)), &on.collect::<Vec<_>>());
         }
         Step::Undone(steps) => {
             let mut done = Vec::new();
@@ -264,6 +290,96 @@ fn a_held_card_keeps_its_capacity_until_it_is_free() {
     assert_eq!(ledger.node(node).unwrap().room().share, Bytes(0), "and takes nobody new");
     ledger.release(PodId(0));
     assert_eq!(card(&ledger).capacity(), Bytes(50));
+}
+
+/// A node whose two cards are cut into four time slices each, and a pod that asks for so many.
+fn sliced(one_each: bool) -> (Ledger, NodeId) {
+    let mut ledger = Ledger::default();
+    let by = Some(Division::TimeSlices);
+    let each = Some(Bytes(25));
+    let pool = Pool { by, each, cards: 2, one_each, ..Pool::of(Device::Replica, 8) };
+    let divided = vec![divided(Device::Replica, 4); 2];
+    let gpus = Gpus { pools: vec![pool], divided, ..Gpus::none() };
+    let (node, _) = ledger.set_node("n", Capacity { pods: 99, gpus, ..Capacity::default() });
+    (ledger, node)
+}
+
+fn slices(count: u32) -> Arc<Needs> {
+    let request = Request::none().and(count, Each::Device(Device::Replica));
+    Arc::new(Needs { request, ..Needs::default() })
+}
+
+#[test]
+fn time_slices_are_given_up_to_their_number_and_count_for_their_part_of_a_card() {
+    let (mut ledger, node) = sliced(false);
+    ledger.hold(PodId(0), node, &slices(7), &[]).unwrap();
+    let here = |l: &Ledger| l.node(node).unwrap().clone();
+    assert_eq!((here(&ledger).room().gpu_used, here(&ledger).room().gpu_total), (175, 200));
+    assert_eq!(here(&ledger).fit(&slices(1), Bytes(0)), Ok(()));
+    let shortage = here(&ledger).fit(&slices(2), Bytes(0)).unwrap_err();
+    let (device, by) = (Device::Replica, Some(Division::TimeSlices));
+    let expected = Shortage::Devices { device, by, total: 8, cards: 2, free: 1, asked: 2 };
+    assert_eq!(shortage, expected);
+}
+
+#[test]
+fn neither_shares_nor_whole_cards_land_on_divided_cards() {
+    let (mut ledger, node) = sliced(false);
+    let here = ledger.node(node).unwrap();
+    let by = Some(Division::TimeSlices);
+    assert_eq!(
+        here.fit(&half(0), Bytes(50)),
+        Err(Shortage::Replicas { device: Device::Replica, by })
+    );
+    let whole = Needs { request: Request::whole(1), ..Needs::default() };
+    let (asked, called) = (Device::Gpu, Device::Replica);
+    assert_eq!(here.fit(&whole, Bytes(0)), Err(Shortage::Renamed { asked, called, by }));
+    assert_eq!(
+        ledger.hold(PodId(0), node, &half(0), &on(0, 50)),
+        Err(HoldError::CardDivided(0)),
+        "whatever a record says"
+    );
+}
+
+#[test]
+fn a_container_that_asks_more_than_the_device_plugin_gives_it_is_not_sent_there() {
+    let (ledger, node) = sliced(true);
+    let here = ledger.node(node).unwrap();
+    let shortage = here.fit(&slices(2), Bytes(0)).unwrap_err();
+    assert!(matches!(shortage, Shortage::OneEach { asked: 2, .. }), "{shortage:?}");
+    let by_two = Needs { request: slices(2).request.clone().one_each(), ..Needs::default() };
+    assert_eq!(here.fit(&by_two, Bytes(0)), Ok(()), "two containers may have one each");
+}
+
+#[test]
+fn the_kubelet_tells_which_card_time_slices_are_on() {
+    let (mut ledger, node) = sliced(false);
+    let told = |uuid: &str, count| DeviceOn { uuid: uuid.into(), device: Device::Replica, count };
+    for pod in 0..3 {
+        ledger.hold(PodId(pod), node, &slices(1), &[]).unwrap();
+    }
+    ledger.set_devices(PodId(0), &[told("GPU-b", 1)]);
+    ledger.set_devices(PodId(1), &[told("GPU-b", 1)]);
+    let taken = |l: &Ledger| {
+        let cards = l.node(node).unwrap().cards().iter();
+        let taken = |card: &Card| match card.mode() {
+            Mode::Divided(divided) => divided.taken(),
+            _ => (0, 0),
+        };
+        let all = cards.map(|card| (card.name().map(|name| name.uuid.to_string()), taken(card)));
+        all.collect::<Vec<_>>()
+    };
+    let b = |n| (Some("GPU-b".to_owned()), (n, 4));
+    assert_eq!(taken(&ledger), [b(2), (None, (0, 4))], "of the third nobody has said it");
+    ledger.release(PodId(0));
+    assert_eq!(taken(&ledger), [b(1), (None, (0, 4))]);
+    // Two replicas instead of four: who runs keeps what it has, and nobody new comes.
+    let mut fewer = ledger.node(node).unwrap().capacity().clone();
+    fewer.gpus.pools[0].count = 1;
+    fewer.gpus.divided = vec![divided(Device::Replica, 1); 1];
+    ledger.set_node("n", fewer);
+    assert_eq!(taken(&ledger), [(Some("GPU-b".to_owned()), (1, 1))]);
+    assert_eq!(ledger.node(node).unwrap().devices(Device::Replica), Some((0, 1)));
 }
 
 #[test]

@@ -295,6 +295,8 @@ impl Loading<'_> {
             if !object.metadata.deletion_timestamp.is_empty() {
                 self.terminating.insert(record.key.clone());
             }
+            let devices = status.devices_on();
+            record.bound = Some(Bound { devices, ..Bound::new(&*node, BoundCards::Nothing) });
             if !self.known.insert(record.key.clone()) {
                 let key = &record.key;
                 self.warn(format!("pod {key} is twice in the cluster: the later one counts"));
@@ -394,8 +396,9 @@ impl Loading<'_> {
     }
 
     fn hold(&mut self, mut record: PodRecord, node: String, cards: BoundCards) {
-        let bound = Bound::new(node, cards);
-        record.bound = Some(Bound { terminating: self.terminating.contains(&record.key), ..bound });
+        let devices = record.bound.take().map(|bound| bound.devices).unwrap_or_default();
+        let terminating = self.terminating.contains(&record.key);
+        record.bound = Some(Bound { terminating, devices, ..Bound::new(node, cards) });
         self.apply(Event::Pod(Box::new(record)));
     }
 

@@ -21,8 +21,8 @@ fn survive(cluster: Option<&str>, workload: &str) {
     }
     let options = divvy_views::TextOptions { wide: true, colour: true, width: 80 };
     let simulation = divvy_views::simulation(&rehearsal.scheduler, &rehearsal.pods);
-    let _ = divvy_views::simulation_text(&simulation, &rehearsal.scheduler, options);
-    let _ = divvy_views::card_map_svg(&simulation, &rehearsal.scheduler);
+    let _ = divvy_views::simulation_text(&simulation, options);
+    let _ = divvy_views::card_map_svg(&simulation);
     for key in rehearsal.pods.iter().take(20) {
         if let Some(explanation) = divvy_views::explain(&rehearsal.scheduler, key, false) {
             let _ = divvy_views::explanation_text(&explanation, options);

@@ -1,8 +1,9 @@
 //! A card as a bar of letters.
 
-use crate::cards::{CardUse, CardUseState, ShareUse};
+use crate::cards::{CardUse, CardUseState};
 use crate::paint::{Painter, Tint};
 use crate::wording::Names;
+use divvy_engine::PodKey;
 use divvy_ledger::Bytes;
 
 /// The cells of a bar.
@@ -10,34 +11,47 @@ pub(crate) const CELLS: usize = 20;
 /// Shares of one card that are named, unless all are asked for.
 const MOST_NAMES: usize = 18;
 
-/// One letter of a bar: a share, or all those that are too small for a letter of their own.
-#[derive(Clone, Debug)]
-struct Part<'c, 'a> {
-    letter: char,
-    size: u64,
-    shares: Vec<&'c ShareUse<'a>>,
+/// What pods hold parts of: the memory of a card, or the slices of a node.
+pub(crate) struct Fill<'c> {
+    /// All of it.
+    pub(crate) whole: u64,
+    /// Who holds how much.
+    pub(crate) held: Vec<(&'c PodKey, u64)>,
+    /// How an amount is written.
+    pub(crate) number: &'c dyn Fn(u64) -> String,
 }
 
-/// Every share has a letter if there is a cell for each. Otherwise those of less than a cell are
+/// One letter of a bar: a holder, or all those that have too little for a letter of their own.
+#[derive(Clone, Debug)]
+struct Part<'c> {
+    letter: char,
+    size: u64,
+    held: Vec<(&'c PodKey, u64)>,
+}
+
+fn sum<'c>(held: impl IntoIterator<Item = &'c (&'c PodKey, u64)>) -> u64 {
+    held.into_iter().fold(0, |sum, (_, size)| sum.saturating_add(*size))
+}
+
+/// Every holder has a letter if there is a cell for each. Otherwise those of less than a cell are
 /// together one part, `+`, which is as long as what it stands for.
-fn parts<'c, 'a>(card: &'c CardUse<'a>) -> Vec<Part<'c, 'a>> {
-    let whole = card.capacity.raw();
-    let room = held_cells(card.used.raw(), whole);
-    let is_long = |s: &ShareUse<'_>| s.bytes.raw() as u128 * CELLS as u128 >= whole.into();
-    let all = card.shares.len() <= room;
+fn parts<'c>(fill: &Fill<'c>) -> Vec<Part<'c>> {
+    let whole = fill.whole;
+    let room = held_cells(sum(&fill.held), whole);
+    let is_long = |size: u64| u128::from(size) * CELLS as u128 >= whole.into();
+    let all = fill.held.len() <= room;
     let (mut named, mut rest): (Vec<_>, Vec<_>) =
-        card.shares.iter().partition(|share| all || is_long(share));
+        fill.held.iter().copied().partition(|(_, size)| all || is_long(*size));
     while !rest.is_empty() && named.len() + 1 > room {
         let Some(last) = named.pop() else { break };
         rest.insert(0, last);
     }
     let letters = ('a'..='z').zip(named);
-    let mut parts: Vec<_> = letters
-        .map(|(letter, share)| Part { letter, size: share.bytes.raw(), shares: vec![share] })
-        .collect();
+    let mut parts: Vec<_> =
+        letters.map(|(letter, held)| Part { letter, size: held.1, held: vec![held] }).collect();
     if !rest.is_empty() {
-        let size = rest.iter().fold(0u64, |sum, s| sum.saturating_add(s.bytes.raw()));
-        parts.push(Part { letter: '+', size, shares: rest });
+        let size = rest.iter().fold(0u64, |sum, (_, size)| sum.saturating_add(*size));
+        parts.push(Part { letter: '+', size, held: rest });
     }
     parts
 }
@@ -69,20 +83,42 @@ pub(crate) fn bar(card: &CardUse<'_>, painter: Painter) -> String {
     match card.state {
         CardUseState::Free => painter.paint(&"·".repeat(CELLS), Tint::Faint),
         CardUseState::Whole => painter.paint(&"█".repeat(CELLS), Tint::Share(0)),
-        CardUseState::Shared => {
-            let parts = parts(card);
-            let sizes: Vec<u64> = parts.iter().map(|p| p.size).collect();
-            let cells = cells(&sizes, card.capacity.raw());
-            let mut out = String::new();
-            for (i, (part, n)) in parts.iter().zip(&cells).enumerate() {
-                let run = part.letter.to_string().repeat(*n);
-                out.push_str(&painter.paint(&run, Tint::Share(i)));
-            }
-            let free = CELLS.saturating_sub(cells.iter().sum());
-            out.push_str(&painter.paint(&"·".repeat(free), Tint::Faint));
-            out
-        }
+        _ => with_fill(card, |fill| letters(fill, painter)),
     }
+}
+
+/// A bar with a letter for each holder.
+pub(crate) fn letters(fill: &Fill<'_>, painter: Painter) -> String {
+    if fill.held.is_empty() {
+        return painter.paint(&"·".repeat(CELLS), Tint::Faint);
+    }
+    let parts = parts(fill);
+    let sizes: Vec<u64> = parts.iter().map(|p| p.size).collect();
+    let cells = cells(&sizes, fill.whole);
+    let mut out = String::new();
+    for (i, (part, n)) in parts.iter().zip(&cells).enumerate() {
+        let run = part.letter.to_string().repeat(*n);
+        out.push_str(&painter.paint(&run, Tint::Share(i)));
+    }
+    let free = CELLS.saturating_sub(cells.iter().sum());
+    out.push_str(&painter.paint(&"·".repeat(free), Tint::Faint));
+    out
+}
+
+/// The shares of a card, or the slices on it.
+fn with_fill<T>(card: &CardUse<'_>, then: impl FnOnce(&Fill<'_>) -> T) -> T {
+    let slices = card.slices.map(|slices| slices.total);
+    let bytes = |size: u64| card.capacity.with(Bytes(size)).number();
+    let count = |count: u64| count.to_string();
+    let fill = Fill {
+        whole: slices.map_or_else(|| card.capacity.raw(), u64::from),
+        held: match slices {
+            Some(_) => card.shares.iter().map(|s| (s.pod, s.slices.into())).collect(),
+            None => card.shares.iter().map(|s| (s.pod, s.bytes.raw())).collect(),
+        },
+        number: if slices.is_some() { &count } else { &bytes },
+    };
+    then(&fill)
 }
 
 /// `whole`, `free` or the percentage that is held.
@@ -91,6 +127,10 @@ pub(crate) fn degree(card: &CardUse<'_>) -> String {
         CardUseState::Free => "free ".to_owned(),
         CardUseState::Whole => "whole".to_owned(),
         CardUseState::Shared => format!("{:>3} %", card.used.percent()),
+        CardUseState::TimeSliced | CardUseState::Mps | CardUseState::Sliced => {
+            let slices = card.slices.unwrap_or_default();
+            format!("{}/{}", slices.taken.map_or("?".to_owned(), |n| n.to_string()), slices.total)
+        }
     }
 }
 
@@ -101,7 +141,7 @@ pub(crate) fn legend(card: &CardUse<'_>, names: Names, all: bool) -> Vec<(String
         CardUseState::Whole => {
             card.shares.iter().map(|share| (names.of(share.pod), None)).collect()
         }
-        CardUseState::Shared => shares(card, names, if all { usize::MAX } else { MOST_NAMES }),
+        _ => with_fill(card, |fill| fill.legend(names, all)),
     };
     if let Some(class) = card.class {
         entries.push((class.to_owned(), None));
@@ -116,38 +156,37 @@ pub(crate) fn legend(card: &CardUse<'_>, names: Names, all: bool) -> Vec<(String
     entries
 }
 
-fn shares(card: &CardUse<'_>, names: Names, most: usize) -> Vec<(String, Option<Tint>)> {
-    let parts = parts(card);
-    let each = parts.iter().enumerate().flat_map(|(i, part)| {
-        part.shares.iter().map(move |share| (Tint::Share(i), part.letter, *share))
-    });
-    let each: Vec<_> = each.collect();
-    // One too many can still be named: to say that there is one more is no shorter.
-    let shown = if each.len() <= most.saturating_add(1) { each.len() } else { most };
-    let mut entries: Vec<(String, Option<Tint>)> = each[..shown]
-        .iter()
-        .map(|(tint, letter, share)| {
-            (format!("{letter} {} {}", names.of(share.pod), share.bytes.number()), Some(*tint))
-        })
-        .collect();
-    let more = &each[shown..];
-    if !more.is_empty() {
-        let sum = more.iter().fold(0u64, |sum, (.., s)| sum.saturating_add(s.bytes.raw()));
-        let amount = card.capacity.with(Bytes(sum)).number();
-        entries.push((format!("and {} more {amount}", more.len()), None));
+impl Fill<'_> {
+    /// What the letters stand for, one entry each, and what is free.
+    pub(crate) fn legend(&self, names: Names, all: bool) -> Vec<(String, Option<Tint>)> {
+        let most = if all { usize::MAX } else { MOST_NAMES };
+        let parts = parts(self);
+        let each = parts.iter().enumerate().flat_map(|(i, part)| {
+            part.held.iter().map(move |(pod, size)| (Tint::Share(i), part.letter, *pod, *size))
+        });
+        let each: Vec<_> = each.collect();
+        // One too many can still be named: to say that there is one more is no shorter.
+        let shown = if each.len() <= most.saturating_add(1) { each.len() } else { most };
+        let entries = each[..shown].iter().map(|(tint, letter, pod, size)| {
+            (format!("{letter} {} {}", names.of(pod), (self.number)(*size)), Some(*tint))
+        });
+        let mut entries: Vec<(String, Option<Tint>)> = entries.collect();
+        let more = &each[shown..];
+        if !more.is_empty() {
+            let sum = more.iter().fold(0u64, |sum, (.., size)| sum.saturating_add(*size));
+            entries.push((format!("and {} more {}", more.len(), (self.number)(sum)), None));
+        }
+        let free = self.whole.saturating_sub(sum(&self.held));
+        if free > 0 {
+            entries.push((format!("free {}", (self.number)(free)), None));
+        }
+        entries
     }
-    let free = card.free();
-    if free.raw() > 0 {
-        entries.push((format!("free {}", free.number()), None));
-    }
-    entries
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::amount::Amount;
-    use divvy_engine::PodKey;
 
     #[test]
     fn cells_are_in_proportion() {
@@ -170,25 +209,11 @@ mod tests {
         for n in 1..=60u64 {
             for whole in [n, n + 1, 100, 81_920 << 20, 1_000_000_000_000_000] {
                 for shrink in [1, 2, 7] {
-                    let amount = |size| Amount::new(Bytes(size), Bytes(whole), true);
                     let size = |i: u64| whole / n / (1 + i % shrink);
-                    let shares: Vec<_> =
-                        (0..n).map(|i| ShareUse { pod: &key, bytes: amount(size(i)) }).collect();
+                    let held = (0..n).map(|i| (&key, size(i))).collect();
                     let used = (0..n).map(size).sum();
-                    let card = CardUse {
-                        index: 0,
-                        number: None,
-                        uuid: None,
-                        state: CardUseState::Shared,
-                        class: None,
-                        capacity: amount(whole),
-                        used: amount(used),
-                        shares,
-                        stranded: amount(0),
-                        overbooked: false,
-                        claims: Vec::new(),
-                    };
-                    let bar = bar(&card, Painter::new(false));
+                    let fill = Fill { whole, held, number: &|n| n.to_string() };
+                    let bar = letters(&fill, Painter::new(false));
                     assert_eq!(bar.chars().count(), CELLS, "{n} of {whole}: {bar}");
                     let held = bar.chars().filter(|c| *c != '·').count();
                     assert_eq!(held, held_cells(used, whole), "{n} of {whole}: {bar}");

@@ -19,17 +19,40 @@ impl CardMap {
         Painter::new(self.options.colour)
     }
 
-    /// The node's heading and a line for each run of equal cards.
+    /// The node's heading, and a line for each run of equal cards, or for each kind of slices if it
+    /// is not known which card they are on.
     pub(crate) fn node(self, node: &NodeCards<'_>) -> String {
         let name = self.painter().paint(&clean(node.name), Tint::Strong);
-        format!("{name}  {}\n{}", hardware(node), self.cards(&node.cards))
+        let is_told = |card: &&CardUse<'_>| {
+            card.slices.is_none_or(|slices| slices.taken.is_some()) && !card.shares.is_empty()
+        };
+        let told: Vec<CardUse<'_>> = node
+            .cards
+            .iter()
+            .filter(|card| card.slices.is_none() || is_told(card))
+            .cloned()
+            .collect();
+        let cards = self.cards(&told);
+        let slices = if told.iter().any(|card| card.slices.is_some()) {
+            String::new()
+        } else {
+            self.slices(node)
+        };
+        format!("{name}  {}\n{cards}{slices}", hardware(node))
     }
 
-    /// The heading of a node whose GPUs are replicas.
-    pub(crate) fn replicas(self, node: &NodeCards<'_>, (taken, total): (u64, u64)) -> String {
-        let name = self.painter().paint(&clean(node.name), Tint::Strong);
-        let model = node.model.map_or_else(String::new, |m| format!("{}  ", short_model(m)));
-        format!("{name}  {}{taken} of {total} replicas taken\n", clean(&model))
+    /// A line for each kind of slices.
+    fn slices(self, node: &NodeCards<'_>) -> String {
+        let width = node.slices.iter().map(|slices| slices.short().len()).max().unwrap_or(0);
+        let mut out = String::new();
+        for slices in &node.slices {
+            let (bar, legend) = slices.drawn(self.painter(), self.names, self.options.wide);
+            let degree = slices.summary();
+            out.push_str(&format!("  {:<width$}  {bar}  {degree}", slices.short()));
+            self.write_legend(&mut out, legend, 2 + width + 2 + CELLS + 2 + degree.len());
+            out.push('\n');
+        }
+        out
     }
 
     /// A line for each run of equal cards.
@@ -47,7 +70,8 @@ impl CardMap {
             let line = format!("  {label:<width$}  {bar}  {degree}");
             out.push_str(&line);
             // "  4    aaaaabbbbb··········   50 %   ": what stands before the legend.
-            self.write_legend(&mut out, card, 2 + width + 2 + CELLS + 2 + degree.len());
+            let legend = legend(card, self.names, self.options.wide);
+            self.write_legend(&mut out, legend, 2 + width + 2 + CELLS + 2 + degree.len());
             out.truncate(out.trim_end().len());
             out.push('\n');
         }
@@ -55,11 +79,11 @@ impl CardMap {
     }
 
     /// Breaks the legend between entries where the terminal ends.
-    fn write_legend(self, out: &mut String, card: &CardUse<'_>, indent: usize) {
+    fn write_legend(self, out: &mut String, legend: Vec<(String, Option<Tint>)>, indent: usize) {
         const GAP: usize = 3;
         let width = self.options.map_width();
         let mut column = indent;
-        for (text, tint) in legend(card, self.names, self.options.wide) {
+        for (text, tint) in legend {
             let length = text.chars().count();
             let is_first = column == indent;
             let end = column + GAP + length;
@@ -98,7 +122,10 @@ fn is_same_line(a: &CardUse<'_>, b: &CardUse<'_>) -> bool {
 
 /// `8 x A100-80GB (80.0 GiB each)`.
 pub(crate) fn hardware(node: &NodeCards<'_>) -> String {
-    let Some(card) = node.cards.first() else { return "no GPU".to_owned() };
+    let Some(card) = node.cards.first() else {
+        let model = node.model.filter(|_| !node.slices.is_empty());
+        return model.map_or_else(|| "no GPU".to_owned(), |m| clean(&short_model(m)).into_owned());
+    };
     let cards = match node.model {
         Some(model) => format!("{} x {}", node.cards.len(), clean(&short_model(model))),
         None => count(node.cards.len(), "card"),

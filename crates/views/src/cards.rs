@@ -1,21 +1,24 @@
 //! The cards of a node and who holds them: what every view shows, in one form.
 
 use crate::amount::Amount;
+use crate::slices::{SliceHolders, SliceUse};
 use crate::stranded::ShareSizes;
 use crate::wording::labels;
 use divvy_engine::{PodKey, Scheduler};
-use divvy_ledger::{Bytes, Card, Device, Holding, Mode, Node, NodeId};
+use divvy_ledger::{Bytes, Card, Division, Holding, Mode, Node, NodeId};
 use serde::{Serialize, Serializer};
 
-/// A node and its cards. A node without GPUs, or with replicas, has none.
+/// A node, its cards, and what else it hands out of GPUs.
 #[derive(Clone, Debug, Serialize)]
 pub struct NodeCards<'a> {
     /// Its name.
     pub name: &'a str,
     /// Its GPU model as the node names it.
     pub model: Option<&'a str>,
-    /// Its cards by index.
+    /// Its cards by index; of those behind slices only what is known of them.
     pub cards: Vec<CardUse<'a>>,
+    /// Time slices, MPS replicas and MIG slices by kind.
+    pub slices: Vec<SliceUse<'a>>,
 }
 
 /// A card and who holds it.
@@ -40,6 +43,9 @@ pub struct CardUse<'a> {
     pub used: Amount,
     /// Who holds it; one share of all of it if it is held whole.
     pub shares: Vec<ShareUse<'a>>,
+    /// How many slices it is divided into, and how many of them are taken; absent if it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slices: Option<CardSlices>,
     /// What is free but too little for any share that a pod is known to ask.
     #[serde(skip)]
     pub stranded: Amount,
@@ -51,9 +57,18 @@ pub struct CardUse<'a> {
     pub claims: Vec<ShareUse<'a>>,
 }
 
+/// The slices of one card.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CardSlices {
+    /// How many there are.
+    pub total: u32,
+    /// How many pods hold; null if nobody tells of all pods which card they are on.
+    pub taken: Option<u32>,
+}
+
 /// What a card is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum CardUseState {
     /// Nobody holds any of it.
     Free,
@@ -61,6 +76,12 @@ pub enum CardUseState {
     Whole,
     /// Pods hold parts of it.
     Shared,
+    /// The device plugin hands out turns on it.
+    TimeSliced,
+    /// The device plugin hands out clients of its MPS server.
+    Mps,
+    /// It is cut into MIG slices.
+    Sliced,
 }
 
 impl CardUseState {
@@ -70,6 +91,17 @@ impl CardUseState {
             Self::Free => "free",
             Self::Whole => "whole",
             Self::Shared => "shared",
+            Self::TimeSliced => "time-sliced",
+            Self::Mps => "mps",
+            Self::Sliced => "sliced",
+        }
+    }
+
+    const fn of(by: Division) -> Self {
+        match by {
+            Division::TimeSlices => Self::TimeSliced,
+            Division::Mps => Self::Mps,
+            Division::Mig => Self::Sliced,
         }
     }
 }
@@ -80,8 +112,11 @@ pub struct ShareUse<'a> {
     /// Who holds it.
     #[serde(serialize_with = "as_text")]
     pub pod: &'a PodKey,
-    /// How much.
+    /// How much; of a card in slices, the part that they are of it.
     pub bytes: Amount,
+    /// How many slices, if the card is cut into them.
+    #[serde(skip)]
+    pub slices: u32,
 }
 
 /// One card of a pod's placement.
@@ -116,6 +151,15 @@ impl CardUse<'_> {
         labels([(self.index, self.number)])
     }
 
+    /// Whether somebody is known to hold some of it.
+    pub fn is_in_use(&self) -> bool {
+        match self.state {
+            CardUseState::Free => false,
+            CardUseState::Whole | CardUseState::Shared => true,
+            _ => !self.shares.is_empty(),
+        }
+    }
+
     /// What is free of it.
     pub fn free(&self) -> Amount {
         self.capacity.with(Bytes(self.capacity.raw().saturating_sub(self.used.raw())))
@@ -128,22 +172,41 @@ impl<'a> NodeCards<'a> {
         scheduler: &'a Scheduler,
         id: NodeId,
         sizes: &mut ShareSizes,
+        holders: &SliceHolders<'a>,
     ) -> Option<NodeCards<'a>> {
         let node = scheduler.ledger().node(id)?;
         let cards = node.existing_cards();
-        let cards = cards.map(|(i, card)| card_use(scheduler, node, i, card, sizes)).collect();
+        let cards = cards.map(|(i, card)| card_use(scheduler, node, i, card, sizes));
+        let mut cards: Vec<CardUse<'a>> = cards.collect();
+        let slices = holders.on(id, node);
+        // Unless the kubelet tells of all of them, a card may have more than is known.
+        let taken: u64 = slices.iter().map(|slices| u64::from(slices.taken)).sum();
+        let told: u64 = cards.iter().flat_map(|c| &c.shares).map(|s| u64::from(s.slices)).sum();
+        if told < taken {
+            let cut = cards.iter_mut().filter_map(|card| card.slices.as_mut());
+            cut.for_each(|slices| slices.taken = None);
+        }
         let model = scheduler.model(id).map(|model| &**model);
-        Some(NodeCards { name: node.name(), model, cards })
+        Some(NodeCards { name: node.name(), model, cards, slices })
     }
 
     /// Whether there is more to show than free cards.
     pub(crate) fn is_worth_a_look(&self) -> bool {
-        self.cards.iter().any(|c| c.state != CardUseState::Free || c.overbooked)
+        self.in_use().next().is_some()
+            || self.cards.iter().any(|card| card.overbooked)
+            || self.slices.iter().any(|slices| slices.taken > 0)
     }
 
-    /// The cards that somebody holds.
+    /// The cards that somebody is known to hold.
     pub(crate) fn in_use(&self) -> impl Iterator<Item = &CardUse<'a>> {
-        self.cards.iter().filter(|c| c.state != CardUseState::Free)
+        self.cards.iter().filter(|card| card.is_in_use())
+    }
+
+    /// All pods that hold something of it.
+    pub(crate) fn holders(&self) -> impl Iterator<Item = &'a PodKey> {
+        let shares = self.cards.iter().flat_map(|card| &card.shares).map(|share| share.pod);
+        let slices = self.slices.iter().flat_map(|slices| &slices.pods).map(|holder| holder.pod);
+        shares.chain(slices)
     }
 }
 
@@ -162,7 +225,7 @@ fn card_use<'a>(
             CardUseState::Whole,
             scheduler
                 .pod_key(*pod)
-                .map(|pod| ShareUse { pod, bytes: amount(card.capacity()) })
+                .map(|pod| ShareUse { pod, bytes: amount(card.capacity()), slices: 0 })
                 .into_iter()
                 .collect(),
         ),
@@ -171,10 +234,25 @@ fn card_use<'a>(
             card.shares()
                 .iter()
                 .filter_map(|s| {
-                    Some(ShareUse { pod: scheduler.pod_key(s.pod)?, bytes: amount(s.bytes) })
+                    let pod = scheduler.pod_key(s.pod)?;
+                    Some(ShareUse { pod, bytes: amount(s.bytes), slices: 0 })
                 })
                 .collect(),
         ),
+        Mode::Divided(divided) => {
+            let held = divided.held.iter().filter_map(|(pod, _, count)| {
+                let bytes = amount(divided.part(card.capacity(), *count));
+                Some(ShareUse { pod: scheduler.pod_key(*pod)?, bytes, slices: *count })
+            });
+            (CardUseState::of(divided.by), held.collect())
+        }
+    };
+    let slices = match card.mode() {
+        Mode::Divided(divided) => {
+            let (taken, total) = divided.taken();
+            Some(CardSlices { total, taken: Some(taken) })
+        }
+        _ => None,
     };
     let (place, index) = (index, u32::try_from(index).unwrap_or(u32::MAX));
     let claims = card.is_disputed().then(|| scheduler.claimants(node.name(), index));
@@ -187,12 +265,13 @@ fn card_use<'a>(
         capacity: amount(card.capacity()),
         used: amount(card.used()),
         shares,
+        slices,
         stranded: amount(sizes.stranded(node, place, card)),
         overbooked: card.is_disputed(),
         claims: claims
             .into_iter()
             .flatten()
-            .map(|(pod, bytes)| ShareUse { pod, bytes: amount(bytes) })
+            .map(|(pod, bytes)| ShareUse { pod, bytes: amount(bytes), slices: 0 })
             .collect(),
     }
 }
@@ -210,16 +289,4 @@ pub(crate) fn grants(scheduler: &Scheduler, holding: &Holding) -> Vec<CardGrant>
     let mut grants: Vec<_> = grants.flatten().collect();
     grants.sort_by_key(|g| g.index);
     grants
-}
-
-/// Replicas taken and advertised, if that is what a node's GPUs are.
-pub(crate) fn replicas(node: &Node) -> Option<(u64, u64)> {
-    let (free, total) = node.devices(Device::Gpu)?;
-    Some((u64::from(total - free), u64::from(total)))
-}
-
-/// As [`replicas`], by the node's name.
-pub(crate) fn replicas_of(scheduler: &Scheduler, name: &str) -> Option<(u64, u64)> {
-    let ledger = scheduler.ledger();
-    replicas(ledger.node(ledger.find(name)?)?)
 }

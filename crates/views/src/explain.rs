@@ -9,6 +9,7 @@ use crate::API_VERSION;
 use crate::amount::Amount;
 use crate::cards::{CardGrant, NodeCards, grants};
 use crate::simulation::UNKNOWN_NODE;
+use crate::slices::{self, SliceHolders};
 use crate::stranded::ShareSizes;
 use divvy_engine::{Diagnosis, Missing, Nearest, PodKey, Scheduler, Standing};
 use divvy_ledger::{Bytes, Node, Request};
@@ -40,6 +41,8 @@ pub struct Explanation<'a> {
     pub reasons: Vec<NodesByReason>,
     /// The node that lacks least.
     pub nearest: Option<NearestFit>,
+    /// What it has to know about what it asks.
+    pub note: Option<String>,
     /// What to do about it.
     pub next: Option<String>,
     /// Who places it, if that is not divvy.
@@ -56,6 +59,9 @@ pub struct Explanation<'a> {
     /// Which of those cards it holds, or lacks something on.
     #[serde(skip)]
     pub pictured: Vec<u32>,
+    /// The slices that it holds, and where they are, in words.
+    #[serde(skip)]
+    pub slices: Option<String>,
 }
 
 /// How a pod stands.
@@ -123,13 +129,16 @@ pub fn explain<'a>(
 ) -> Option<Explanation<'a>> {
     let standing = scheduler.standing(key)?;
     let request = scheduler.request(key);
-    let mut explanation = Explanation { already_bound, request, ..Explanation::of(key) };
+    let node = scheduler.holding(key).map(|holding| holding.node);
+    let note = request.and_then(|request| slices::note(scheduler, request, node));
+    let mut explanation = Explanation { already_bound, request, note, ..Explanation::of(key) };
     match standing {
         Standing::Placed(_) => {
             let holding = scheduler.holding(key)?;
             explanation.node = scheduler.ledger().node(holding.node).map(|n| &**n.name());
             explanation.cards = grants(scheduler, holding);
             explanation.pictured = explanation.cards.iter().map(|c| c.index).collect();
+            explanation.slices = slices::held_in_words(scheduler, holding);
             explanation.picture = explanation.node.and_then(|node| picture(scheduler, node));
         }
         Standing::Waiting(diagnosis) => {
@@ -177,12 +186,14 @@ impl Explanation<'_> {
             message: None,
             reasons: Vec::new(),
             nearest: None,
+            note: None,
             next: None,
             scheduler: None,
             already_bound: false,
             request: None,
             picture: None,
             pictured: Vec::new(),
+            slices: None,
         }
     }
 
@@ -213,7 +224,8 @@ fn reasons(diagnosis: &Diagnosis) -> Vec<NodesByReason> {
 /// A node with its cards.
 fn picture<'a>(scheduler: &'a Scheduler, node: &str) -> Option<NodeCards<'a>> {
     let id = scheduler.ledger().find(node)?;
-    NodeCards::of(scheduler, id, &mut ShareSizes::held(scheduler))
+    let holders = SliceHolders::of(scheduler);
+    NodeCards::of(scheduler, id, &mut ShareSizes::held(scheduler), &holders)
 }
 
 fn nearest_fit(

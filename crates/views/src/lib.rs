@@ -7,7 +7,7 @@
 //!             ─► explain ────┬─► JSON
 //!                            └─► explanation_text: answer, nodes by reason, nearest, next step
 //!             ─► top_* ──────┬─► JSON
-//!                            └─► top_*_text: one row a node, card or pod
+//!                            └─► top_*_text: one row a node, card, pod or kind of slices
 //! ```
 //!
 //! Nothing here decides anything. Every sentence about why a pod waits comes from the engine's
@@ -26,6 +26,7 @@ mod options;
 mod paint;
 mod simulate_text;
 mod simulation;
+mod slices;
 mod stranded;
 mod svg;
 mod table;
@@ -36,7 +37,7 @@ mod totals;
 mod wording;
 
 pub use amount::Amount;
-pub use cards::{CardGrant, CardUse, CardUseState, NodeCards, ShareUse};
+pub use cards::{CardGrant, CardSlices, CardUse, CardUseState, NodeCards, ShareUse};
 pub use explain::{
     Explanation, Holder, NearestFit, NodesByReason, Verdict, explain, explanation_text,
 };
@@ -44,10 +45,12 @@ pub use model::short_model;
 pub use options::TextOptions;
 pub use simulate_text::simulation_text;
 pub use simulation::{PodOutcome, ReasonCount, Simulation, Summary, simulation};
+pub use slices::{SliceHolder, SliceUse};
 pub use svg::card_map_svg;
 pub use top::{
-    Replicas, TopCard, TopCards, TopNode, TopNodes, TopPod, TopPods, top_cards, top_cards_text,
-    top_nodes, top_nodes_text, top_pods, top_pods_text,
+    PodSlices, Replicas, TopCard, TopCards, TopNode, TopNodes, TopPod, TopPods, TopSlice,
+    TopSlices, top_cards, top_cards_text, top_nodes, top_nodes_text, top_pods, top_pods_text,
+    top_slices, top_slices_text,
 };
 pub use totals::Totals;
 pub use wording::clean;

@@ -1,14 +1,14 @@
 //! A simulation on the terminal: what became of each pod, a map of the cards in use, the sums.
 
 use crate::card_map::CardMap;
-use crate::cards::replicas_of;
+use crate::cards::NodeCards;
 use crate::options::TextOptions;
 use crate::paint::{Painter, Tint};
 use crate::simulation::{PodOutcome, Simulation};
+use crate::slices::plural;
 use crate::table::{Cell, Table};
 use crate::totals::Totals;
 use crate::wording::{Names, asked, clean, count, labels, thousands};
-use divvy_engine::Scheduler;
 use divvy_ledger::Bytes;
 use std::fmt::Write;
 
@@ -20,17 +20,13 @@ const MOST_PENDING: usize = 100;
 const MOST_NODES: usize = 40;
 
 /// The simulation as text.
-pub fn simulation_text(
-    sim: &Simulation<'_>,
-    scheduler: &Scheduler,
-    options: TextOptions,
-) -> String {
+pub fn simulation_text(sim: &Simulation<'_>, options: TextOptions) -> String {
     let painter = Painter::new(options.colour);
     let mut out = String::new();
     write_pods(&mut out, sim, options);
-    write_map(&mut out, sim, scheduler, options);
+    write_map(&mut out, sim, options);
     paragraph(&mut out);
-    let _ = writeln!(out, "{}", totals(sim, scheduler));
+    let _ = writeln!(out, "{}", totals(sim));
     if let Some(pod) = sim.pods.iter().find(|p| p.node.is_none()) {
         let next = painter.paint("Next:", Tint::Strong);
         let name = clean(pod.name);
@@ -119,14 +115,13 @@ fn reasons(pod: &PodOutcome<'_>) -> String {
     if nodes.is_empty() { "-".to_owned() } else { nodes.join("; ") }
 }
 
-fn write_map(out: &mut String, sim: &Simulation<'_>, scheduler: &Scheduler, options: TextOptions) {
-    let holders = sim.nodes.iter().flat_map(|n| &n.cards).flat_map(|c| &c.shares);
-    let map = CardMap { names: Names::among(holders.map(|s| s.pod)), options };
+fn write_map(out: &mut String, sim: &Simulation<'_>, options: TextOptions) {
+    let holders = sim.nodes.iter().flat_map(NodeCards::holders);
+    let map = CardMap { names: Names::among(holders), options };
     let most = if options.wide { usize::MAX } else { MOST_NODES };
     let (mut used, mut idle, mut idle_cards) = (0, 0, 0);
     for node in &sim.nodes {
-        let replicas = replicas_of(scheduler, node.name).filter(|(taken, _)| *taken > 0);
-        if !node.is_worth_a_look() && replicas.is_none() {
+        if !node.is_worth_a_look() {
             idle += 1;
             idle_cards += node.cards.len();
             continue;
@@ -134,10 +129,7 @@ fn write_map(out: &mut String, sim: &Simulation<'_>, scheduler: &Scheduler, opti
         used += 1;
         if used <= most {
             paragraph(out);
-            out.push_str(&match replicas {
-                Some(replicas) if !node.is_worth_a_look() => map.replicas(node, replicas),
-                _ => map.node(node),
-            });
+            out.push_str(&map.node(node));
         }
     }
     if used > most {
@@ -158,7 +150,7 @@ fn write_map(out: &mut String, sim: &Simulation<'_>, scheduler: &Scheduler, opti
 }
 
 /// All in one line.
-pub(crate) fn totals(sim: &Simulation<'_>, scheduler: &Scheduler) -> String {
+pub(crate) fn totals(sim: &Simulation<'_>) -> String {
     let sum = &sim.summary;
     let n = |n: usize| thousands(n as u128);
     let gib = |bytes: u128| thousands(bytes >> 30);
@@ -176,15 +168,22 @@ pub(crate) fn totals(sim: &Simulation<'_>, scheduler: &Scheduler) -> String {
     if stranded_bytes > 0 {
         let _ = write!(line, ", {} stranded on shared cards", stranded(stranded_bytes));
     }
-    let replicas = sim.nodes.iter().filter(|node| node.cards.is_empty());
-    let replicas = replicas.filter_map(|node| replicas_of(scheduler, node.name));
-    let (taken, all) = replicas.fold((0, 0), |(t, a), (taken, all)| (t + taken, a + all));
-    if all > 0 {
+    if sum.totals.slices > 0 {
+        let (taken, all) = (sum.totals.slices_taken, sum.totals.slices);
         let (taken, all) = (thousands(taken.into()), thousands(all.into()));
-        let _ = write!(line, ", {taken} of {all} replicas taken");
+        let _ = write!(line, ", {taken} of {all} {} taken", slices_of(sim));
     }
     line.push('.');
     line
+}
+
+/// `time slices` if they are all of one kind.
+fn slices_of(sim: &Simulation<'_>) -> &'static str {
+    let mut kinds = sim.nodes.iter().flat_map(|node| &node.slices).map(|slices| slices.by);
+    match kinds.next() {
+        Some(first) if kinds.all(|by| by == first) => plural(first),
+        _ => "slices",
+    }
 }
 
 /// In the unit of what stands beside it, unless it would then be 0.

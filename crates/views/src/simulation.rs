@@ -2,6 +2,7 @@
 
 use crate::API_VERSION;
 use crate::cards::{CardGrant, NodeCards, grants};
+use crate::slices::SliceHolders;
 use crate::stranded::ShareSizes;
 use crate::totals::Totals;
 use divvy_engine::{Diagnosis, PodKey, Scheduler, ShapeId, Standing};
@@ -35,7 +36,7 @@ pub struct PodOutcome<'a> {
     pub name: &'a str,
     /// Where it was placed, if it was.
     pub node: Option<&'a str>,
-    /// Its cards; none on a node with replicas.
+    /// Its cards; none for slices of which nobody says on which card they are.
     pub cards: Vec<CardGrant>,
     /// The whole GPUs that it asks, 0 for a share.
     pub gpus: u32,
@@ -76,6 +77,10 @@ pub struct Summary {
     pub cards: usize,
     /// Cards that somebody holds.
     pub cards_in_use: usize,
+    /// Slices of all nodes.
+    pub slices: u64,
+    /// Slices that pods hold.
+    pub slices_taken: u64,
     /// Memory held, of all there is; null if no card's memory is known.
     pub allocated_ratio: Option<f64>,
     /// Memory that no known share could still take, of that of the cards in use.
@@ -103,7 +108,9 @@ pub fn simulation<'a>(scheduler: &'a Scheduler, pods: &'a [PodKey]) -> Simulatio
         outcome
     });
     let outcomes: Vec<_> = outcomes.collect();
-    let nodes = scheduler.nodes().filter_map(|(_, id)| NodeCards::of(scheduler, id, &mut sizes));
+    let holders = SliceHolders::of(scheduler);
+    let nodes = scheduler.nodes();
+    let nodes = nodes.filter_map(|(_, id)| NodeCards::of(scheduler, id, &mut sizes, &holders));
     let nodes: Vec<_> = nodes.collect();
     let summary = summary(&outcomes, Totals::with(scheduler, &mut sizes));
     Simulation { api_version: API_VERSION, kind: "Simulation", pods: outcomes, nodes, summary }
@@ -197,6 +204,8 @@ fn summary(pods: &[PodOutcome<'_>], totals: Totals) -> Summary {
         pending: pods.len() - placed,
         cards: totals.cards,
         cards_in_use: totals.in_use,
+        slices: totals.slices,
+        slices_taken: totals.slices_taken,
         allocated_ratio: ratio(totals.held_bytes, totals.capacity_bytes),
         fragmentation_ratio: ratio(totals.stranded_bytes, totals.in_use_bytes).unwrap_or(0.0),
         totals,

@@ -7,15 +7,14 @@ mod palette;
 mod xml;
 
 use crate::card_map::hardware;
-use crate::cards::{NodeCards, replicas_of};
-use crate::model::short_model;
+use crate::cards::{CardUse, NodeCards};
 use crate::simulate_text::totals;
 use crate::simulation::Simulation;
+use crate::slices::{SliceHolder, SliceUse};
 use crate::wording::{Names, count};
 use card::{HEAD, HEIGHT, Look};
-use divvy_engine::Scheduler;
 use label::Type;
-use palette::{EDGE, EMPTY, INK, LINE, MUTED, NEUTRAL_DARK, PAGE, Palette, WARN};
+use palette::{EDGE, EMPTY, INK, LINE, MUTED, PAGE, Palette, WARN};
 use std::fmt::Write;
 use xml::escape;
 
@@ -32,31 +31,25 @@ const MOST_NODES: usize = 40;
 const MOST_PENDING: usize = 6;
 
 /// The map of all cards in use.
-pub fn card_map_svg(sim: &Simulation<'_>, scheduler: &Scheduler) -> String {
-    let used = |node: &&NodeCards<'_>| {
-        node.is_worth_a_look()
-            || replicas_of(scheduler, node.name).is_some_and(|(taken, _)| taken > 0)
-    };
+pub fn card_map_svg(sim: &Simulation<'_>) -> String {
+    let used = |node: &&NodeCards<'_>| node.is_worth_a_look();
     let in_use: Vec<&NodeCards<'_>> = sim.nodes.iter().filter(used).collect();
     let shown = &in_use[..in_use.len().min(MOST_NODES)];
-    let most_cards = shown.iter().map(|node| node.cards.len()).max().unwrap_or(0);
+    let most_cards = shown.iter().map(|node| cards(node).count()).max().unwrap_or(0);
     let columns = most_cards.clamp(FEWEST_COLUMNS, MOST_COLUMNS);
     let room = WIDTH - 2.0 * MARGIN - GUTTER;
-    let holders = sim.nodes.iter().flat_map(|node| &node.cards).flat_map(|card| &card.shares);
+    let holders = sim.nodes.iter().flat_map(NodeCards::holders);
     let look = Look {
         palette: Palette::of(sim),
-        names: Names::among(holders.map(|share| share.pod)),
+        names: Names::among(holders),
         width: (room + GAP) / columns as f64 - GAP,
     };
 
     let mut body = String::new();
     let any_overbooked = shown.iter().flat_map(|node| &node.cards).any(|card| card.overbooked);
-    let mut y = legend::header(&mut body, &totals(sim, scheduler), any_overbooked);
+    let mut y = legend::header(&mut body, &totals(sim), any_overbooked);
     for node in shown {
-        y = match replicas_of(scheduler, node.name) {
-            Some(replicas) if node.cards.is_empty() => replica_row(&mut body, node, replicas, y),
-            _ => card_row(&mut body, &look, node, columns, y),
-        };
+        y = row(&mut body, &look, node, columns, y);
     }
     y = notes(&mut body, sim, in_use.len(), y);
     page(&body, look.width, y + MARGIN - 8.0)
@@ -104,45 +97,67 @@ fn gutter(out: &mut String, node: &NodeCards<'_>, lines: [&str; 2], y: f64) {
     out.push_str("</g>\n");
 }
 
-fn card_row(
-    out: &mut String,
-    look: &Look<'_>,
-    node: &NodeCards<'_>,
-    columns: usize,
-    y: f64,
-) -> f64 {
+/// The cards that are drawn: those behind slices only where somebody says what is on each.
+fn cards<'n, 'a>(node: &'n NodeCards<'a>) -> impl Iterator<Item = &'n CardUse<'a>> {
+    node.cards.iter().filter(|card| card.slices.is_none_or(|slices| slices.taken.is_some()))
+}
+
+fn row(out: &mut String, look: &Look<'_>, node: &NodeCards<'_>, columns: usize, y: f64) -> f64 {
     let hardware = hardware(node);
     let (what, size) = hardware.split_once(" (").unwrap_or((&hardware, ""));
     let size = size.trim_end_matches(')');
     gutter(out, node, [what, size.split(',').next().unwrap_or_default()], y);
-    let top = y + 6.0;
+    let mut top = y + 6.0;
     let line = HEAD + HEIGHT + GAP;
-    for (i, card) in node.cards.iter().enumerate() {
+    let (mut count, mut any_told) = (0, false);
+    for (i, card) in cards(node).enumerate() {
         let x = MARGIN + GUTTER + (i % columns) as f64 * (look.width + GAP);
         look.card(out, card, x, top + (i / columns) as f64 * line);
+        count = i + 1;
+        any_told |= card.slices.is_some();
     }
-    top + node.cards.len().div_ceil(columns) as f64 * line + 6.0
+    top += count.div_ceil(columns) as f64 * line + 6.0;
+    if !any_told {
+        for slices in &node.slices {
+            top = strip(out, look, slices, top);
+        }
+    }
+    top.max(y + 80.0)
 }
 
-fn replica_row(out: &mut String, node: &NodeCards<'_>, (taken, total): (u64, u64), y: f64) -> f64 {
-    let model = node.model.map_or_else(|| "GPU replicas".to_owned(), short_model);
-    gutter(out, node, [&model, ""], y);
-    let (x, room) = (MARGIN + GUTTER, WIDTH - 2.0 * MARGIN - GUTTER);
-    let held = room * taken as f64 / total.max(1) as f64;
+/// The slices of one kind: a strip with a field for each, in the colour of the pod that holds it.
+fn strip(out: &mut String, look: &Look<'_>, slices: &SliceUse<'_>, y: f64) -> f64 {
+    let (left, room) = (MARGIN + GUTTER, WIDTH - 2.0 * MARGIN - GUTTER);
+    let each = room / f64::from(slices.total.max(slices.taken).max(1));
     let _ = writeln!(
         out,
-        "<rect x=\"{x}\" y=\"{top:.1}\" width=\"{room:.1}\" height=\"24\" rx=\"6\" \
-         fill=\"{EMPTY}\" stroke=\"{EDGE}\"/>\
-         <rect x=\"{x}\" y=\"{top:.1}\" width=\"{held:.1}\" height=\"24\" rx=\"6\" \
-         fill=\"{}\"/>\
-         <text x=\"{:.1}\" y=\"{:.1}\" font-size=\"12\" fill=\"{INK}\">\
-         {taken} of {total} replicas taken</text>",
-        NEUTRAL_DARK,
-        x + 10.0,
-        y + 44.0,
-        top = y + 28.0,
+        "<text x=\"{left}\" y=\"{:.1}\" font-size=\"12\" fill=\"{MUTED}\">{}</text>\
+         <rect x=\"{left}\" y=\"{:.1}\" width=\"{room:.1}\" height=\"24\" rx=\"4\" \
+         fill=\"{EMPTY}\" stroke=\"{EDGE}\"/>",
+        y + 14.0,
+        escape(&format!("{}: {}", slices.short(), slices.summary())),
+        y + 20.0,
     );
-    y + 80.0
+    let mut x = left;
+    for SliceHolder { pod, count } in &slices.pods {
+        let width = each * f64::from(*count);
+        let name = Type::plain(11.0)
+            .first_that_fits(&[&look.names.of(pod), &Names::Short.of(pod)], width - 6.0);
+        let _ = writeln!(
+            out,
+            "<g><title>{}: {count} of {}</title><rect x=\"{x:.1}\" y=\"{:.1}\" \
+             width=\"{width:.1}\" height=\"24\" fill=\"{}\" stroke=\"{PAGE}\"/>\
+             <text x=\"{:.1}\" y=\"{:.1}\" font-size=\"11\" fill=\"{INK}\">{name}</text></g>",
+            escape(&pod.to_string()),
+            escape(&slices.resource),
+            y + 20.0,
+            look.palette.colour(pod),
+            x + 4.0,
+            y + 36.0,
+        );
+        x += width;
+    }
+    y + 56.0
 }
 
 /// What the rows do not show: more nodes, and pods that wait.

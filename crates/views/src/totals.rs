@@ -21,8 +21,14 @@ pub struct Totals {
     pub shared: usize,
     /// Other cards that take nobody new, because they are disputed, gone, or changed their size.
     pub closed: usize,
-    /// Cards that somebody holds.
+    /// Cards that are handed out in slices.
+    pub sliced: usize,
+    /// Cards that somebody holds; of those in slices at least so many.
     pub in_use: usize,
+    /// Slices that nodes hand out.
+    pub slices: u64,
+    /// Slices that pods hold.
+    pub slices_taken: u64,
     /// Cards that bound pods claim more of than there is.
     pub disputed: usize,
     /// Nodes on which no GPU is given, because it is not certain who has which card.
@@ -53,16 +59,38 @@ impl Totals {
             for (index, card) in node.existing_cards() {
                 totals.add(node, index, card, sizes);
             }
+            totals.add_slices(node);
         }
         totals
+    }
+
+    /// Slices count for the memory that they have, or for their part of a card.
+    fn add_slices(&mut self, node: &Node) {
+        for pool in &node.capacity().gpus.pools {
+            let Some((free, total)) = node.devices(pool.device) else { continue };
+            self.slices += u64::from(total);
+            self.slices_taken += u64::from(total - free);
+            if let Some(each) = pool.each {
+                let all = |count: u32| u128::from(each.0) * u128::from(count);
+                self.capacity_bytes += all(total);
+                self.held_bytes += all(total - free);
+                self.in_use_bytes += all(total - free);
+            }
+        }
+        self.in_use += sliced_in_use(node);
     }
 
     fn add(&mut self, node: &Node, index: usize, card: &Card, sizes: &mut ShareSizes) {
         self.cards += 1;
         self.disputed += usize::from(card.is_disputed());
+        if matches!(card.mode(), Mode::Divided(_)) {
+            self.sliced += 1;
+            return;
+        }
         let in_use = *card.mode() != Mode::Free;
         self.in_use += usize::from(in_use);
         match card.mode() {
+            Mode::Divided(_) => {}
             Mode::Whole(_) => self.whole += 1,
             _ if !node.is_open(index) => self.closed += 1,
             Mode::Free => self.free += 1,
@@ -75,6 +103,32 @@ impl Totals {
             self.stranded_bytes += u128::from(sizes.stranded(node, index, card).0);
         }
     }
+}
+
+/// Cards in slices of which some are held: those that are known, or as few as those that are taken
+/// could be on.
+pub(crate) fn sliced_in_use(node: &Node) -> usize {
+    let divided = node.cards().iter().filter_map(|card| match card.mode() {
+        Mode::Divided(divided) => Some(divided),
+        _ => None,
+    });
+    let (mut known, mut fewest) = (0, 0);
+    let mut taken: u64 = node
+        .capacity()
+        .gpus
+        .pools
+        .iter()
+        .filter_map(|pool| {
+            let (free, total) = node.devices(pool.device)?;
+            Some(u64::from(total - free))
+        })
+        .sum();
+    for divided in divided {
+        known += usize::from(!divided.held.is_empty());
+        fewest += usize::from(taken > 0);
+        taken = taken.saturating_sub(divided.taken().1.into());
+    }
+    known.max(fewest)
 }
 
 #[cfg(test)]

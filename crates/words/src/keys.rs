@@ -183,6 +183,8 @@ pub const LABEL_GPU_COUNT: &str = "nvidia.com/gpu.count";
 pub const LABEL_GPU_PRODUCT: &str = "nvidia.com/gpu.product";
 /// Node label: how many replicas the device plugin makes of each card.
 pub const LABEL_GPU_REPLICAS: &str = "nvidia.com/gpu.replicas";
+/// How the product label ends when replicas are called as whole GPUs are.
+pub const SHARED_PRODUCT: &str = "-SHARED";
 /// What the product label contains when its GPUs are MIG slices.
 pub const MIG_PRODUCT: &str = "-MIG-";
 

@@ -6,7 +6,7 @@ use crate::problem::{Problems, check_metadata, short};
 use crate::quantity::Quantity;
 use crate::{affinity, resources};
 use divvy_engine::{NodeFacts, NodeRecord, Taint};
-use divvy_ledger::{Bytes, Device, Gpus, MilliCpu};
+use divvy_ledger::{Bytes, Device, DividedCard, Division, Gpus, MilliCpu, Pool, Profile};
 
 /// What kubelets allow if they are not told otherwise.
 const DEFAULT_PODS: u32 = 110;
@@ -125,32 +125,45 @@ fn number(node: &str, labels: &Texts, label: &str, warnings: &mut Vec<String>) -
     number
 }
 
+/// What the device plugin hands out, and what feature discovery says that it is.
 fn gpus(
     node: &str,
     labels: &Texts,
     allocatable: &ResourceList,
     warnings: &mut Vec<String>,
 ) -> Gpus {
+    let found = Found {
+        labels,
+        count: number(node, labels, keys::LABEL_GPU_COUNT, warnings),
+        replicas: number(node, labels, keys::LABEL_GPU_REPLICAS, warnings).unwrap_or(1).max(1),
+        memory: card_memory(node, labels, warnings),
+    };
     let handed_out = allocatable.get(keys::GPU).map(Quantity::value_ceil);
-    let labelled = number(node, labels, keys::LABEL_GPU_COUNT, warnings);
-    let replicas = number(node, labels, keys::LABEL_GPU_REPLICAS, warnings).unwrap_or(1);
-    // The label nvidia.com/mig.strategy says nothing: GPU Operator sets it on all nodes.
-    let is_mig = labels.get(keys::LABEL_GPU_PRODUCT).is_some_and(|p| p.contains(keys::MIG_PRODUCT))
-        || allocatable.iter().any(|(name, amount)| {
-            name.starts_with(keys::MIG_PREFIX) && amount.as_ref().is_ok_and(|q| *q > Quantity::ZERO)
-        });
-    let more_than_cards = matches!((handed_out, labelled), (Some(out), Some(cards)) if out > cards);
-    let clip = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
     let offered = allocatable.iter().filter_map(|(name, amount)| {
-        Some((Device::of_resource(name)?, clip(amount.as_ref().ok()?.value_ceil())))
+        let count = amount.as_ref().ok()?.value_ceil();
+        (count > 0).then_some((Device::of_resource(name)?, clip(count)))
     });
-    let mut pools: Vec<(Device, u32)> = offered.filter(|(_, count)| *count > 0).collect();
-    pools.sort_unstable();
-    if replicas > 1 || is_mig || more_than_cards {
-        pools.insert(0, (Device::Gpu, clip(handed_out.unwrap_or(0))));
-        return Gpus { pools, ..Gpus::none() };
+    let mut devices: Vec<(Device, u32)> = offered.collect();
+    devices.sort_unstable();
+    let has_slices = devices.iter().any(|(device, _)| device.profile().is_some())
+        || labels
+            .iter()
+            .any(|(key, _)| key.starts_with(keys::MIG_PREFIX) && key.ends_with(".count"));
+    let is_renamed = devices.iter().any(|(device, _)| *device == Device::Replica);
+    let more_than_cards =
+        !has_slices && matches!((handed_out, found.count), (Some(out), Some(cards)) if out > cards);
+    if found.replicas > 1 || found.single().is_some() || is_renamed || more_than_cards {
+        if !is_renamed || handed_out.is_some_and(|out| out > 0) {
+            devices.insert(0, (Device::Gpu, clip(handed_out.unwrap_or(0))));
+        }
+        let pools: Vec<Pool> =
+            devices.into_iter().map(|(device, n)| found.pool(device, n)).collect();
+        let divided = found.divided(&pools);
+        return Gpus { pools, divided, ..Gpus::none() };
     }
-    let count = labelled.or(handed_out).unwrap_or(0);
+    let pools = devices.into_iter().map(|(device, n)| found.pool(device, n)).collect();
+    // Where MIG slices have names of their own, the label counts the cards behind them, too.
+    let count = found.count.filter(|_| !has_slices).or(handed_out).unwrap_or(0);
     if count == 0 {
         return Gpus { pools, ..Gpus::none() };
     }
@@ -162,8 +175,70 @@ fn gpus(
     }
     // Labels come before the device plugin has registered, and stay when it is gone.
     let usable = clip(handed_out.unwrap_or(0).min(count));
-    let cards = Gpus::cards(clip(count), usable, card_memory(node, labels, warnings));
-    Gpus { pools, ..cards }
+    Gpus { pools, ..Gpus::cards(clip(count), usable, found.memory) }
+}
+
+fn clip(n: u64) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+/// What feature discovery has found, as its labels say it.
+struct Found<'a> {
+    labels: &'a Texts,
+    count: Option<u64>,
+    replicas: u64,
+    memory: Option<Bytes>,
+}
+
+impl Found<'_> {
+    /// The profile of slices under the name of whole GPUs: what stands behind `-MIG-`.
+    fn single(&self) -> Option<&str> {
+        let (_, profile) =
+            self.labels.get(keys::LABEL_GPU_PRODUCT)?.split_once(keys::MIG_PRODUCT)?;
+        Some(profile.strip_suffix(keys::SHARED_PRODUCT).unwrap_or(profile))
+    }
+
+    /// How replicas of a resource are made.
+    fn sharing(&self, resource: &str) -> Option<Division> {
+        match self.labels.get(&format!("{resource}.sharing-strategy"))? {
+            "time-slicing" => Some(Division::TimeSlices),
+            "mps" => Some(Division::Mps),
+            _ => None,
+        }
+    }
+
+    fn pool(&self, device: Device, count: u32) -> Pool {
+        let bare = Pool::of(device, count);
+        if let Some(profile) = device.profile() {
+            let resource = Device::Slice(profile).to_string();
+            let label = |name: &str| self.labels.get(&format!("{resource}.{name}"))?.parse().ok();
+            let memory = label("memory").filter(|mib| (1..BYTES_FROM).contains(mib));
+            let all = memory.map_or(profile.memory(), Bytes::from_mib);
+            let replicas: u64 = label("replicas").unwrap_or(1).max(1);
+            return Pool { each: Some(Bytes(all.0 / replicas)), ..bare };
+        }
+        let profile = self.single().map(|name| Profile::parse(&name.replace('+', ".")));
+        let sharing = self.sharing(keys::GPU);
+        let all = self.memory.or_else(|| profile.flatten().map(Profile::memory));
+        let cards = self.count.filter(|count| profile.is_none() && *count <= MAX_CARDS);
+        Pool {
+            by: if profile.is_some() { Some(Division::Mig) } else { sharing },
+            profile: profile.flatten(),
+            each: all.map(|all| Bytes(all.0 / self.replicas)),
+            cards: cards.map_or(0, clip),
+            one_each: sharing == Some(Division::Mps),
+            ..bare
+        }
+    }
+
+    /// The cards behind replicas of whole cards, which are divided alike.
+    fn divided(&self, pools: &[Pool]) -> Vec<DividedCard> {
+        let replicated = pools.iter().filter(|pool| pool.cards > 0 && pool.profile.is_none());
+        let by = replicated.filter_map(|pool| Some((pool, pool.by?))).next();
+        let Some((pool, by)) = by else { return Vec::new() };
+        let into = [(pool.device, clip(self.replicas))].into_iter().collect();
+        vec![DividedCard { memory: self.memory, by, into }; pool.cards as usize]
+    }
 }
 
 fn card_memory(node: &str, labels: &Texts, warnings: &mut Vec<String>) -> Option<Bytes> {

@@ -46,7 +46,7 @@ pub fn pod(
     let asked = request::request(metadata, spec, whole, &mut problems);
     let asked = bound.and_then(|status| request::given(status, whole)).unwrap_or(asked);
     let mut record = PodSpec {
-        request: request::with_devices(asked, &totals),
+        request: request::with_devices(asked, &totals, spec),
         rules: affinity::rules(spec, &mut problems).into(),
         labels: Arc::new(metadata.labels.iter().collect()),
         relations: relations.map(Arc::new),

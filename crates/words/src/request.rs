@@ -3,7 +3,7 @@
 
 use crate::keys;
 use crate::koordinator;
-use crate::manifest::{Container, Metadata, PodManifest, PodStatus};
+use crate::manifest::{Container, Metadata, PodManifest, PodStatus, ResourceList};
 use crate::problem::{Problems, long, short};
 use crate::quantity::Quantity;
 use crate::resources::Totals;
@@ -101,11 +101,25 @@ fn clip(count: u64) -> u32 {
 }
 
 /// The same, and the devices that are only counted.
-pub(crate) fn with_devices(request: Request, totals: &Totals<'_>) -> Request {
+pub(crate) fn with_devices(request: Request, totals: &Totals<'_>, spec: &PodManifest) -> Request {
     let devices = totals.iter().filter_map(|(name, n)| Some((Device::of_resource(name)?, n)));
-    devices.fold(request, |request, (device, n)| {
+    let request = devices.fold(request, |request, (device, n)| {
         request.and(clip(n.value_ceil()), Each::Device(device))
-    })
+    });
+    if asks_one_each(spec, totals) { request.one_each() } else { request }
+}
+
+/// Whether the pod asks several whole GPUs, or devices of a kind, and no container more than one.
+fn asks_one_each(spec: &PodManifest, totals: &Totals<'_>) -> bool {
+    let is_device = |name: &str| name == keys::GPU || Device::of_resource(name).is_some();
+    let one = Quantity::parse("1").unwrap_or_default();
+    let several = totals.iter().any(|(name, n)| is_device(name) && n > one);
+    let mut lists = containers(spec).flat_map(|c| [&c.resources.limits, &c.resources.requests]);
+    several
+        && lists.all(|list| {
+            let mut asked = list.iter().filter(|(name, _)| is_device(name));
+            asked.all(|(_, n)| n.as_ref().is_ok_and(|n| *n <= one))
+        })
 }
 
 /// Whether the pod asks for a share.

@@ -65,6 +65,7 @@ pub(super) fn bound(pod: &PodItem, known: &mut Cards, cx: &Context) -> PodRecord
     // What is wrong with its request does not matter any more, and where it might run neither.
     record.invalid = None;
     let terminating = pod.is_ending();
-    record.bound = Some(Bound { node: node.into(), cards, nominated: false, terminating });
+    let devices = pod.status.devices_on();
+    record.bound = Some(Bound { terminating, devices, ..Bound::new(node, cards) });
     record
 }

@@ -72,6 +72,7 @@ impl Scheduler {
             pod.state = PodState::Held;
             pod.loose = bound.cards == BoundCards::Choose;
         }
+        self.world.ledger.set_devices(id, &bound.devices);
         if let Err(problem) = held {
             // Whole cards that are handed out twice are not free, whoever of the two has them.
             let request = &record.spec.request;
@@ -124,7 +125,7 @@ impl Scheduler {
         let mut holders: Vec<PodId> = Vec::new();
         for card in claimed.iter().filter_map(|c| cards.get(c.index as usize)) {
             match card.mode() {
-                Mode::Free => {}
+                Mode::Free | Mode::Divided(_) => {}
                 Mode::Whole(pod) => holders.push(*pod),
                 Mode::Shared(_) => holders.extend(card.shares().iter().map(|s| s.pod)),
             }
@@ -200,7 +201,7 @@ impl Scheduler {
     ) -> Option<CardShares> {
         let node = self.world.ledger.node(node)?;
         let takes_replicas =
-            !request.is_share() && node.capacity().gpus.count(Device::Gpu).is_some();
+            !request.is_share() && node.capacity().gpus.pool(Device::Gpu).is_some();
         let wanted = if takes_replicas { 0 } else { request.cards() };
         let cards = cards::choose(node, request, share_on(node, request), node.room().whole, by);
         (cards.len() == wanted as usize).then_some(cards)

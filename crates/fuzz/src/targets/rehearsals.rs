@@ -30,11 +30,11 @@ pub fn rehearsals(bytes: &[u8]) {
     let options = TextOptions { wide: true, colour: false, width: 80 };
     let simulation = divvy_views::simulation(scheduler, &rehearsal.pods);
     let mut said = vec![
-        divvy_views::simulation_text(&simulation, scheduler, options),
+        divvy_views::simulation_text(&simulation, options),
         divvy_views::top_nodes_text(&divvy_views::top_nodes(scheduler), options),
         divvy_views::top_cards_text(&divvy_views::top_cards(scheduler), options),
         divvy_views::top_pods_text(&divvy_views::top_pods(scheduler), options),
-        divvy_views::card_map_svg(&simulation, scheduler),
+        divvy_views::card_map_svg(&simulation),
     ];
     for key in rehearsal.pods.iter().take(5) {
         let explanation = divvy_views::explain(scheduler, key, false);

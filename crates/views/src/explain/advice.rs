@@ -1,7 +1,9 @@
 //! What to do about a pod that waits, from the reason that came closest.
 
 use divvy_engine::{Diagnosis, PodKey, Reason, Refusals, Scheduler, Taint, VolumeReason};
-use divvy_ledger::{Bytes, Each, Fraction, MilliCpu, Needs, Part, Portion, Request, Shortage};
+use divvy_ledger::{
+    Bytes, Device, Division, Each, Fraction, MilliCpu, Needs, Part, Portion, Request, Shortage,
+};
 use std::sync::Arc;
 
 /// One concrete step, or `None` where the reason itself says what to change.
@@ -118,9 +120,19 @@ fn for_shortage(
              nvidia.com/gpu in status.allocatable"
                 .to_owned()
         }
-        Shortage::Replicas => {
-            "ask nvidia.com/gpu: 1 for a replica, or add a node whose GPUs are not replicated"
-                .to_owned()
+        Shortage::Replicas { device, by } => {
+            let slice = by.map_or("replica", Division::singular);
+            format!("ask {device}: 1 for a {slice}, or add a node whose cards are not divided")
+        }
+        Shortage::Renamed { asked, called, by } => {
+            let slice = by.map_or("whole card", Division::singular);
+            format!("ask {called}: 1 for a {slice}, or add a node that offers {asked}")
+        }
+        Shortage::OneEach { device, .. } => {
+            format!("ask {device}: 1 in each container: a second one gives no more")
+        }
+        Shortage::Devices { device, total, asked, .. } if asked > total => {
+            format!("ask at most {device}: {total} in one pod")
         }
         Shortage::CardMemoryUnknown => {
             format!("kubectl label node {node} nvidia.com/gpu.memory=<MiB of one card>")
@@ -171,6 +183,16 @@ fn ask_less(
         (Shortage::FreeCards { free, .. }, _) if free > 0 => (
             format!("ask at most nvidia.com/gpu: {free}"),
             instead(&|needs| ask_cards(needs, free)),
+        ),
+        (Shortage::Devices { device: Device::Gpu, free, .. }, _) if free > 0 => (
+            format!("ask at most nvidia.com/gpu: {free}"),
+            instead(&|needs| ask_cards(needs, free)),
+        ),
+        (Shortage::Devices { device, free, .. }, _) if free > 0 => (
+            format!("ask at most {device}: {free}"),
+            instead(&|needs| {
+                needs.request = needs.request.clone().and(free, Each::Device(device));
+            }),
         ),
         (Shortage::FreeShares { fitting, .. }, Some(_)) if fitting > 0 => (
             format!("set gpu-fraction-num-devices: \"{fitting}\" or less"),

@@ -40,6 +40,9 @@ pub fn explanation_text(explanation: &Explanation<'_>, options: TextOptions) -> 
     if let Some(node) = &explanation.picture {
         write_picture(&mut out, node, &explanation.pictured, options);
     }
+    if let Some(note) = &explanation.note {
+        let _ = writeln!(out, "{} {note}", painter.paint("Note:", Tint::Strong));
+    }
     if let Some(next) = &explanation.next {
         let _ = writeln!(out, "{} {}", painter.paint("Next:", Tint::Strong), clean(next));
     }
@@ -72,6 +75,9 @@ fn place(explanation: &Explanation<'_>) -> String {
         (None, _) => "no GPU".to_owned(),
         (Some(request), _) if request.is_none() => "no GPU".to_owned(),
         (Some(request), Some(same)) => format!("{request}, {same}"),
+        (Some(request), None) if explanation.slices.is_some() => {
+            format!("{request}: {}", explanation.slices.as_deref().unwrap_or_default())
+        }
         (Some(request), None) if cards.is_empty() && request.whole_cards() > 0 => {
             format!("{request}, the card is not known")
         }

@@ -6,7 +6,7 @@ use divvy_ledger::{Gpus, Request};
 
 fn text(cluster: &Cluster, options: TextOptions) -> String {
     let sim = simulation(&cluster.scheduler, &cluster.pods);
-    simulation_text(&sim, &cluster.scheduler, options)
+    simulation_text(&sim, options)
 }
 
 #[test]

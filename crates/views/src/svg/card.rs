@@ -5,7 +5,7 @@ use super::palette::{EDGE, EMPTY, INK, LINE as DARK, MUTED, Palette, WARN};
 use super::xml::escape;
 use crate::bar::degree;
 use crate::cards::{CardUse, CardUseState, ShareUse};
-use crate::wording::Names;
+use crate::wording::{Names, count};
 use divvy_ledger::Bytes;
 use std::fmt::Write;
 
@@ -76,7 +76,10 @@ impl Look<'_> {
         };
         match card.state {
             CardUseState::Free => line(0.5, 8, EDGE, " stroke-dasharray=\"4 3\""),
-            CardUseState::Shared => line(0.5, 8, EDGE, ""),
+            CardUseState::Shared
+            | CardUseState::TimeSliced
+            | CardUseState::Mps
+            | CardUseState::Sliced => line(0.5, 8, EDGE, ""),
             CardUseState::Whole => {
                 line(0.5, 8, DARK, "");
                 line(INSET, 5, DARK, "");
@@ -102,7 +105,8 @@ impl Look<'_> {
         let part = card.capacity.with(Bytes(share.bytes.raw())).percent();
         let amount = match card.state {
             CardUseState::Whole => "whole card".to_owned(),
-            CardUseState::Shared | CardUseState::Free => share.bytes.to_string(),
+            _ if share.slices > 0 => count(share.slices as usize, "slice"),
+            _ => share.bytes.to_string(),
         };
         let colour = self.palette.colour(share.pod);
         let _ = writeln!(
@@ -152,7 +156,7 @@ impl Look<'_> {
         if height >= LINE && !stranded {
             let text = match card.state {
                 CardUseState::Free => "free".to_owned(),
-                CardUseState::Whole | CardUseState::Shared => format!("{free} free"),
+                _ => format!("{free} free"),
             };
             self.text(out, &[&text], Type::plain(FONT), height / 2.0 + 4.0, MUTED);
         }

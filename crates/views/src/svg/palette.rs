@@ -39,8 +39,8 @@ impl<'s> Palette<'s> {
     pub(super) fn of(sim: &'s Simulation<'s>) -> Self {
         let workload = sim.pods.iter().filter(|pod| !pod.cards.is_empty()).map(|pod| pod.key);
         let mut order: HashMap<&PodKey, usize> = HashMap::new();
-        let shares = sim.nodes.iter().flat_map(|node| &node.cards).flat_map(|card| &card.shares);
-        for pod in workload.chain(shares.map(|share| share.pod)) {
+        let holders = sim.nodes.iter().flat_map(NodeCards::holders);
+        for pod in workload.chain(holders) {
             let next = order.len();
             order.entry(pod).or_insert(next);
         }
@@ -58,6 +58,7 @@ impl<'s> Palette<'s> {
         for (at, card) in node.cards.iter().enumerate() {
             card.shares.iter().for_each(|s| cards_of.entry(s.pod).or_default().push(at));
         }
+        node.holders().for_each(|pod| _ = cards_of.entry(pod).or_default());
         let mut pods: Vec<&PodKey> = cards_of.keys().copied().collect();
         let own = |pod: &PodKey| order.get(pod).copied().unwrap_or(0);
         pods.sort_by_key(|pod| own(pod));

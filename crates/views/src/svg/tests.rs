@@ -6,7 +6,7 @@ use divvy_ledger::Gpus;
 
 fn svg(cluster: &Cluster) -> String {
     let sim = simulation(&cluster.scheduler, &cluster.pods);
-    card_map_svg(&sim, &cluster.scheduler)
+    card_map_svg(&sim)
 }
 
 /// Every tag that is opened is closed, in order: enough to know that nothing broke out.

@@ -2,10 +2,12 @@
 
 use crate::API_VERSION;
 use crate::amount::Amount;
+use crate::bar::degree;
 use crate::cards::{CardUse, CardUseState, NodeCards, ShareUse};
 use crate::model::short_model;
 use crate::options::TextOptions;
 use crate::paint::{Painter, Tint};
+use crate::slices::SliceHolders;
 use crate::stranded::ShareSizes;
 use crate::table::{Cell, Table};
 use divvy_engine::Scheduler;
@@ -49,8 +51,10 @@ pub struct TopCard<'a> {
 /// Who holds every card.
 pub fn top_cards(scheduler: &Scheduler) -> TopCards<'_> {
     let mut sizes = ShareSizes::held(scheduler);
-    let nodes = scheduler.nodes().filter_map(|(_, id)| NodeCards::of(scheduler, id, &mut sizes));
-    let items = nodes.flat_map(|NodeCards { name, model, cards }| {
+    let holders = SliceHolders::of(scheduler);
+    let nodes = scheduler.nodes();
+    let nodes = nodes.filter_map(|(_, id)| NodeCards::of(scheduler, id, &mut sizes, &holders));
+    let items = nodes.flat_map(|NodeCards { name, model, cards, .. }| {
         cards.into_iter().map(move |card| {
             let (overbooked, overbooked_by) = (card.overbooked, card.overbooked_by());
             let claims = card.claims.clone();
@@ -76,9 +80,12 @@ pub fn top_cards_text(cards: &TopCards<'_>, options: TextOptions) -> String {
         let shares = match card.state {
             CardUseState::Shared => (card.shares.len() + card.claims.len()).to_string(),
             CardUseState::Free | CardUseState::Whole => "-".to_owned(),
+            CardUseState::TimeSliced | CardUseState::Mps | CardUseState::Sliced => degree(card),
         };
+        let is_told = card.slices.is_none_or(|slices| slices.taken.is_some());
         let used = card.claimed();
         let free = match overbooked_by.raw() {
+            _ if !is_told => "-".to_owned(),
             0 => card.free().cell(),
             _ => format!("-{}", overbooked_by.cell()),
         };
@@ -88,7 +95,7 @@ pub fn top_cards_text(cards: &TopCards<'_>, options: TextOptions) -> String {
             model.map_or_else(|| "-".to_owned(), short_model).into(),
             state(card),
             shares.into(),
-            used.cell_of(card.capacity).into(),
+            if is_told { used.cell_of(card.capacity) } else { "-".to_owned() }.into(),
             free.into(),
         ];
         if has_classes {
@@ -113,7 +120,7 @@ fn state(card: &CardUse<'_>) -> Cell {
         _ if card.overbooked => Cell::tinted("overbooked", Tint::Bad),
         state @ CardUseState::Free => Cell::tinted(state.as_str(), Tint::Faint),
         state @ CardUseState::Whole => Cell::tinted(state.as_str(), Tint::Share(0)),
-        state @ CardUseState::Shared => Cell::tinted(state.as_str(), Tint::Share(1)),
+        state => Cell::tinted(state.as_str(), Tint::Share(1)),
     }
 }
 

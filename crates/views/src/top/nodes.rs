@@ -2,12 +2,14 @@
 
 use crate::API_VERSION;
 use crate::amount::Amount;
-use crate::cards::{CardUseState, NodeCards, replicas};
+use crate::cards::{CardUseState, NodeCards};
 use crate::model::short_model;
 use crate::options::TextOptions;
 use crate::paint::{Painter, Tint};
+use crate::slices::{SliceHolders, SliceUse};
 use crate::stranded::ShareSizes;
 use crate::table::{Cell, Table};
+use crate::totals::sliced_in_use;
 use crate::wording::{gib_of, used_of};
 use divvy_engine::{Scheduler, Taint};
 use divvy_ledger::{MilliCpu, NodeId};
@@ -49,8 +51,10 @@ pub struct TopNode<'a> {
     pub gpu_memory_used_bytes: Option<u64>,
     /// The largest share that one card could still give; null without cards.
     pub largest_free_share_bytes: Option<Amount>,
-    /// Replicas, if that is what its GPUs are.
+    /// Slices under the names of whole GPUs, or of replicas of those.
     pub replicas: Option<Replicas>,
+    /// Time slices, MPS replicas and MIG slices by kind.
+    pub slices: Vec<SliceUse<'a>>,
     /// CPU for pods, in thousandths of a core.
     pub cpu_milli: u64,
     /// CPU that pods ask.
@@ -81,7 +85,9 @@ pub struct Replicas {
 /// What is in use on every node.
 pub fn top_nodes(scheduler: &Scheduler) -> TopNodes<'_> {
     let mut sizes = ShareSizes::held(scheduler);
-    let items = scheduler.nodes().filter_map(|(_, id)| top_node(scheduler, id, &mut sizes));
+    let holders = SliceHolders::of(scheduler);
+    let nodes = scheduler.nodes();
+    let items = nodes.filter_map(|(_, id)| top_node(scheduler, id, &mut sizes, &holders));
     let items = items.collect();
     TopNodes { api_version: API_VERSION, kind: "TopNodes", items }
 }
@@ -90,29 +96,40 @@ fn top_node<'a>(
     scheduler: &'a Scheduler,
     id: NodeId,
     sizes: &mut ShareSizes,
+    holders: &SliceHolders<'a>,
 ) -> Option<TopNode<'a>> {
     let node = scheduler.ledger().node(id)?;
     let facts = scheduler.facts(id)?;
-    let view = NodeCards::of(scheduler, id, sizes)?;
+    let view = NodeCards::of(scheduler, id, sizes, holders)?;
     let in_state = |state| view.cards.iter().filter(|c| c.state == state).count();
     let shared = view.cards.iter().filter(|c| c.state == CardUseState::Shared);
-    let (size, known) = (node.card_size(), node.knows_card_memory());
+    let (size, gpus) = (node.card_size(), &node.capacity().gpus);
+    let known = node.knows_card_memory() && gpus.pools.iter().all(|pool| pool.each.is_some());
+    let replicas = gpus.pools.iter().filter(|pool| pool.device.profile().is_none());
+    let replicas = replicas.filter_map(|pool| node.devices(pool.device)).next();
     // A free card gives a share of all of it.
     let largest = if node.room().whole > 0 { size } else { node.room().share };
-    let has_cards = !view.cards.is_empty();
+    let (has_cards, has_gpus) = (node.card_count() > 0, node.has_gpus());
+    let whole_or_shared = view.in_use().filter(|card| card.slices.is_none()).count();
     let (cpu, memory, pods) = node.taken();
     Some(TopNode {
         name: view.name,
         model: view.model,
         cards: view.cards.len(),
-        cards_in_use: view.in_use().count(),
+        cards_in_use: whole_or_shared + sliced_in_use(node),
         whole: in_state(CardUseState::Whole),
         shared: in_state(CardUseState::Shared),
         shares: shared.map(|c| c.shares.len()).sum(),
-        gpu_memory_bytes: (has_cards && known).then_some(node.room().gpu_total),
-        gpu_memory_used_bytes: (has_cards && known).then_some(node.room().gpu_used),
-        largest_free_share_bytes: has_cards.then_some(Amount::new(largest, size, known)),
-        replicas: replicas(node).map(|(taken, total)| Replicas { total, taken }),
+        gpu_memory_bytes: (has_gpus && known).then_some(node.room().gpu_total),
+        gpu_memory_used_bytes: (has_gpus && known).then_some(node.room().gpu_used),
+        largest_free_share_bytes: has_cards.then_some(Amount::new(
+            largest,
+            size,
+            node.knows_card_memory(),
+        )),
+        replicas: replicas
+            .map(|(free, total)| Replicas { total: total.into(), taken: u64::from(total - free) }),
+        slices: view.slices,
         cpu_milli: node.capacity().cpu.0,
         cpu_used_milli: cpu.0,
         memory_bytes: node.capacity().memory.0,
@@ -124,11 +141,11 @@ fn top_node<'a>(
     })
 }
 
-/// The nodes as a table. Replicas have a column if there are any; wide has what keeps pods off.
+/// The nodes as a table. Slices have a column if there are any; wide has what keeps pods off.
 pub fn top_nodes_text(nodes: &TopNodes<'_>, options: TextOptions) -> String {
-    let replicas = nodes.items.iter().any(|node| node.replicas.is_some());
+    let slices = nodes.items.iter().any(|node| !node.slices.is_empty());
     let mut header = vec!["NODE", "MODEL", "CARDS", "WHOLE", "SHARED", "SHARES"];
-    header.extend(replicas.then_some("REPLICAS"));
+    header.extend(slices.then_some("SLICES"));
     header.extend(["GPU-MEM", "FREE-SHARE", "CPU", "MEMORY", "PODS"]);
     if options.wide {
         header.extend(["STATUS", "TAINTS"]);
@@ -136,8 +153,8 @@ pub fn top_nodes_text(nodes: &TopNodes<'_>, options: TextOptions) -> String {
     let mut table = Table::new(&header);
     for node in &nodes.items {
         let mut row = on_cards(node);
-        if replicas {
-            row.push(node.replicas.map_or_else(dash, |r| used_of(r.taken, r.total)).into());
+        if slices {
+            row.push(slices_of(node, options.wide).into());
         }
         let memory = node.gpu_memory_used_bytes.zip(node.gpu_memory_bytes);
         row.push(memory.map_or_else(dash, |(used, all)| gib_of(used, all)).into());
@@ -159,6 +176,22 @@ pub fn top_nodes_text(nodes: &TopNodes<'_>, options: TextOptions) -> String {
         return "The cluster has no nodes.\n".to_owned();
     }
     table.render(Painter::new(options.colour))
+}
+
+/// `20/32`, or wide by kind: `mig-1g.10gb:3/7,mig-2g.20gb:0/3`.
+fn slices_of(node: &TopNode<'_>, by_kind: bool) -> String {
+    let all = |count: fn(&SliceUse<'_>) -> u32| {
+        node.slices.iter().map(count).fold(0, u32::saturating_add)
+    };
+    match &node.slices[..] {
+        [] => dash(),
+        slices if by_kind => {
+            let each =
+                slices.iter().map(|s| format!("{}:{}", s.short(), used_of(s.taken, s.total)));
+            each.collect::<Vec<_>>().join(",")
+        }
+        _ => used_of(all(|slices| slices.taken), all(|slices| slices.total)),
+    }
 }
 
 fn on_cards(node: &TopNode<'_>) -> Vec<Cell> {

@@ -5,10 +5,11 @@ use crate::amount::Amount;
 use crate::cards::{CardGrant, grants};
 use crate::options::TextOptions;
 use crate::paint::Painter;
+use crate::slices::held;
 use crate::table::Table;
 use crate::wording::labels;
 use divvy_engine::{PodKey, Scheduler};
-use divvy_ledger::{Bytes, Holding, MilliCpu, Request};
+use divvy_ledger::{Bytes, Division, Holding, MilliCpu, Request};
 use serde::Serialize;
 
 /// What every pod holds.
@@ -35,11 +36,14 @@ pub struct TopPod<'a> {
     pub node: Option<&'a str>,
     /// Its cards.
     pub cards: Vec<CardGrant>,
-    /// Replicas that it holds.
+    /// Replicas that it holds under the name of whole GPUs.
     pub replicas: u32,
+    /// Slices that it holds, by kind.
+    pub slices: Vec<PodSlices<'a>>,
     /// What it asks of GPUs, as it wrote it.
     pub asked: String,
-    /// Memory of all its cards together; null if it has none or it is not known.
+    /// Memory of all its cards and slices together; null if it has none or it is not known. A time
+    /// slice has none of its own.
     pub gpu_memory_bytes: Option<u64>,
     /// CPU that it asks.
     pub cpu_milli: u64,
@@ -48,6 +52,9 @@ pub struct TopPod<'a> {
     /// What it asks of GPUs.
     #[serde(skip)]
     pub request: &'a Request,
+    /// The cards that its slices are on, if the kubelet tells: index and number.
+    #[serde(skip)]
+    pub on: Vec<(u32, Option<u32>)>,
 }
 
 /// What every pod holds, those without GPUs too.
@@ -59,7 +66,9 @@ pub fn top_pods(scheduler: &Scheduler) -> TopPods<'_> {
 
 fn top_pod<'a>(scheduler: &'a Scheduler, key: &'a PodKey, holding: &'a Holding) -> TopPod<'a> {
     let cards = grants(scheduler, holding);
-    let sizes: Option<Vec<u64>> = cards.iter().map(|card| card.bytes.bytes()).collect();
+    let slices = slices(scheduler, holding);
+    let sizes = cards.iter().map(|card| card.bytes.bytes());
+    let sizes: Option<Vec<u64>> = sizes.chain(slices.iter().map(|slices| slices.bytes)).collect();
     let sum = sizes.map(|sizes| sizes.iter().fold(0, |sum: u64, size| sum.saturating_add(*size)));
     TopPod {
         namespace: key.namespace(),
@@ -67,12 +76,56 @@ fn top_pod<'a>(scheduler: &'a Scheduler, key: &'a PodKey, holding: &'a Holding) 
         node: scheduler.ledger().node(holding.node).map(|node| &**node.name()),
         replicas: holding.replicas,
         asked: holding.needs.request.to_string(),
-        gpu_memory_bytes: sum.filter(|_| !cards.is_empty()),
+        gpu_memory_bytes: sum.filter(|_| !cards.is_empty() || !slices.is_empty()),
         cpu_milli: holding.needs.cpu.0,
         memory_bytes: holding.needs.memory.0,
         request: &holding.needs.request,
+        on: on(scheduler, holding),
         cards,
+        slices,
     }
+}
+
+fn on(scheduler: &Scheduler, holding: &Holding) -> Vec<(u32, Option<u32>)> {
+    let Some(node) = scheduler.ledger().node(holding.node) else { return Vec::new() };
+    let index = |uuid: &str| {
+        node.cards().iter().position(|card| card.name().is_some_and(|name| *name.uuid == *uuid))
+    };
+    let cards = holding.on.iter().filter_map(|on| u32::try_from(index(&on.uuid)?).ok());
+    let mut cards: Vec<_> = cards.map(|index| (index, node.card_number(index))).collect();
+    cards.sort_unstable();
+    cards.dedup();
+    cards
+}
+
+/// Slices of one kind that a pod holds.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodSlices<'a> {
+    /// The resource by which they are asked for.
+    pub resource: String,
+    /// How many.
+    pub count: u32,
+    /// Their memory together; null if it is not known, and of time slices, which have none.
+    pub bytes: Option<u64>,
+    /// The cards that they are on, if the kubelet tells.
+    pub cards: Vec<&'a str>,
+}
+
+fn slices<'a>(scheduler: &'a Scheduler, holding: &'a Holding) -> Vec<PodSlices<'a>> {
+    let node = scheduler.ledger().node(holding.node);
+    let pool = |device| node.and_then(|node| node.capacity().gpus.pool(device));
+    let slices = held(holding).map(|(device, count)| {
+        let own = pool(device).filter(|pool| pool.by != Some(Division::TimeSlices));
+        let on = holding.on.iter().filter(|on| on.device == device);
+        PodSlices {
+            resource: device.to_string(),
+            count,
+            bytes: own.and_then(|pool| pool.each?.0.checked_mul(count.into())),
+            cards: on.map(|on| &*on.uuid).collect(),
+        }
+    });
+    slices.collect()
 }
 
 /// The pods that hold GPUs as a table; wide shows all pods, and what part of a card each has.
@@ -88,7 +141,8 @@ pub fn top_pods_text(pods: &TopPods<'_>, options: TextOptions) -> String {
             pod.namespace.into(),
             pod.name.into(),
             pod.node.unwrap_or("-").into(),
-            labels(pod.cards.iter().map(|c| (c.index, c.number))).into(),
+            labels(pod.cards.iter().map(|c| (c.index, c.number)).chain(pod.on.iter().copied()))
+                .into(),
             asked(pod.request).into(),
             gpu_memory(pod).into(),
             MilliCpu(pod.cpu_milli).to_string().into(),
@@ -118,6 +172,9 @@ fn asked(request: &Request) -> String {
 
 /// On all its cards together; in parts of a card where that is all that is known.
 fn gpu_memory(pod: &TopPod<'_>) -> String {
+    if let Some(bytes) = pod.gpu_memory_bytes.filter(|_| !pod.slices.is_empty()) {
+        return memory(bytes);
+    }
     let Some(first) = pod.cards.first() else { return "-".to_owned() };
     let sum = pod.cards.iter().fold(0u64, |sum, card| sum.saturating_add(card.bytes.raw()));
     first.bytes.with(Bytes(sum)).cell()

@@ -3,6 +3,7 @@
 use super::ResourceList;
 use super::lenient::{list, optional, text};
 use crate::keys;
+use divvy_ledger::{self as ledger, DeviceOn};
 use serde::Deserialize;
 
 /// `status` of a pod.
@@ -64,6 +65,28 @@ impl PodStatus {
         let given = self.containers().flat_map(|status| &status.allocated_resources_status);
         let cards = given.filter(|given| &*given.name == keys::GPU);
         cards.flat_map(|given| &given.resources).map(|device| &*device.id)
+    }
+
+    /// The cards behind the time slices and MPS replicas that its containers were given, where the
+    /// kubelet tells.
+    pub fn devices_on(&self) -> Vec<DeviceOn> {
+        let mut on: Vec<DeviceOn> = Vec::new();
+        let given = self.containers().flat_map(|status| &status.allocated_resources_status);
+        for given in given {
+            let device = match &*given.name {
+                keys::GPU => Some(ledger::Device::Gpu),
+                name => ledger::Device::of_resource(name),
+            };
+            let Some(device) = device else { continue };
+            for (uuid, _) in given.resources.iter().filter_map(|given| given.id.split_once("::")) {
+                let is_it = |known: &&mut DeviceOn| *known.uuid == *uuid && known.device == device;
+                match on.iter_mut().find(is_it) {
+                    Some(known) => known.count += 1,
+                    None => on.push(DeviceOn { uuid: uuid.into(), device, count: 1 }),
+                }
+            }
+        }
+        on
     }
 
     /// Whether a card that it was given is not well, where the kubelet tells.

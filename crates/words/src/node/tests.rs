@@ -54,12 +54,16 @@ fn what_a_node_leaves_out_has_a_meaning() {
 fn gpus_are_cards_replicas_or_none() {
     let cards =
         |count, usable, mib: Option<u64>| Gpus::cards(count, usable, mib.map(Bytes::from_mib));
+    let pool = |name: &str, n| Pool::of(Device::of_resource(name).unwrap_or(Device::Gpu), n);
     let pools = |pools: &[(&str, u32)]| Gpus {
-        pools: pools
-            .iter()
-            .map(|(name, n)| (Device::of_resource(name).unwrap_or(Device::Gpu), *n))
-            .collect(),
+        pools: pools.iter().map(|(name, n)| pool(name, *n)).collect(),
         ..Gpus::none()
+    };
+    let seven = Pool {
+        by: Some(Division::Mig),
+        profile: Profile::parse("1g.5gb"),
+        each: Some(Bytes::from_mib(5 * 1024)),
+        ..pool("", 7)
     };
     let gpu = |n: &str| format!("nvidia.com/gpu: {n}");
     for (labels, allocatable, expected) in [
@@ -74,27 +78,68 @@ fn gpus_are_cards_replicas_or_none() {
         (r#"nvidia.com/gpu.memory: "85899345920""#, gpu("1"), cards(1, 1, Some(81_920))),
         (r#"nvidia.com/gpu.replicas: "4""#, gpu("32"), Gpus::replicas(32)),
         (r#"nvidia.com/gpu.replicas: "1""#, gpu("8"), cards(8, 8, None)),
-        (r#"nvidia.com/gpu.count: "2""#, gpu("8"), Gpus::replicas(8)),
-        ("nvidia.com/gpu.product: A100-MIG-1g.5gb", gpu("7"), Gpus::replicas(7)),
+        (
+            r#"nvidia.com/gpu.count: "2""#,
+            gpu("8"),
+            Gpus { pools: vec![Pool { cards: 2, ..pool("", 8) }], ..Gpus::none() },
+        ),
+        (
+            "nvidia.com/gpu.product: A100-MIG-1g.5gb",
+            gpu("7"),
+            Gpus { pools: vec![seven], ..Gpus::none() },
+        ),
         (
             "",
             "nvidia.com/mig-2g.10gb: 2, nvidia.com/mig-1g.5gb: 3".to_owned(),
-            pools(&[
-                ("nvidia.com/gpu", 0),
-                ("nvidia.com/mig-1g.5gb", 3),
-                ("nvidia.com/mig-2g.10gb", 2),
-            ]),
+            pools(&[("nvidia.com/mig-1g.5gb", 3), ("nvidia.com/mig-2g.10gb", 2)]),
         ),
         (
             r#"nvidia.com/gpu.replicas: "4""#,
             "nvidia.com/gpu.shared: 32".to_owned(),
-            pools(&[("nvidia.com/gpu", 0), ("nvidia.com/gpu.shared", 32)]),
+            pools(&[("nvidia.com/gpu.shared", 32)]),
         ),
         ("", format!("{}, nvidia.com/mig-1g.5gb: 0", gpu("2")), cards(2, 2, None)),
         ("nvidia.com/mig.strategy: single", gpu("2"), cards(2, 2, None)),
     ] {
         assert_eq!(gpus_of(labels, &allocatable), (expected, 0), "{labels} {allocatable}");
     }
+}
+
+#[test]
+fn feature_discovery_says_what_is_behind_time_slices() {
+    let labels = "nvidia.com/gpu.count: '8', nvidia.com/gpu.replicas: '4', \
+        nvidia.com/gpu.memory: '40960', nvidia.com/gpu.sharing-strategy: time-slicing";
+    for (device, resource) in
+        [(Device::Gpu, "nvidia.com/gpu"), (Device::Replica, "nvidia.com/gpu.shared")]
+    {
+        let (gpus, warnings) = gpus_of(labels, &format!("{resource}: 32"));
+        let quarter = Some(Bytes::from_mib(10_240));
+        let by = Some(Division::TimeSlices);
+        assert_eq!(gpus.pools, [Pool { by, each: quarter, cards: 8, ..Pool::of(device, 32) }]);
+        let memory = Some(Bytes::from_mib(40_960));
+        let into = [(device, 4)].into_iter().collect();
+        let card = DividedCard { memory, by: Division::TimeSlices, into };
+        assert_eq!((gpus.divided, gpus.cards, warnings), (vec![card; 8], Vec::new(), 0));
+    }
+    let mps = labels.replace("time-slicing", "mps");
+    let (gpus, _) = gpus_of(&mps, "nvidia.com/gpu: 32");
+    let is = |pool: &Pool| pool.by == Some(Division::Mps) && pool.one_each;
+    assert!(gpus.pools.iter().all(is), "its server refuses two for one container: {gpus:?}");
+}
+
+#[test]
+fn feature_discovery_says_how_large_slices_are() {
+    let labels = "nvidia.com/gpu.count: '4', nvidia.com/gpu.memory: '40960', \
+        nvidia.com/mig-1g.5gb.memory: '4864', nvidia.com/mig-1g.5gb.count: '7', \
+        nvidia.com/mig-2g.10gb.memory: '9856', nvidia.com/mig-2g.10gb.replicas: '2'";
+    let (gpus, warnings) =
+        gpus_of(labels, "nvidia.com/gpu: 2, nvidia.com/mig-1g.5gb: 7, nvidia.com/mig-2g.10gb: 6");
+    assert_eq!(gpus.cards, [Some(Bytes::from_mib(40_960)); 2], "the label counts sliced cards too");
+    let each: Vec<_> = gpus.pools.iter().map(|pool| pool.each.map(Bytes::mib)).collect();
+    assert_eq!((each, warnings), (vec![Some(4864), Some(4928)], 0));
+    // While the device plugin registers again, sliced cards are not taken for whole ones.
+    let (gpus, _) = gpus_of(labels, "nvidia.com/gpu: 0, nvidia.com/mig-1g.5gb: 0");
+    assert_eq!((gpus.cards, gpus.pools), (Vec::new(), Vec::new()));
 }
 
 #[test]

@@ -167,7 +167,7 @@ impl Ground {
         let cards = node.into_iter().flat_map(Node::cards);
         let whole = cards.filter_map(|card| match card.mode() {
             Mode::Whole(pod) => cx.scheduler.pod_key(*pod).cloned(),
-            Mode::Free | Mode::Shared(_) => None,
+            Mode::Free | Mode::Shared(_) | Mode::Divided(_) => None,
         });
         Self { usable, whole: whole.collect() }
     }

@@ -1,0 +1,99 @@
+//! One row a kind of slices of a node.
+
+use crate::API_VERSION;
+use crate::amount::Amount;
+use crate::model::short_model;
+use crate::options::TextOptions;
+use crate::paint::Painter;
+use crate::slices::{SliceHolders, SliceUse};
+use crate::table::Table;
+use divvy_engine::Scheduler;
+use divvy_ledger::Bytes;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// For names of pods in one row.
+const ROOM_FOR_PODS: usize = 60;
+
+/// Who holds time slices, MPS replicas and MIG slices.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TopSlices<'a> {
+    /// `divvy.dev/v1alpha1`.
+    pub api_version: &'static str,
+    /// `TopSlices`.
+    pub kind: &'static str,
+    /// By node and kind.
+    pub items: Vec<TopSlice<'a>>,
+}
+
+/// Who holds the slices of one kind on a node.
+#[derive(Clone, Debug, Serialize)]
+pub struct TopSlice<'a> {
+    /// Their node.
+    pub node: &'a str,
+    /// The model of its cards as the node names it.
+    pub model: Option<&'a str>,
+    /// The slices.
+    #[serde(flatten)]
+    pub slices: SliceUse<'a>,
+}
+
+/// Who holds the slices of all nodes.
+pub fn top_slices(scheduler: &Scheduler) -> TopSlices<'_> {
+    let holders = SliceHolders::of(scheduler);
+    let ledger = scheduler.ledger();
+    let nodes = scheduler.nodes().filter_map(|(_, id)| Some((id, ledger.node(id)?)));
+    let items = nodes.flat_map(|(id, node)| {
+        let model = scheduler.model(id).map(|model| &**model);
+        let slices = holders.on(id, node).into_iter();
+        slices.map(move |slices| TopSlice { node: node.name(), model, slices })
+    });
+    TopSlices { api_version: API_VERSION, kind: "TopSlices", items: items.collect() }
+}
+
+/// The slices as a table; wide cuts no list of pods.
+pub fn top_slices_text(slices: &TopSlices<'_>, options: TextOptions) -> String {
+    let header = ["NODE", "MODEL", "RESOURCE", "KIND", "CARDS", "EACH", "TAKEN", "FREE", "PODS"];
+    let mut table = Table::new(&header);
+    let dash = || "-".to_owned();
+    for TopSlice { node, model, slices } in &slices.items {
+        let each = slices.bytes_each.map(|each| Amount::new(Bytes(each), Bytes(each), true).cell());
+        let free = i64::from(slices.total) - i64::from(slices.taken);
+        table.push(vec![
+            (*node).into(),
+            model.map_or_else(dash, short_model).into(),
+            slices.resource.as_str().into(),
+            slices.kind.unwrap_or("-").into(),
+            slices.cards.map_or_else(dash, |cards| cards.to_string()).into(),
+            each.unwrap_or_else(dash).into(),
+            format!("{}/{}", slices.taken, slices.total).into(),
+            free.to_string().into(),
+            pods(slices, if options.wide { usize::MAX } else { ROOM_FOR_PODS }).into(),
+        ]);
+    }
+    if table.is_empty() {
+        return "No node hands out slices of cards.\n".to_owned();
+    }
+    table.render(Painter::new(options.colour))
+}
+
+/// `ml/a,ml/b:2,+3`: as many names as there is room for, at least one, and how many are left out.
+fn pods(slices: &SliceUse<'_>, room: usize) -> String {
+    let mut out = String::new();
+    for (i, holder) in slices.pods.iter().enumerate() {
+        let name = match holder.count {
+            1 => holder.pod.to_string(),
+            count => format!("{}:{count}", holder.pod),
+        };
+        if i > 0 && out.len() + 1 + name.len() > room {
+            let _ = write!(out, ",+{}", slices.pods.len() - i);
+            break;
+        }
+        if i > 0 {
+            out.push(',');
+        }
+        out.push_str(&name);
+    }
+    if out.is_empty() { "-".to_owned() } else { out }
+}
