@@ -3,6 +3,7 @@
 
 mod architecture;
 mod cluster;
+mod contract;
 mod fuzz;
 mod soak;
 mod test;

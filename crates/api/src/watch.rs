@@ -261,7 +261,7 @@ async fn follow<T: Item>(
         },
         () = tell.closed() => return (false, End::NobodyListens),
     };
-    let mut buffer: Vec<u8> = Vec::new();
+    let mut lines = Lines::default();
     let mut told = false;
     loop {
         let data = tokio::select! {
@@ -269,15 +269,14 @@ async fn follow<T: Item>(
             () = tell.closed() => return (told, End::NobodyListens),
         };
         let Ok(data) = data else { return (told, End::Silent) };
-        match data {
-            Ok(Some(data)) => buffer.extend_from_slice(&data),
+        let data = match data {
+            Ok(Some(data)) => data,
             Ok(None) => return (told, End::TimedOut),
             Err(why) => return (told, End::Failed(Failure::Unclear(why.to_string()))),
-        }
-        let Some(end) = buffer.iter().rposition(|b| *b == b'\n') else { continue };
+        };
         let mut changes = Vec::new();
-        let read = read_lines(resource, &buffer[..end], version, &mut changes);
-        buffer.drain(..=end);
+        let read = lines.push(&data, |text| read_lines(resource, text, version, &mut changes));
+        let Some(read) = read else { continue };
         told = true;
         // A bookmark changes nothing, but says how far this is.
         if tell.send(Batch::new(resource, changes, Some(version))).await.is_err() {
@@ -286,6 +285,23 @@ async fn follow<T: Item>(
         if let Err(failure) = read {
             return (told, End::Failed(failure));
         }
+    }
+}
+
+/// Lines that come in pieces. An object of megabytes comes in hundreds of them, each of which is
+/// looked through once.
+#[derive(Default)]
+struct Lines(Vec<u8>);
+
+impl Lines {
+    /// Takes the next piece; the lines that are whole now go to `read`, if there are any.
+    fn push<T>(&mut self, piece: &[u8], read: impl FnOnce(&[u8]) -> T) -> Option<T> {
+        let end = piece.iter().rposition(|b| *b == b'\n').map(|at| self.0.len() + at);
+        self.0.extend_from_slice(piece);
+        let end = end?;
+        let read = read(self.0.get(..end).unwrap_or_default());
+        self.0.drain(..=end);
+        Some(read)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::workload;
 use anyhow::{Context, ensure};
-use divvy_engine::{Config, Event, Placement, PlanEffect, PodKey, PodSpec, Scheduler};
+use divvy_engine::{Config, Event, ObjectKey, Placement, PlanEffect, PodSpec, Scheduler};
 use divvy_testbed::dice::Dice;
 use std::time::{Duration, Instant};
 
@@ -55,7 +55,7 @@ fn measure(nodes: usize, churn: usize) -> anyhow::Result<()> {
 
     let mut dice = Dice(1);
     let shapes: Vec<PodSpec> = (0..64).map(|_| workload::spec(&mut dice)).collect();
-    let few = |dice: &mut Dice| shapes[dice.below(64) as usize].clone();
+    let few = |dice: &mut Dice| shapes[dice.index(64)].clone();
     let mut filled = Run::new(scheduler.clone(), usize::MAX);
     let before_pods = memory("VmRSS")?;
     filled.fill(&mut Dice(2), &few);
@@ -162,7 +162,7 @@ fn first_seen(scheduler: &Scheduler, nodes: usize) -> anyhow::Result<()> {
 
 struct Run {
     scheduler: Scheduler,
-    held: Vec<PodKey>,
+    held: Vec<ObjectKey>,
     next: usize,
     every: usize,
     decisions: usize,
@@ -203,7 +203,7 @@ impl Run {
     fn churn(&mut self, decisions: usize, dice: &mut Dice, pick: &dyn Fn(&mut Dice) -> PodSpec) {
         for _ in 0..decisions {
             if !self.held.is_empty() {
-                let gone = self.held.swap_remove(dice.below(self.held.len() as u64) as usize);
+                let gone = self.held.swap_remove(dice.index(self.held.len()));
                 let start = Instant::now();
                 let _ = self.scheduler.apply(Event::PodGone(gone));
                 self.busy += start.elapsed();
@@ -258,7 +258,7 @@ impl Run {
     }
 }
 
-fn describe(key: &PodKey, scan: Option<&Placement>, engine: Option<&Placement>) -> String {
+fn describe(key: &ObjectKey, scan: Option<&Placement>, engine: Option<&Placement>) -> String {
     format!("{key}: the scan says {scan:?}, the engine {engine:?}")
 }
 

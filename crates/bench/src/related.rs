@@ -86,13 +86,13 @@ pub fn run() -> anyhow::Result<()> {
     let mut dice = Dice(3);
     let start = Instant::now();
     for i in 0..HELD {
-        let deployment = dice.below(DEPLOYMENTS as u64) as usize;
+        let deployment = dice.index(DEPLOYMENTS);
         let kinds = kinds(deployment);
         let relations = match deployment % 10 {
             0 => kinds[1 + deployment / 10 % (kinds.len() - 1)].1.clone(),
             _ => Relations::default(),
         };
-        let node = workload::node(dice.below(NODES as u64) as usize).name;
+        let node = workload::node(dice.index(NODES)).name;
         let bound = Some(Bound::new(node, BoundCards::Nothing));
         let pod = workload::pod(i, spec(deployment, relations));
         scheduler.apply(Event::Pod(Box::new(PodRecord { bound, ..pod })))?;

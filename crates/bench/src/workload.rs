@@ -1,6 +1,8 @@
 //! Clusters and pods to measure with: several GPU models, mixed requests, a fixed seed.
 
-use divvy_engine::{NodeFacts, NodeRecord, PodKey, PodRecord, PodSpec, Rules, Taint, Toleration};
+use divvy_engine::{
+    NodeFacts, NodeRecord, ObjectKey, PodRecord, PodSpec, Rules, Taint, Toleration,
+};
 use divvy_ledger::{Bytes, Fraction, Gpus, MilliCpu, Part, Portion, Request};
 use divvy_testbed::dice::Dice;
 
@@ -65,7 +67,7 @@ pub fn spec(dice: &mut Dice) -> PodSpec {
     let mut rules = Rules::default();
     match dice.below(8) {
         0 if !request.is_none() => {
-            let model = MODELS[dice.below(4) as usize].0;
+            let model = MODELS[dice.index(4)].0;
             rules.selector.push(("nvidia.com/gpu.product".into(), model.into()));
         }
         1 => rules.selector.push(("topology.kubernetes.io/zone".into(), "b".into())),
@@ -97,7 +99,7 @@ fn memory(mib: u64) -> Request {
 /// A pod that waits.
 pub fn pod(i: usize, spec: PodSpec) -> PodRecord {
     PodRecord {
-        key: PodKey::new("bench", &format!("pod-{i:08}")),
+        key: ObjectKey::new("bench", &format!("pod-{i:08}")),
         uid: Box::default(),
         priority: 0,
         created: i as i64,

@@ -2,7 +2,7 @@
 
 use crate::listing::Keyed;
 use divvy_api::watch::Item;
-use divvy_engine::{ClaimKey, PodKey};
+use divvy_engine::ObjectKey;
 use divvy_words::manifest::{
     GroupManifest, Metadata, NodeManifest, NodeStatus, PodManifest, PodStatus, StorageManifest,
 };
@@ -21,10 +21,10 @@ pub(crate) struct PodItem {
 }
 
 impl Keyed for PodItem {
-    type Key = PodKey;
+    type Key = ObjectKey;
 
-    fn key(&self) -> PodKey {
-        PodKey::new(&self.metadata.namespace, &self.metadata.name)
+    fn key(&self) -> ObjectKey {
+        ObjectKey::new(&self.metadata.namespace, &self.metadata.name)
     }
 }
 
@@ -142,10 +142,10 @@ impl Item for NamespaceItem {
 pub(crate) struct StorageItem(pub(crate) StorageManifest);
 
 impl Keyed for StorageItem {
-    type Key = ClaimKey;
+    type Key = ObjectKey;
 
-    fn key(&self) -> ClaimKey {
-        ClaimKey::new(&self.0.metadata.namespace, &self.0.metadata.name)
+    fn key(&self) -> ObjectKey {
+        ObjectKey::new(&self.0.metadata.namespace, &self.0.metadata.name)
     }
 }
 
@@ -204,11 +204,11 @@ impl BindRequestItem {
 }
 
 impl Keyed for BindRequestItem {
-    type Key = PodKey;
+    type Key = ObjectKey;
 
     /// It has the name of its pod.
-    fn key(&self) -> PodKey {
-        PodKey::new(&self.metadata.namespace, &self.metadata.name)
+    fn key(&self) -> ObjectKey {
+        ObjectKey::new(&self.metadata.namespace, &self.metadata.name)
     }
 }
 
@@ -231,10 +231,10 @@ pub(crate) struct GroupItem {
 }
 
 impl Keyed for GroupItem {
-    type Key = ClaimKey;
+    type Key = ObjectKey;
 
-    fn key(&self) -> ClaimKey {
-        ClaimKey::new(&self.metadata.namespace, &self.metadata.name)
+    fn key(&self) -> ObjectKey {
+        ObjectKey::new(&self.metadata.namespace, &self.metadata.name)
     }
 }
 

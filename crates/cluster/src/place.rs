@@ -2,7 +2,7 @@
 
 use crate::state::Target;
 use divvy_api::Failure;
-use divvy_engine::PodKey;
+use divvy_engine::ObjectKey;
 use divvy_words::{keys, reservation};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
@@ -12,15 +12,15 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
     /// On a reservation pod: what is left of pods on its card.
-    Ghosts(PodKey),
+    Ghosts(ObjectKey),
     /// On a reservation pod: that it is ours, and of this group.
-    Group(PodKey),
+    Group(ObjectKey),
     /// On a share that KAI bound: which cards it has.
     Cards(Target),
     /// On a node: the taint that keeps other schedulers off. It says nothing but that.
     Taint(Box<str>),
     /// On a pod, in a condition of this name: what is wrong with its cards.
-    Condition(PodKey, &'static str),
+    Condition(ObjectKey, &'static str),
 }
 
 impl Place {
@@ -96,6 +96,6 @@ pub(crate) fn with_taint(node: &Value, on: bool) -> Option<Value> {
     Some(json!({ "metadata": { "resourceVersion": version }, "spec": { "taints": taints } }))
 }
 
-fn path(key: &PodKey) -> String {
+fn path(key: &ObjectKey) -> String {
     format!("/api/v1/namespaces/{}/pods/{}", key.namespace(), key.name())
 }

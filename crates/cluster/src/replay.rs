@@ -9,7 +9,7 @@ use crate::state::{Action, Binding, Grant, HandOff, Outcome, Target};
 use crate::writer::Writer;
 use divvy_api::watch::{Change, Pace};
 use divvy_api::{Api, ClientError, Fence};
-use divvy_engine::{Placement, PodKey};
+use divvy_engine::{ObjectKey, Placement};
 use divvy_ledger::CardShare;
 use divvy_words::cards::{CardName, NamedShare};
 use divvy_words::reservation;
@@ -125,7 +125,7 @@ fn action(repeated: Repeated) -> Action {
     match repeated {
         Repeated::Binding(repeated) => Action::Bind(Box::new(binding(repeated))),
         Repeated::Reservation { node, node_uid, group } => {
-            let key = PodKey::new(reservation::NAMESPACE, &reservation::name(&node, &group));
+            let key = ObjectKey::new(reservation::NAMESPACE, &reservation::name(&node, &group));
             Action::Reserve {
                 key,
                 node: node.into(),
@@ -154,7 +154,7 @@ fn binding(repeated: RepeatedBinding) -> Binding {
     };
     let cards = shares.into_iter().filter_map(index).collect();
     Binding {
-        pod: Target { key: PodKey::new(&namespace, &name), uid: uid.into() },
+        pod: Target { key: ObjectKey::new(&namespace, &name), uid: uid.into() },
         version: version.into(),
         placement: Placement { node: node.into(), cards },
         grant,

@@ -56,11 +56,11 @@ impl Side {
 mod tests {
     use super::*;
     use crate::state::Target;
-    use divvy_engine::PodKey;
+    use divvy_engine::ObjectKey;
 
     #[test]
     fn a_pod_in_doubt_does_not_wait_for_thousands_of_reasons() {
-        let pod = || Target { key: PodKey::new("ml", "p"), uid: "u".into() };
+        let pod = || Target { key: ObjectKey::new("ml", "p"), uid: "u".into() };
         let mut side = Side::default();
         for _ in 0..3 {
             let (version, text) = ("1".into(), "why".into());
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn events_wait_where_bindings_go_first() {
-        let pod = || Target { key: PodKey::new("ml", "p"), uid: "u".into() };
+        let pod = || Target { key: ObjectKey::new("ml", "p"), uid: "u".into() };
         let mut side = Side::default();
         side.push(Action::Announce { pod: pod(), node: "a".into() });
         side.push(Action::Look { pod: pod() });
@@ -93,7 +93,7 @@ mod tests {
     fn events_that_nobody_could_write_are_dropped_oldest_first() {
         let mut side = Side::default();
         for i in 0..=MAX_EVENTS {
-            let pod = Target { key: PodKey::new("ml", &i.to_string()), uid: "u".into() };
+            let pod = Target { key: ObjectKey::new("ml", &i.to_string()), uid: "u".into() };
             side.push(Action::Announce { pod, node: "a".into() });
         }
         assert_eq!(side.len(), MAX_EVENTS);

@@ -30,7 +30,7 @@ pub(crate) use context::{Clock, StateSettings};
 use bindings::{Bindings, Found};
 use cards::Cards;
 use context::Context;
-use divvy_engine::{Event, Placement, PlanEffect, PodKey, Scheduler, VolumeStep};
+use divvy_engine::{Event, ObjectKey, Placement, PlanEffect, Scheduler, VolumeStep};
 use foldhash::HashMap;
 use incoming::Incoming;
 use std::time::Instant;
@@ -163,7 +163,7 @@ impl State {
         self.is_cut_off = work == 0;
     }
 
-    fn bind(&mut self, key: PodKey, placement: Placement, volumes: Vec<VolumeStep>) {
+    fn bind(&mut self, key: ObjectKey, placement: Placement, volumes: Vec<VolumeStep>) {
         let Some(waiting) = self.bindings.get(&key) else {
             // Not ours any more: what was assumed is undone.
             return self.apply(Event::PodGone(key));

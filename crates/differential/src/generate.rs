@@ -13,13 +13,13 @@ mod taints;
 mod volumes;
 
 use crate::case::Case;
-use crate::random::Random;
+use divvy_testbed::dice::Dice;
 use serde_json::{Value, json};
 use std::fmt;
 
 /// Which predicates a case is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Group {
+pub enum Topic {
     /// CPU, memory, storage, pod slots, huge pages, extended resources, GPUs; resizes.
     Resources,
     /// Taints and tolerations, cordon.
@@ -39,33 +39,33 @@ pub enum Group {
 }
 
 /// What the objects of one case may have something of.
-struct Parts(Vec<Group>);
+struct Parts(Vec<Topic>);
 
 impl Parts {
-    fn new(group: Group, random: &mut Random) -> Self {
-        use Group::{Affinity, Mixed, PodAffinity, Ports, Resources, Spread, Taints, Volumes};
+    fn new(topic: Topic, dice: &mut Dice) -> Self {
+        use Topic::{Affinity, Mixed, PodAffinity, Ports, Resources, Spread, Taints, Volumes};
         let all = [Resources, Taints, Affinity, Ports, PodAffinity, Spread, Volumes];
-        let mut parts = vec![group];
-        match group {
-            Mixed => parts.extend(all.into_iter().filter(|_| random.once_in(2))),
+        let mut parts = vec![topic];
+        match topic {
+            Mixed => parts.extend(all.into_iter().filter(|_| dice.once_in(2))),
             // The policies of a constraint look at these.
-            Spread => parts.extend([Taints, Affinity].into_iter().filter(|_| random.once_in(3))),
+            Spread => parts.extend([Taints, Affinity].into_iter().filter(|_| dice.once_in(3))),
             _ => {}
         }
         Self(parts)
     }
 
-    fn has(&self, part: Group) -> bool {
+    fn has(&self, part: Topic) -> bool {
         self.0.contains(&part)
     }
 
     /// Whether one object has something of it; not all do where there is much else.
-    fn is_on(&self, part: Group, random: &mut Random) -> bool {
-        self.has(part) && (self.0.len() == 1 || !random.once_in(3))
+    fn is_on(&self, part: Topic, dice: &mut Dice) -> bool {
+        self.has(part) && (self.0.len() == 1 || !dice.once_in(3))
     }
 }
 
-impl fmt::Display for Group {
+impl fmt::Display for Topic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Resources => "resources",
@@ -94,35 +94,34 @@ const TOPOLOGIES: [&str; 4] =
     ["topology.kubernetes.io/zone", "kubernetes.io/hostname", "rack", "missing"];
 
 /// The case of a seed.
-pub fn generate(group: Group, seed: u64) -> Case {
-    let mut random = Random::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ group as u64);
-    let random = &mut random;
-    let parts = Parts::new(group, random);
-    let most = if random.once_in(12) { 1 } else { random.between(2, 8) };
+pub fn generate(topic: Topic, seed: u64) -> Case {
+    let mut dice = Dice(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ topic as u64);
+    let dice = &mut dice;
+    let parts = Parts::new(topic, dice);
+    let most = if dice.once_in(12) { 1 } else { dice.between(2, 8) };
     let nodes: Vec<String> = (1..=most).map(|i| format!("n{i}")).collect();
     let mut objects: Vec<Value> =
-        nodes.iter().map(|name| nodes::node(&parts, name, random)).collect();
-    objects.extend(pods::NAMESPACES.map(|name| namespace(name, random)));
-    if parts.has(Group::Volumes) {
-        objects.extend(volumes::objects(&nodes, random));
+        nodes.iter().map(|name| nodes::node(&parts, name, dice)).collect();
+    objects.extend(pods::NAMESPACES.map(|name| namespace(name, dice)));
+    if parts.has(Topic::Volumes) {
+        objects.extend(volumes::objects(&nodes, dice));
     }
-    let most = random.pick(&[6, 12, 20, 20]);
-    let mut pods: Vec<Value> = (0..random.below(most + 1))
-        .map(|index| pods::bound(&parts, index, &nodes, random))
-        .collect();
-    pods.push(pods::waiting(&parts, &nodes, random));
-    objects.extend(pods.iter().flat_map(|pod| volumes::made_for(pod, random)));
+    let most = dice.of(&[6, 12, 20, 20]);
+    let mut pods: Vec<Value> =
+        (0..dice.index(most + 1)).map(|index| pods::bound(&parts, index, &nodes, dice)).collect();
+    pods.push(pods::waiting(&parts, &nodes, dice));
+    objects.extend(pods.iter().flat_map(|pod| volumes::made_for(pod, dice)));
     let pod = pods.pop().unwrap_or_default();
     objects.extend(pods);
     // News may come in any order.
-    random.shuffle(&mut objects);
+    dice.shuffle(&mut objects);
     Case { objects, pod }
 }
 
-fn namespace(name: &str, random: &mut Random) -> Value {
+fn namespace(name: &str, dice: &mut Dice) -> Value {
     let mut labels = json!({"kubernetes.io/metadata.name": name});
-    if !random.once_in(4) {
-        labels["team"] = random.pick(&["a", "b"]).into();
+    if !dice.once_in(4) {
+        labels["team"] = dice.of(&["a", "b"]).into();
     }
     let metadata = json!({"name": name, "labels": labels});
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})

@@ -15,12 +15,11 @@ mod divvy;
 mod generate;
 mod kubernetes;
 mod meant;
-mod random;
 mod shrink;
 
 pub use case::Case;
 pub use divvy::Answer;
-pub use generate::{Group, generate};
+pub use generate::{Topic, generate};
 pub use kubernetes::{Filters, Verdict};
 
 use std::fmt::Write;
@@ -36,17 +35,17 @@ pub struct Tally {
     pub divided: usize,
 }
 
-/// Compares cases of a group with the seeds from `seed` on. The error is a report of the first
+/// Compares cases of a topic with the seeds from `seed` on. The error is a report of the first
 /// difference, made as small as possible.
 pub fn compare(
     filters: &mut Filters,
-    group: Group,
+    topic: Topic,
     seed: u64,
     cases: usize,
 ) -> Result<Tally, String> {
     let mut tally = Tally::default();
     for seed in (seed..).take(cases) {
-        let case = generate(group, seed);
+        let case = generate(topic, seed);
         tally.cases += 1;
         match differ(filters, &case)? {
             Found::Invalid => tally.invalid += 1,
@@ -54,7 +53,7 @@ pub fn compare(
             Found::Different(how) => {
                 let mut differs = |case: &Case| matches!(differ(filters, case), Ok(Found::Different(now)) if now.is_like(&how));
                 let small = shrink::shrink(case, &mut differs);
-                return Err(report(group, seed, &small, filters));
+                return Err(report(topic, seed, &small, filters));
             }
         }
     }
@@ -108,8 +107,8 @@ fn differ(filters: &mut Filters, case: &Case) -> Result<Found, String> {
     Ok(Found::Same { divided: !feasible.is_empty() && feasible.len() < nodes })
 }
 
-fn report(group: Group, seed: u64, case: &Case, filters: &mut Filters) -> String {
-    let mut text = format!("{group}: kube-scheduler and divvy differ, seed {seed}\n");
+fn report(topic: Topic, seed: u64, case: &Case, filters: &mut Filters) -> String {
+    let mut text = format!("{topic}: kube-scheduler and divvy differ, seed {seed}\n");
     if let Ok(Found::Different(how)) = differ(filters, case) {
         let _ = writeln!(text, "{how:?}");
     }

@@ -1,21 +1,21 @@
-//! divvy says the same of random clusters as kube-scheduler's own filters; a test for each group
-//! of predicates, so that a failure names the group.
+//! divvy says the same of random clusters as kube-scheduler's own filters; a test for each topic
+//! of predicates, so that a failure names the topic.
 //!
 //! `DIVVY_CASES` and `DIVVY_SEED` ask for more cases and for others; `cargo xtask differential`
 //! sets them.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use divvy_differential::{Filters, Group, compare};
+use divvy_differential::{Filters, Topic, compare};
 use std::io::Write;
 
-/// With all groups, more than 5,000.
+/// With all topics, more than 5,000.
 const CASES: u64 = 750;
 
 fn number(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable).map_or(otherwise, |text| text.parse().unwrap())
 }
 
-fn agree(group: Group) {
+fn agree(topic: Topic) {
     let mut filters = match Filters::start() {
         Ok(filters) => filters,
         Err(why) => {
@@ -25,49 +25,49 @@ fn agree(group: Group) {
         }
     };
     let cases = usize::try_from(number("DIVVY_CASES", CASES)).unwrap();
-    let tally = compare(&mut filters, group, number("DIVVY_SEED", 1), cases);
+    let tally = compare(&mut filters, topic, number("DIVVY_SEED", 1), cases);
     let tally = tally.unwrap_or_else(|report| panic!("{report}"));
-    println!("{group}: {tally:?}");
+    println!("{topic}: {tally:?}");
     assert!(tally.invalid * 4 < tally.cases, "too many pods that nobody could create: {tally:?}");
     assert!(tally.divided * 8 > tally.cases, "too few cases that tell something: {tally:?}");
 }
 
 #[test]
 fn resources_are_judged_as_by_kube_scheduler() {
-    agree(Group::Resources);
+    agree(Topic::Resources);
 }
 
 #[test]
 fn taints_and_cordon_are_judged_as_by_kube_scheduler() {
-    agree(Group::Taints);
+    agree(Topic::Taints);
 }
 
 #[test]
 fn node_affinity_is_judged_as_by_kube_scheduler() {
-    agree(Group::Affinity);
+    agree(Topic::Affinity);
 }
 
 #[test]
 fn host_ports_are_judged_as_by_kube_scheduler() {
-    agree(Group::Ports);
+    agree(Topic::Ports);
 }
 
 #[test]
 fn pod_affinity_is_judged_as_by_kube_scheduler() {
-    agree(Group::PodAffinity);
+    agree(Topic::PodAffinity);
 }
 
 #[test]
 fn topology_spread_is_judged_as_by_kube_scheduler() {
-    agree(Group::Spread);
+    agree(Topic::Spread);
 }
 
 #[test]
 fn volumes_are_judged_as_by_kube_scheduler() {
-    agree(Group::Volumes);
+    agree(Topic::Volumes);
 }
 
 #[test]
 fn all_together_are_judged_as_by_kube_scheduler() {
-    agree(Group::Mixed);
+    agree(Topic::Mixed);
 }

@@ -5,7 +5,7 @@ use crate::input::Given;
 use crate::progress::Bar;
 use crate::{DONE, PENDING, input, output};
 use anyhow::{Context, bail};
-use divvy_engine::PodKey;
+use divvy_engine::ObjectKey;
 use divvy_sim::Rehearsal;
 use divvy_views::Explanation;
 use divvy_words::keys;
@@ -32,7 +32,7 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<u8> {
 
 fn explanation<'a>(
     rehearsal: &'a Rehearsal,
-    key: &PodKey,
+    key: &ObjectKey,
     is_bound: bool,
 ) -> Option<Explanation<'a>> {
     let other = rehearsal.others.get(key);
@@ -44,12 +44,7 @@ fn explanation<'a>(
         }
         (None, Some(other)) => {
             let ours = keys::SCHEDULER_NAMES[0];
-            let whose = match &**other {
-                keys::KAI_SCHEDULER if rehearsal.kai_runs => Some("KAI"),
-                keys::KOORDINATOR_SCHEDULER if rehearsal.koordinator_runs => Some("Koordinator"),
-                _ => None,
-            };
-            let next = if let Some(whose) = whose {
+            let next = if let Some(whose) = rehearsal.running.whose(other) {
                 format!(
                     "{whose}'s scheduler runs in this cluster, so its pods are left to it; divvy places \
                      them once it is stopped"
@@ -65,18 +60,20 @@ fn explanation<'a>(
     }
 }
 
-fn key_of(text: &str, namespace: &str, asked: Option<&str>) -> anyhow::Result<PodKey> {
-    let Some((own, name)) = text.split_once('/') else { return Ok(PodKey::new(namespace, text)) };
+fn key_of(text: &str, namespace: &str, asked: Option<&str>) -> anyhow::Result<ObjectKey> {
+    let Some((own, name)) = text.split_once('/') else {
+        return Ok(ObjectKey::new(namespace, text));
+    };
     match asked {
         Some(asked) if asked != own => {
             bail!("pod {text} is in namespace {own}, but -n says {asked}")
         }
-        _ => Ok(PodKey::new(own, name)),
+        _ => Ok(ObjectKey::new(own, name)),
     }
 }
 
 /// Controllers number their pods, so a near miss is common: name those that are there.
-fn not_found(key: &PodKey, args: &ExplainPodArgs, pods: &[PodKey]) -> String {
+fn not_found(key: &ObjectKey, args: &ExplainPodArgs, pods: &[ObjectKey]) -> String {
     let RehearsalArgs { cluster, from_cluster, files, .. } = &args.rehearsal;
     let source = match &cluster.cluster {
         Some(path) => path.display().to_string(),
@@ -85,7 +82,7 @@ fn not_found(key: &PodKey, args: &ExplainPodArgs, pods: &[PodKey]) -> String {
     };
     let manifests = if files.is_empty() { "" } else { " or the manifests given" };
     let like = pods.iter().filter(|p| p.name().starts_with(key.name()));
-    let mut like: Vec<String> = like.take(4).map(PodKey::to_string).collect();
+    let mut like: Vec<String> = like.take(4).map(ObjectKey::to_string).collect();
     let tail = match like.len() {
         0 if files.is_empty() => {
             "name another namespace with -n, or give a manifest with -f".to_owned()

@@ -27,7 +27,7 @@ pub fn run(args: &TopArgs) -> anyhow::Result<u8> {
     let rehearsal = input::cluster(&args.cluster, &bar)?;
     bar.finish();
     output::write(&list(args, &rehearsal)?)?;
-    if rehearsal.kai_runs {
+    if rehearsal.running.kai {
         output::note(&format!("note: {KAI_RUNS}"));
     }
     Ok(DONE)
@@ -72,7 +72,7 @@ fn watch(args: &TopArgs, bar: &Bar) -> anyhow::Result<()> {
     live.follow(snapshot, |source| {
         let rehearsal = input::holdings(&args.cluster, source)?;
         let mut text = list(args, &rehearsal)?;
-        if rehearsal.kai_runs && matches!(args.output, Format::Table | Format::Wide) {
+        if rehearsal.running.kai && matches!(args.output, Format::Table | Format::Wide) {
             text.push_str(&format!("\n{KAI_RUNS}\n"));
         }
         if text == shown {

@@ -1,6 +1,10 @@
 //! The binary as a user runs it.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[path = "common/output.rs"]
+mod output;
+
+use output::{code, stderr, stdout};
 use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -22,18 +26,6 @@ fn divvy(args: &[&str], stdin: &str) -> Output {
     // A command that stops before it reads its input closes the pipe.
     let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
     child.wait_with_output().unwrap()
-}
-
-fn code(output: &Output) -> i32 {
-    output.status.code().unwrap()
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
 }
 
 /// Runs a rehearsal of `manifest` on the embedded cluster and returns the JSON and exit code.

@@ -1,8 +1,12 @@
 //! The commands of a person on a real API server: what they read, say and leave alone.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[path = "common/output.rs"]
+mod output;
+
 use divvy_testbed::manifests::{GpuNode, cpu_node, pod, with_fraction, with_gpus, with_memory};
 use divvy_testbed::{ControlPlane, Process, Programs};
+use output::{code, stderr, stdout};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -133,18 +137,6 @@ fn command(kubeconfig: &Path) -> Command {
 
 fn divvy(kubeconfig: &Path, args: &[&str]) -> Output {
     command(kubeconfig).args(args).output().unwrap()
-}
-
-fn code(output: &Output) -> i32 {
-    output.status.code().unwrap()
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
 }
 
 #[test]

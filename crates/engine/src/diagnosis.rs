@@ -6,7 +6,7 @@ use crate::nearest::Nearest;
 use crate::others::Prepared;
 use crate::pods::PodState;
 use crate::reason::Reason;
-use crate::record::PodKey;
+use crate::record::ObjectKey;
 use crate::relations::Relations;
 use crate::rules::{Barred, Rules};
 use crate::scheduler::{Scheduler, share_on};
@@ -61,7 +61,7 @@ const AS_LOOKS: u64 = 16;
 
 impl Scheduler {
     /// How a pod stands, and if it waits, why. Looks at every node.
-    pub fn standing(&self, key: &PodKey) -> Option<Standing> {
+    pub fn standing(&self, key: &ObjectKey) -> Option<Standing> {
         let pod = self.pod(key)?;
         Some(match &pod.state {
             PodState::Held => {
@@ -87,7 +87,7 @@ impl Scheduler {
     }
 
     /// How much [`Scheduler::standing`] has to look at, counted as by [`Scheduler::slice`].
-    pub fn work_of_standing(&self, key: &PodKey) -> u64 {
+    pub fn work_of_standing(&self, key: &ObjectKey) -> u64 {
         let Some(shape) = self.shape_of(key) else { return 1 };
         let rules = self.shapes().rules(shape).map_or(0, Rules::cost);
         let related =
@@ -103,7 +103,7 @@ impl Scheduler {
 
     /// What a waiting pod has in common with others: pods with the same answer wait for the same
     /// reasons, so that a report of many pods asks once for each.
-    pub fn shape_of(&self, key: &PodKey) -> Option<ShapeId> {
+    pub fn shape_of(&self, key: &ObjectKey) -> Option<ShapeId> {
         match self.pod(key)?.state {
             PodState::Waiting(shape) => Some(shape),
             _ => None,
@@ -111,7 +111,7 @@ impl Scheduler {
     }
 
     /// Whether a pod that waits would fit somewhere now if it asked for something else.
-    pub fn fits_if(&self, key: &PodKey, change: impl FnOnce(&mut Needs)) -> bool {
+    pub fn fits_if(&self, key: &ObjectKey, change: impl FnOnce(&mut Needs)) -> bool {
         let Some(shape) = self.shape_of(key) else { return false };
         let (Some(needs), Some(rules)) = (self.shapes().needs(shape), self.shapes().rules(shape))
         else {

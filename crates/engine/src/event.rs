@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::labels::Labels;
 use crate::others::{StorageEvent, VolumeStep};
-use crate::record::{NodeRecord, PodKey, PodRecord};
+use crate::record::{NodeRecord, ObjectKey, PodRecord};
 use divvy_ledger::{CardShares, HoldError, Known, Request};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub enum Event {
     /// A pod is new or has changed.
     Pod(Box<PodRecord>),
     /// A pod is gone, or has ended.
-    PodGone(PodKey),
+    PodGone(ObjectKey),
     /// A namespace is new or its labels have changed.
     Namespace {
         /// Its name.
@@ -61,7 +61,7 @@ pub enum Problem {
     #[error("pod {pod} is bound to node {node}, which is not in the cluster: it holds nothing")]
     UnknownNode {
         /// The pod.
-        pod: PodKey,
+        pod: ObjectKey,
         /// The node it names.
         node: String,
     },
@@ -69,11 +69,24 @@ pub enum Problem {
     #[error("pod {pod} on {node}: {why}; it is counted without a card")]
     Cards {
         /// The pod.
-        pod: PodKey,
+        pod: ObjectKey,
         /// Its node.
         node: String,
         /// What is wrong.
         why: HoldError,
+    },
+    /// A bound pod's record names a card that its node does not have: it may have any other.
+    #[error(
+        "pod {pod} on {node} is recorded on card {card}, which {node} does not have: until it has, or the pod is \
+         gone, no GPU is given there"
+    )]
+    Elsewhere {
+        /// The pod.
+        pod: ObjectKey,
+        /// Its node.
+        node: String,
+        /// The card, by index.
+        card: u32,
     },
     /// A bound pod holds cards, but there is no room for them.
     #[error(
@@ -81,7 +94,7 @@ pub enum Problem {
     )]
     NoRoom {
         /// The pod.
-        pod: PodKey,
+        pod: ObjectKey,
         /// Its node.
         node: String,
         /// What it asks.
@@ -91,7 +104,7 @@ pub enum Problem {
     #[error("pod {pod} on {node}: {why}")]
     Invalid {
         /// The pod.
-        pod: PodKey,
+        pod: ObjectKey,
         /// Its node.
         node: String,
         /// What is wrong.
@@ -139,7 +152,7 @@ pub enum PlanEffect {
     /// Bind a pod.
     Bind {
         /// The pod.
-        pod: PodKey,
+        pod: ObjectKey,
         /// Where it goes.
         placement: Placement,
         /// What to write for its claims, and then to await by [`Scheduler::claims_bound`], before
@@ -149,7 +162,7 @@ pub enum PlanEffect {
     /// Say that a pod waits; [`Scheduler::standing`] says why.
     Report {
         /// The pod.
-        pod: PodKey,
+        pod: ObjectKey,
     },
 }
 

@@ -54,7 +54,7 @@ pub use others::{
     VolumeStep, VolumeUse,
 };
 pub use reason::Reason;
-pub use record::{Bound, BoundCards, ClaimKey, NodeRecord, ObjectKey, PodKey, PodRecord, PodSpec};
+pub use record::{Bound, BoundCards, NodeRecord, ObjectKey, PodRecord, PodSpec};
 pub use relations::{HostPort, PodSelector, PodTerm, Protocol, Relations, Spread};
 pub use rules::{
     Barred, Effect, Liking, NodeFacts, Requirement, Rules, Taint, Term, Test, Toleration, Values,

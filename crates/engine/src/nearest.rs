@@ -1,9 +1,11 @@
 //! The node that comes closest to taking a pod that waits, and who would have to end for it.
 
-use crate::record::PodKey;
+use crate::record::ObjectKey;
 use crate::scheduler::Scheduler;
 use crate::trial::Trial;
-use divvy_ledger::{Bytes, Card, MilliCpu, Mode, Node, Percent, Share, Shortage};
+use divvy_ledger::{
+    Bytes, Card, Holder, MilliCpu, Mode, Node, NodeId, PodId, ResourceId, Shortage,
+};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -102,38 +104,104 @@ impl Scheduler {
     }
 
     /// Who would have to end for a pod that waits to fit on its nearest node, and what each has of
-    /// the cards that are missing. One less would not do. Empty if nobody's end is enough.
-    pub fn who_must_end(&mut self, key: &PodKey, nearest: &Nearest) -> Vec<(PodKey, Bytes)> {
+    /// what is missing there. One less would not do. Empty if nobody's end is enough.
+    pub fn who_must_end(
+        &mut self,
+        key: &ObjectKey,
+        nearest: &Nearest,
+    ) -> Vec<(ObjectKey, Missing)> {
         let (Some(shape), Some(id)) = (self.shape_of(key), self.ledger().find(&nearest.node))
         else {
             return Vec::new();
         };
         let Some(node) = self.ledger().node(id) else { return Vec::new() };
+        // Of cards their bytes are told, of replicas how many.
+        let what = match &nearest.missing {
+            Missing::Cards(_) if node.card_count() > 0 => Missing::Share(Bytes(0)),
+            missing => missing.clone(),
+        };
         let held = match (&nearest.missing, nearest.card) {
             (Missing::Share(missing), Some(card)) => {
                 let here = node.cards().get(card as usize).map(shares_of).unwrap_or_default();
-                fewest(here, *missing)
+                fewest(self.by_size(here), missing.0)
             }
-            (Missing::Cards(_), _) => held_by(node),
-            _ => return Vec::new(),
+            (Missing::Cards(_), _) if node.card_count() > 0 => self.by_size(held_by(node)),
+            (missing, _) => self.by_size(self.takers(id, missing)),
         };
         let mut trial = Trial::new(self);
-        let mut is_enough = |pods: &[Share]| {
+        let mut is_enough = |takers: &[Taker]| {
             let mark = trial.mark();
-            pods.iter().for_each(|share| trial.end(share.pod));
+            takers.iter().for_each(|taker| trial.end(taker.pod));
             let fits = trial.fits_on(shape, id);
             trial.undo_to(mark);
             fits
         };
-        let shares = match nearest.missing {
+        let ends = match nearest.missing {
             Missing::Share(_) if is_enough(&held) => held,
             Missing::Share(_) => Vec::new(),
             _ => smallest(held, is_enough),
         };
         drop(trial);
-        let named = shares.iter().filter_map(|s| Some((self.pod_key(s.pod)?.clone(), s.bytes)));
+        let named = ends.iter();
+        let named = named.filter_map(|t| Some((self.pod_key(t.pod)?.clone(), what.as_much(t.has))));
         named.collect()
     }
+
+    /// Who has something on a node of what is missing there.
+    fn takers(&self, node: NodeId, missing: &Missing) -> Vec<Taker> {
+        let takers = self.held_on(node).map(|(pod, holding)| {
+            let needs = &holding.needs;
+            let has = match missing {
+                Missing::Share(_) => 0,
+                Missing::Cards(_) => holding.replicas.into(),
+                Missing::Cpu(_) => needs.cpu.0,
+                Missing::Memory(_) => needs.memory.0,
+                Missing::Ephemeral(_) => needs.ephemeral.0,
+                Missing::PodSlots(_) => u64::from(needs.holder != Holder::Ghost),
+                Missing::Extended(name, _) => {
+                    let named = |id: ResourceId| *self.ledger().resource_name(id) == **name;
+                    let extended = needs.extended.iter().filter(|(id, _)| named(*id));
+                    let devices = needs.request.devices();
+                    let devices = devices.filter(|(device, _)| device.to_string() == **name);
+                    let counted = devices.map(|(_, count)| u64::from(count));
+                    extended.map(|(_, count)| *count).chain(counted).fold(0, u64::saturating_add)
+                }
+            };
+            // A reservation goes with the last share of its card.
+            Taker { pod, has: if needs.holder == Holder::Keeper { 0 } else { has } }
+        });
+        takers.filter(|taker| taker.has > 0).collect()
+    }
+
+    /// Those with the least first, and by name where they have as much.
+    fn by_size(&self, mut takers: Vec<Taker>) -> Vec<Taker> {
+        takers.sort_by_key(|taker| (taker.has, self.pod_key(taker.pod)));
+        takers
+    }
+}
+
+impl Missing {
+    /// So much of the same.
+    fn as_much(&self, has: u64) -> Self {
+        let count = || u32::try_from(has).unwrap_or(u32::MAX);
+        match self {
+            Self::Share(_) => Self::Share(Bytes(has)),
+            Self::Cards(_) => Self::Cards(count()),
+            Self::Cpu(_) => Self::Cpu(MilliCpu(has)),
+            Self::Memory(_) => Self::Memory(Bytes(has)),
+            Self::Ephemeral(_) => Self::Ephemeral(Bytes(has)),
+            Self::Extended(name, _) => Self::Extended(name.clone(), has),
+            Self::PodSlots(_) => Self::PodSlots(count()),
+        }
+    }
+}
+
+/// A pod that has something of what is missing.
+#[derive(Clone, Copy)]
+struct Taker {
+    pod: PodId,
+    /// How much.
+    has: u64,
 }
 
 /// The held card that would take a share with the least ending: a shared one, else a whole one.
@@ -144,45 +212,43 @@ fn freest_held_card(node: &Node) -> Option<(usize, Bytes)> {
     held.max_by_key(|(index, free)| (*free, Reverse(*index)))
 }
 
-fn shares_of(card: &Card) -> Vec<Share> {
+fn shares_of(card: &Card) -> Vec<Taker> {
     match card.mode() {
         Mode::Free | Mode::Divided(_) => Vec::new(),
-        Mode::Whole(pod) => {
-            vec![Share { pod: *pod, bytes: card.capacity(), compute: Percent::ALL }]
+        Mode::Whole(pod) => vec![Taker { pod: *pod, has: card.capacity().0 }],
+        Mode::Shared(_) => {
+            card.shares().iter().map(|share| Taker { pod: share.pod, has: share.bytes.0 }).collect()
         }
-        Mode::Shared(_) => card.shares().to_vec(),
     }
 }
 
-/// The fewest shares that add up to `missing`; the smallest one that suffices alone is best.
-fn fewest(mut shares: Vec<Share>, missing: Bytes) -> Vec<Share> {
-    shares.sort_by_key(|s| s.bytes);
-    if let Some(share) = shares.iter().find(|s| s.bytes >= missing) {
-        return vec![*share];
+/// The fewest of these, least first, that add up to `missing`; the smallest one that suffices alone is
+/// best.
+fn fewest(mut takers: Vec<Taker>, missing: u64) -> Vec<Taker> {
+    if let Some(one) = takers.iter().find(|taker| taker.has >= missing) {
+        return vec![*one];
     }
     let mut left = missing;
     let mut chosen = Vec::new();
-    while left.0 > 0
-        && let Some(share) = shares.pop()
+    while left > 0
+        && let Some(taker) = takers.pop()
     {
-        left = left.minus(share.bytes);
-        chosen.push(share);
+        left = left.saturating_sub(taker.has);
+        chosen.push(taker);
     }
     chosen
 }
 
-/// What pods hold of the cards of a node that take others once they are free: each pod once, those
-/// with the least first.
-fn held_by(node: &Node) -> Vec<Share> {
+/// What pods hold of the cards of a node that take others once they are free: each pod once.
+fn held_by(node: &Node) -> Vec<Taker> {
     let open = node.cards().iter().enumerate().filter(|(index, _)| node.is_open(*index));
-    let mut held: Vec<Share> = Vec::new();
+    let mut held: Vec<Taker> = Vec::new();
     for share in open.flat_map(|(_, card)| shares_of(card)) {
         match held.iter_mut().find(|other| other.pod == share.pod) {
-            Some(other) => other.bytes.0 += share.bytes.0,
+            Some(other) => other.has += share.has,
             None => held.push(share),
         }
     }
-    held.sort_by_key(|share| (share.bytes, share.pod));
     held
 }
 
@@ -191,8 +257,8 @@ const PAIRED: usize = 24;
 
 /// The fewest of these, least first, whose end is enough: one, else two, else so many that none of
 /// them is needless.
-fn smallest(all: Vec<Share>, mut is_enough: impl FnMut(&[Share]) -> bool) -> Vec<Share> {
-    if let Some(one) = all.iter().find(|share| is_enough(&[**share])) {
+fn smallest(all: Vec<Taker>, mut is_enough: impl FnMut(&[Taker]) -> bool) -> Vec<Taker> {
+    if let Some(one) = all.iter().find(|taker| is_enough(&[**taker])) {
         return vec![*one];
     }
     if all.len() <= PAIRED {
@@ -202,15 +268,17 @@ fn smallest(all: Vec<Share>, mut is_enough: impl FnMut(&[Share]) -> bool) -> Vec
             return two.into();
         }
     }
-    if !is_enough(&all) {
+    // Of many, the largest: as few as are enough.
+    let starts: Vec<usize> = (0..all.len()).collect();
+    let Some(first) = starts.partition_point(|at| is_enough(&all[*at..])).checked_sub(1) else {
         return Vec::new();
-    }
-    let mut left = all;
+    };
+    let mut left = all[first..].to_vec();
     let mut at = 0;
     while at < left.len() {
-        let share = left.remove(at);
+        let taker = left.remove(at);
         if !is_enough(&left) {
-            left.insert(at, share);
+            left.insert(at, taker);
             at += 1;
         }
     }

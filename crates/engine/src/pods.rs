@@ -1,6 +1,6 @@
 //! The pods that the engine knows, by key and by a small id that the ledger uses.
 
-use crate::record::{PodKey, PodRecord};
+use crate::record::{ObjectKey, PodRecord};
 use crate::shapes::ShapeId;
 use crate::slab::Slab;
 use crate::turn::Turn;
@@ -36,7 +36,7 @@ pub(crate) struct Stuck {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Pod {
-    pub(crate) key: PodKey,
+    pub(crate) key: ObjectKey,
     pub(crate) priority: i32,
     pub(crate) created: i64,
     pub(crate) state: PodState,
@@ -95,11 +95,11 @@ impl Pod {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pods {
     pods: Slab<Pod>,
-    ids: HashMap<PodKey, PodId>,
+    ids: HashMap<ObjectKey, PodId>,
 }
 
 impl Pods {
-    pub(crate) fn find(&self, key: &PodKey) -> Option<PodId> {
+    pub(crate) fn find(&self, key: &ObjectKey) -> Option<PodId> {
         self.ids.get(key).copied()
     }
 

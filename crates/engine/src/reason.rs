@@ -2,7 +2,7 @@
 //! CLI and console show the same sentence.
 
 use crate::others::VolumeReason;
-use crate::record::PodKey;
+use crate::record::ObjectKey;
 use crate::rules::Taint;
 use divvy_ledger::{Bytes, Device, Division, MilliCpu, Portion, Shortage};
 use std::fmt;
@@ -43,7 +43,7 @@ pub enum Reason {
         /// The port, as `8080/TCP`.
         port: Arc<str>,
         /// By whom, if it is one pod.
-        by: Option<PodKey>,
+        by: Option<ObjectKey>,
     },
     /// The node lacks a label by which domains are told apart.
     NoDomain {
@@ -64,7 +64,7 @@ pub enum Reason {
         /// Whether the term is that of a pod that is there, about the pod that waits.
         theirs: bool,
         /// The domain and a pod there, if it is one domain.
-        at: Option<(Arc<str>, Option<PodKey>)>,
+        at: Option<(Arc<str>, Option<ObjectKey>)>,
     },
     /// A required topology spread constraint does not hold.
     Spread {
@@ -385,7 +385,7 @@ fn write_anti_affinity(
     f: &mut fmt::Formatter<'_>,
     topology: &str,
     theirs: bool,
-    at: Option<&(Arc<str>, Option<PodKey>)>,
+    at: Option<&(Arc<str>, Option<ObjectKey>)>,
 ) -> fmt::Result {
     let of = if theirs { " of others" } else { "" };
     write!(f, "pod anti-affinity{of}: ")?;

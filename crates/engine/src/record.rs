@@ -8,13 +8,7 @@ use divvy_ledger::{Bytes, CardShare, DeviceOn, Gpus, Holder, MilliCpu, Request};
 use std::fmt;
 use std::sync::Arc;
 
-/// Which pod.
-pub type PodKey = ObjectKey;
-
-/// Which PersistentVolumeClaim.
-pub type ClaimKey = ObjectKey;
-
-/// Namespace and name of an object.
+/// Which pod, or which claim: namespace and name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey(Arc<str>);
 
@@ -45,7 +39,7 @@ impl fmt::Display for ObjectKey {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodRecord {
     /// Which pod.
-    pub key: PodKey,
+    pub key: ObjectKey,
     /// Tells it from a later pod of the same name; empty where nobody knows.
     pub uid: Box<str>,
     /// Higher goes first.
@@ -119,14 +113,28 @@ impl Bound {
 /// What is known of the cards of a bound pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BoundCards {
-    /// The pod's own record names them.
+    /// The pod's own record names them by index. One that its node does not have may be any card of
+    /// it: no GPU is given beside the pod until the node has it.
     Recorded(Vec<CardShare>),
+    /// They are told apart by what they are, and the index is the edge's: one that the node does not
+    /// have is a card that it does not show, and none of the others.
+    Named(Vec<CardShare>),
     /// It holds cards that nobody named: give it some by the same rules as a new pod.
     Choose,
     /// It holds some, and nobody can say which: no GPU is given beside it.
     Unknown,
     /// It holds none.
     Nothing,
+}
+
+impl BoundCards {
+    /// Those that somebody has said.
+    pub fn said(&self) -> Option<&[CardShare]> {
+        match self {
+            Self::Recorded(cards) | Self::Named(cards) => Some(cards),
+            Self::Choose | Self::Unknown | Self::Nothing => None,
+        }
+    }
 }
 
 /// A node as it is known now; sending it again replaces what was known.

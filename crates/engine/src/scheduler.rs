@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::event::{ClassName, Event, Problem};
 use crate::others::{Census, Identity};
 use crate::pods::{Pod, PodState, Pods, Stuck};
-use crate::record::{Bound, BoundCards, NodeRecord, PodKey, PodRecord, PodSpec};
+use crate::record::{Bound, BoundCards, NodeRecord, ObjectKey, PodRecord, PodSpec};
 use crate::rules::NodeFacts;
 use crate::shapes::{ShapeId, Shapes};
 use crate::tape::Tape;
@@ -41,7 +41,7 @@ pub struct Scheduler {
     /// Pods that joined a parked shape and have not been reported.
     unreported: Vec<PodId>,
     /// Bound pods that could not be entered as their records say, and why.
-    unentered: BTreeMap<PodKey, (PodRecord, Problem)>,
+    unentered: BTreeMap<ObjectKey, (PodRecord, Problem)>,
     /// What the classes of shares are called, by number.
     classes: Arc<[ClassName]>,
     /// With so many names of extended resources it is time to look which are in use.
@@ -80,12 +80,11 @@ impl Scheduler {
     }
 
     /// Bound pods whose record names a card that could not be entered for them, and how much of it.
-    pub fn claimants(&self, node: &str, index: u32) -> impl Iterator<Item = (&PodKey, Bytes)> {
+    pub fn claimants(&self, node: &str, index: u32) -> impl Iterator<Item = (&ObjectKey, Bytes)> {
         let id = self.world.ledger.find(node);
         let claimed = move |record: &PodRecord| match &record.bound {
-            Some(Bound { node: other, cards: BoundCards::Recorded(cards), .. })
-                if *other == *node =>
-            {
+            Some(Bound { node: other, cards, .. }) if *other == *node => {
+                let cards = cards.said()?;
                 // Where the node is not known, they are claimed as the record says.
                 let sized = id.map(|id| self.as_recorded(id, &record.spec.request, cards));
                 sized
@@ -102,7 +101,7 @@ impl Scheduler {
     }
 
     /// The record of a bound pod that could not be entered as it says.
-    pub fn unentered(&self, key: &PodKey) -> Option<&PodRecord> {
+    pub fn unentered(&self, key: &ObjectKey) -> Option<&PodRecord> {
         Some(&self.unentered.get(key)?.0)
     }
 
@@ -142,22 +141,22 @@ impl Scheduler {
     }
 
     /// The key of a pod that the ledger knows by id.
-    pub fn pod_key(&self, id: PodId) -> Option<&PodKey> {
+    pub fn pod_key(&self, id: PodId) -> Option<&ObjectKey> {
         Some(&self.pods.get(id)?.key)
     }
 
     /// What tells a pod from others of the same name, if it is known.
-    pub fn uid(&self, key: &PodKey) -> Option<&str> {
+    pub fn uid(&self, key: &ObjectKey) -> Option<&str> {
         Some(&*self.pod(key)?.uid).filter(|uid| !uid.is_empty())
     }
 
     /// What a pod holds, if it holds anything.
-    pub fn holding(&self, key: &PodKey) -> Option<&Holding> {
+    pub fn holding(&self, key: &ObjectKey) -> Option<&Holding> {
         self.world.ledger.holding(self.pods.find(key)?)
     }
 
     /// What a pod asks of GPUs, as far as it could be read.
-    pub fn request(&self, key: &PodKey) -> Option<&Request> {
+    pub fn request(&self, key: &ObjectKey) -> Option<&Request> {
         match &self.pod(key)?.state {
             PodState::Held => Some(&self.holding(key)?.needs.request),
             PodState::Waiting(shape) => Some(&self.shapes.needs(*shape)?.request),
@@ -170,12 +169,18 @@ impl Scheduler {
     }
 
     /// The pods that hold something, by key.
-    pub fn holders(&self) -> Vec<(&PodKey, &Holding)> {
+    pub fn holders(&self) -> Vec<(&ObjectKey, &Holding)> {
         let held =
             self.pods.iter().filter_map(|(id, p)| Some((&p.key, self.ledger().holding(id)?)));
         let mut held: Vec<_> = held.collect();
         held.sort_by_key(|(key, _)| *key);
         held
+    }
+
+    /// Who holds something on a node, and what.
+    pub(crate) fn held_on(&self, node: NodeId) -> impl Iterator<Item = (PodId, &Holding)> {
+        let held = self.pods.iter().filter_map(|(id, _)| Some((id, self.ledger().holding(id)?)));
+        held.filter(move |(_, holding)| holding.node == node)
     }
 
     /// How often label sets of a namespace's pods and terms about them have found each other: each
@@ -190,12 +195,12 @@ impl Scheduler {
         self.shapes.searches()
     }
 
-    pub(crate) fn pod(&self, key: &PodKey) -> Option<&Pod> {
+    pub(crate) fn pod(&self, key: &ObjectKey) -> Option<&Pod> {
         self.pods.get(self.pods.find(key)?)
     }
 
     #[cfg(test)]
-    pub(crate) fn id(&self, key: &PodKey) -> Option<PodId> {
+    pub(crate) fn id(&self, key: &ObjectKey) -> Option<PodId> {
         self.pods.find(key)
     }
 
@@ -290,7 +295,7 @@ impl Scheduler {
         }
     }
 
-    fn remove_pod(&mut self, key: &PodKey) {
+    fn remove_pod(&mut self, key: &ObjectKey) {
         let Some(id) = self.pods.find(key) else { return };
         let held = self.world.release(id);
         self.world.others.expel(id);
@@ -394,7 +399,9 @@ impl Scheduler {
         node.is_some_and(|n| n.is_alive() && **n.name() == *bound.node)
             && *holding.needs == needs
             && match &bound.cards {
-                BoundCards::Recorded(cards) => indexes.eq(cards.iter().map(|c| c.index)),
+                BoundCards::Recorded(cards) | BoundCards::Named(cards) => {
+                    indexes.eq(cards.iter().map(|c| c.index))
+                }
                 BoundCards::Choose => true,
                 BoundCards::Unknown => holding.unknown,
                 BoundCards::Nothing => holding.cards.is_empty(),

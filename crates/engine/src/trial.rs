@@ -1,14 +1,14 @@
-//! Do, look, and keep it or take it back: over ledger, other pods and volumes together.
+//! Let pods end, look, and take it back: over ledger, other pods and volumes together.
 //!
-//! What is looked at inside a trial sees its changes. One that is taken back leaves everything as it
-//! was, and wakes nobody.
+//! What is looked at inside a trial sees its changes. Nothing of it is kept: once it is over everything
+//! is as it was, and nobody is woken. What is to stay goes in as an event.
 
 use crate::others::{Trace, Untold};
 use crate::scheduler::Scheduler;
 use crate::shapes::ShapeId;
 use divvy_ledger::{Before, Holder, NodeId, PodId, Position};
 
-/// Steps that are kept together or taken back together. Dropping it takes them back.
+/// Steps, each of which sees those before it. Dropping it takes them back.
 pub(crate) struct Trial<'a> {
     scheduler: &'a mut Scheduler,
     steps: Vec<Step>,

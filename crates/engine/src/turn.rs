@@ -1,6 +1,6 @@
 //! Whose turn it is: the one place that says in which order pods are tried.
 
-use crate::record::PodKey;
+use crate::record::ObjectKey;
 use std::cmp::Reverse;
 
 /// The turn of a pod: priority, then age, then name.
@@ -8,11 +8,11 @@ use std::cmp::Reverse;
 pub(crate) struct Turn {
     priority: Reverse<i32>,
     created: i64,
-    key: PodKey,
+    key: ObjectKey,
 }
 
 impl Turn {
-    pub(crate) const fn new(priority: i32, created: i64, key: PodKey) -> Self {
+    pub(crate) const fn new(priority: i32, created: i64, key: ObjectKey) -> Self {
         Self { priority: Reverse(priority), created, key }
     }
 

@@ -225,7 +225,7 @@ mod tests {
                 preferred: all.clone().map(|i| (1, pods(i))).collect(),
                 spread: all.clone().map(spread).collect(),
                 volumes: all
-                    .map(|i| VolumeUse::Claim(crate::ClaimKey::new("ml", &name(i))))
+                    .map(|i| VolumeUse::Claim(crate::ObjectKey::new("ml", &name(i))))
                     .collect(),
             })),
             ..PodSpec::default()

@@ -85,11 +85,66 @@ fn a_record_is_entered_when_the_node_shows_its_cards_again() {
 }
 
 #[test]
+fn a_record_of_a_card_that_is_not_there_closes_the_node_until_it_is_or_the_pod_is_gone() {
+    for over in [true, false] {
+        for (gpus, missing) in [(cards(2, 80), 7), (Gpus::replicas(2), 0)] {
+            let mut s = cluster(Config::default(), [node("n", gpus)]);
+            // One of the cards is there.
+            let odd =
+                bound("p", fractions("0.5", 2), "n", recorded(&[(0, 40 * GIB), (7, 40 * GIB)]));
+            let problem = send(&mut s, odd).unwrap_err();
+            let said =
+                format!("pod ml/p on n is recorded on card {missing}, which n does not have");
+            assert!(problem.to_string().starts_with(&said), "{problem}");
+            assert_eq!(place(&mut s, "q", whole(2)), "q waits");
+            let why =
+                "1 x the record of a pod there does not say which cards it has, so no GPU is given";
+            assert_eq!(reasons(&s, "q"), [why]);
+            assert_eq!(place(&mut s, "c", cpu(1_000)), "c n");
+            if over {
+                gone(&mut s, "p");
+                assert_eq!(pass(&mut s).len(), 1);
+            } else {
+                set(&mut s, node("n", cards(8, 80)));
+                assert_eq!(pass(&mut s), ["q n 1,2"]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_node_that_shrinks_goes_on_and_after_a_restart_is_closed_until_it_grows() {
+    let record = || bound("p", fraction("0.5"), "n", recorded(&[(3, 40 * GIB)]));
+    let mut s = cluster(Config::default(), [node("n", cards(4, 80))]);
+    send(&mut s, record()).unwrap();
+    set(&mut s, node("n", cards(2, 80)));
+    send(&mut s, record()).unwrap();
+    assert_eq!(place(&mut s, "q", whole(1)), "q n 0", "that is not the card of p");
+    let mut s = cluster(Config::default(), [node("n", cards(2, 80))]);
+    assert!(matches!(send(&mut s, record()), Err(Problem::Elsewhere { card: 3, .. })));
+    assert_eq!(place(&mut s, "q", whole(2)), "q waits", "either may be");
+    // The device plugin registers anew: the cards are there, and not handed out.
+    set(&mut s, node("n", Gpus::cards(4, 0, Some(Bytes(80 * GIB)))));
+    assert_eq!(s.holding(&ObjectKey::new("ml", "p")).unwrap().cards[0].index, 3);
+    set(&mut s, node("n", cards(4, 80)));
+    assert_eq!(pass(&mut s), ["q n 0,1"]);
+}
+
+#[test]
+fn a_card_that_is_known_by_its_name_and_not_shown_is_none_of_the_others() {
+    let mut s = cluster(Config::default(), [node("n", cards(2, 80))]);
+    let share = CardShare { index: 2, bytes: Bytes(40 * GIB) };
+    let named = bound("p", fraction("0.5"), "n", BoundCards::Named(vec![share]));
+    assert!(matches!(send(&mut s, named), Err(Problem::Cards { .. })));
+    assert_eq!(place(&mut s, "q", whole(2)), "q n 0,1");
+}
+
+#[test]
 fn a_pod_without_a_record_moves_aside_for_one_that_has() {
     let mut s = cluster(Config::default(), [node("n", cards(2, 80))]);
     send(&mut s, bound("w", whole(1), "n", BoundCards::Choose)).unwrap();
     send(&mut s, bound("p", fraction("0.5"), "n", recorded(&[(0, 40 * GIB)]))).unwrap();
-    let card = |name: &str| s.holding(&PodKey::new("ml", name)).unwrap().cards[0].index;
+    let card = |name: &str| s.holding(&ObjectKey::new("ml", name)).unwrap().cards[0].index;
     assert_eq!((card("p"), card("w")), (0, 1));
 }
 
@@ -155,10 +210,10 @@ fn a_fraction_recorded_on_a_card_of_unknown_memory_outlives_the_label() {
     let unknown = Gpus::cards(1, 1, None);
     let mut s = cluster(Config::default(), [node("n", unknown)]);
     place(&mut s, "p", fraction("0.5"));
-    let written = s.holding(&PodKey::new("ml", "p")).unwrap().cards.to_vec();
+    let written = s.holding(&ObjectKey::new("ml", "p")).unwrap().cards.to_vec();
     let mut s = cluster(Config::default(), [node("n", cards(1, 80))]);
     send(&mut s, bound("p", fraction("0.5"), "n", BoundCards::Recorded(written))).unwrap();
-    assert_eq!(s.holding(&PodKey::new("ml", "p")).unwrap().cards[0].bytes, Bytes(40 * GIB));
+    assert_eq!(s.holding(&ObjectKey::new("ml", "p")).unwrap().cards[0].bytes, Bytes(40 * GIB));
 }
 
 #[test]
@@ -191,9 +246,13 @@ fn the_largest_free_share_is_the_largest_in_the_unit_that_was_asked() {
     assert_eq!(reasons(&s, "q"), ["2 x largest free share 0.666 < 0.7 asked"]);
 }
 
-fn must_end(s: &mut Scheduler, name: &str) -> Vec<(PodKey, Bytes)> {
+fn must_end(s: &mut Scheduler, name: &str) -> Vec<(ObjectKey, Missing)> {
     let nearest = waiting(s, name).nearest.unwrap();
-    s.who_must_end(&PodKey::new("ml", name), &nearest)
+    s.who_must_end(&ObjectKey::new("ml", name), &nearest)
+}
+
+fn gib(n: u64) -> Missing {
+    Missing::Share(Bytes(n * GIB))
 }
 
 #[test]
@@ -201,7 +260,7 @@ fn the_nearest_fit_promises_only_what_holds() {
     let mut s = cluster(Config::default(), [node("n", cards(1, 80))]);
     place(&mut s, "a", fraction("0.9"));
     place(&mut s, "q", fraction("0.5"));
-    assert_eq!(must_end(&mut s, "q"), [(PodKey::new("ml", "a"), Bytes(80 * GIB / 10 * 9))]);
+    assert_eq!(must_end(&mut s, "q"), [(ObjectKey::new("ml", "a"), gib(72))]);
     place(&mut s, "c", cpu(64_000));
     place(&mut s, "r", PodSpec { cpu: MilliCpu(1000), ..fraction("0.5") });
     assert_eq!(must_end(&mut s, "r"), [], "it would lack CPU still");
@@ -209,8 +268,7 @@ fn the_nearest_fit_promises_only_what_holds() {
 
 #[test]
 fn the_nearest_fit_names_no_pod_that_need_not_end_and_all_that_each_has() {
-    let gib = |n: u64| Bytes(n * GIB);
-    let key = |name: &str| PodKey::new("ml", name);
+    let key = |name: &str| ObjectKey::new("ml", name);
     let mut s = cluster(Config::default(), [node("n", cards(6, 80))]);
     place(&mut s, "aaa", whole(1));
     place(&mut s, "four", whole(4));
@@ -224,6 +282,41 @@ fn the_nearest_fit_names_no_pod_that_need_not_end_and_all_that_each_has() {
     assert_eq!(must_end(&mut s, "r").len(), 3);
     place(&mut s, "t", fractions("0.6", 2));
     assert_eq!(must_end(&mut s, "t"), [(key("four"), gib(320))]);
+}
+
+#[test]
+fn the_nearest_fit_names_who_must_end_for_what_is_no_card_too() {
+    let key = |name: &str| ObjectKey::new("ml", name);
+    let gpus = Gpus { pools: vec![Pool::of(Device::Gpu, 4)], ..Gpus::none() };
+    let few = NodeRecord { pods: 4, extended: vec![("x/y".into(), 8)], ..node("n", gpus) };
+    let mut s = cluster(Config::default(), [few]);
+    let extended = |n: u64| PodSpec { extended: vec![("x/y".into(), n)], ..cpu(1_000) };
+    place(&mut s, "a", PodSpec { memory: Bytes(200 * GIB), ..cpu(8_000) });
+    place(&mut s, "b", PodSpec { request: Request::whole(3), ..cpu(40_000) });
+    place(&mut s, "c", extended(6));
+    for (name, spec, ends) in [
+        ("cpu", cpu(50_000), vec![(key("b"), Missing::Cpu(MilliCpu(40_000)))]),
+        (
+            "memory",
+            PodSpec { memory: Bytes(100 * GIB), ..PodSpec::default() },
+            vec![(key("a"), Missing::Memory(Bytes(200 * GIB)))],
+        ),
+        ("named", extended(3), vec![(key("c"), Missing::Extended("x/y".into(), 6))]),
+        ("all", cpu(60_000), vec![]),
+    ] {
+        place(&mut s, name, spec);
+        let found = must_end(&mut s, name);
+        // Of two that would do, the smaller; and b alone leaves 55 of 60 CPU.
+        let both =
+            [(key("a"), 8_000), (key("b"), 40_000)].map(|(k, n)| (k, Missing::Cpu(MilliCpu(n))));
+        assert_eq!(found, if name == "all" { both.to_vec() } else { ends }, "{name}");
+    }
+    place(&mut s, "d", cpu(1));
+    place(&mut s, "slot", cpu(1));
+    assert_eq!(must_end(&mut s, "slot"), [(key("a"), Missing::PodSlots(1))]);
+    gone(&mut s, "d");
+    place(&mut s, "replicas", whole(2));
+    assert_eq!(must_end(&mut s, "replicas"), [(key("b"), Missing::Cards(3))]);
 }
 
 /// Two nodes and their pods, as the API would tell them.

@@ -96,7 +96,7 @@ fn apply(scheduler: &mut Scheduler, step: &Step) -> Plan {
         }
         Step::NodeGone(n) => scheduler.apply(Event::NodeGone(format!("n{n:02}"))).unwrap(),
         Step::Pod(n, kind, priority) => {
-            let held = scheduler.holding(&PodKey::new("ml", &name(n))).is_some();
+            let held = scheduler.holding(&ObjectKey::new("ml", &name(n))).is_some();
             let record = PodRecord { priority: *priority, ..pod(&name(n), spec(*kind)) };
             if !held {
                 scheduler.apply(Event::Pod(Box::new(record))).unwrap();
@@ -128,7 +128,7 @@ proptest! {
         let mut specs = std::collections::BTreeMap::new();
         for step in &steps {
             if let Step::Pod(n, kind, _) = step {
-                let key = PodKey::new("ml", &format!("p{n:02}"));
+                let key = ObjectKey::new("ml", &format!("p{n:02}"));
                 if scheduler.holding(&key).is_none() {
                     specs.insert(key, spec(*kind));
                 }
@@ -183,11 +183,11 @@ proptest! {
             let mut with = scheduler.clone();
             add(&mut with, &name, spec(kind));
             with.pass(usize::MAX);
-            let Some(Standing::Waiting(why)) = with.standing(&PodKey::new("ml", &name)) else {
+            let Some(Standing::Waiting(why)) = with.standing(&ObjectKey::new("ml", &name)) else {
                 continue;
             };
             let Some(near) = why.nearest else { continue };
-            let holders = with.who_must_end(&PodKey::new("ml", &name), &near);
+            let holders = with.who_must_end(&ObjectKey::new("ml", &name), &near);
             if holders.is_empty() {
                 continue;
             }
@@ -262,7 +262,7 @@ proptest! {
                     nodes.insert(*n, node_record(*n, *gpus, *facts));
                 }
                 Step::Pod(n, kind, _) => {
-                    let key = PodKey::new("ml", &format!("p{n:02}"));
+                    let key = ObjectKey::new("ml", &format!("p{n:02}"));
                     if live.holding(&key).is_none() {
                         specs.insert(key, spec(*kind));
                     }

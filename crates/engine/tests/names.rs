@@ -55,11 +55,11 @@ fn stranger(i: usize) -> PodRecord {
         rules: Arc::new(rules),
         ..spec
     };
-    PodRecord { key: PodKey::new(&format!("namespace-{i}"), "p"), ..pod("p", spec) }
+    PodRecord { key: ObjectKey::new(&format!("namespace-{i}"), "p"), ..pod("p", spec) }
 }
 
 /// Has one of them wait.
-fn wait(scheduler: &mut Scheduler, i: usize) -> PodKey {
+fn wait(scheduler: &mut Scheduler, i: usize) -> ObjectKey {
     let record = stranger(i);
     let key = record.key.clone();
     scheduler.apply(Event::Pod(Box::new(record))).unwrap();

@@ -187,7 +187,7 @@ fn nodes_with_replicas_take_whole_requests_but_no_shares() {
     assert_eq!(place(&mut s, "share", fraction("0.5")), "share waits");
     assert_eq!(waiting(&s, "share").refusals[0].reason.name(), "NodeSharesReplicas");
     assert_eq!(place(&mut s, "many", whole(31)), "many waits");
-    assert_eq!(reasons(&s, "many"), ["1 x free cards 30 < 31 asked"]);
+    assert_eq!(reasons(&s, "many"), ["1 x 2 of 32 nvidia.com/gpu are taken, 31 asked"]);
 }
 
 #[test]

@@ -130,7 +130,7 @@ fn a_term_means_pods_of_its_namespaces_or_of_namespaces_with_its_labels() {
         let (name, labels) = ("other".into(), namespace_labels("team=x"));
         s.apply(Event::Namespace { name, labels }).unwrap();
         let bound = Some(Bound::new("b1", BoundCards::Nothing));
-        let key = PodKey::new("other", "r");
+        let key = ObjectKey::new("other", "r");
         let record = PodRecord { key, bound, ..pod("", labelled("app=db")) };
         s.apply(Event::Pod(Box::new(record))).unwrap();
         let namespaces = namespaces.iter().copied();
@@ -144,7 +144,7 @@ fn a_term_means_pods_of_its_namespaces_or_of_namespaces_with_its_labels() {
 #[test]
 fn a_namespace_that_gets_the_label_wakes_the_pod_that_waits_for_it() {
     let mut s = zones();
-    let key = PodKey::new("other", "r");
+    let key = ObjectKey::new("other", "r");
     let bound = Some(Bound::new("b1", BoundCards::Nothing));
     s.apply(Event::Pod(Box::new(PodRecord { key, bound, ..pod("", labelled("app=db")) }))).unwrap();
     let none: [&str; 0] = [];

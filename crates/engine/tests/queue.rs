@@ -113,7 +113,8 @@ fn bound_pods_hold_their_recorded_cards() {
     let problem = s.apply(Event::Pod(Box::new(stray))).unwrap_err();
     assert_eq!(
         problem.to_string(),
-        "pod ml/stray on n: card 7 does not exist; it is counted without a card"
+        "pod ml/stray on n is recorded on card 7, which n does not have: until it has, or the pod is gone, no GPU is \
+         given there"
     );
 }
 
@@ -255,17 +256,18 @@ fn nobody_waits_for_all_that_another_namespace_has_made_before() {
     for i in 0..1000 {
         let mut spec = whole(99);
         spec.cpu = MilliCpu(i);
-        let record = PodRecord { key: PodKey::new("many", &format!("p{i:04}")), ..pod("", spec) };
+        let record =
+            PodRecord { key: ObjectKey::new("many", &format!("p{i:04}")), ..pod("", spec) };
         s.apply(Event::Pod(Box::new(record))).unwrap();
     }
     let mut after = None;
     let told = in_slices(&mut s, |s, slice| {
         if slice == 10 {
             let late =
-                PodRecord { created: 99, key: PodKey::new("one", "late"), ..pod("", whole(1)) };
+                PodRecord { created: 99, key: ObjectKey::new("one", "late"), ..pod("", whole(1)) };
             s.apply(Event::Pod(Box::new(late))).unwrap();
         }
-        if after.is_none() && s.holding(&PodKey::new("one", "late")).is_some() {
+        if after.is_none() && s.holding(&ObjectKey::new("one", "late")).is_some() {
             after = Some(slice);
         }
     });

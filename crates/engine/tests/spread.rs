@@ -112,7 +112,7 @@ fn pods_of_other_namespaces_and_pods_that_are_going_do_not_count() {
     let mut s = zones();
     let bound = |terminating| Some(Bound { terminating, ..Bound::new("a1", BoundCards::Nothing) });
     let other = PodRecord {
-        key: PodKey::new("other", "x"),
+        key: ObjectKey::new("other", "x"),
         bound: bound(false),
         ..pod("", labelled("app=web"))
     };

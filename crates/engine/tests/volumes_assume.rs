@@ -36,7 +36,7 @@ fn bind(claim: &str, volume: &str) -> VolumeStep {
 }
 
 fn bound(s: &Scheduler, name: &str) -> Result<bool, String> {
-    s.claims_bound(&PodKey::new("ml", name)).map_err(|why| why.to_string())
+    s.claims_bound(&ObjectKey::new("ml", name)).map_err(|why| why.to_string())
 }
 
 #[test]

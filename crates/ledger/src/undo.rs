@@ -1,7 +1,6 @@
 //! Steps that can be taken back to the byte.
 //!
-//! A trial (the engine's) saves what a step will change, does it, looks, and keeps it or takes it
-//! back. Steps are taken back in the order from the last to the first.
+//! A trial (the engine's) saves what a step will change, does it, looks, and takes it back. Steps are taken back in the order from the last to the first.
 
 use crate::card::Card;
 use crate::ledger::Holding;

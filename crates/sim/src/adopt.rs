@@ -44,7 +44,7 @@ pub(crate) fn own_word(
     names: &CardNames,
 ) -> OwnWord {
     let found = cluster.ledger().find(node).and_then(|id| cluster.ledger().node(id));
-    let has_replicas = found.is_some_and(|n| n.capacity().gpus.count(Device::Gpu).is_some());
+    let has_replicas = found.is_some_and(|n| n.capacity().gpus.pool(Device::Gpu).is_some());
     if let Some(group) = kept_groups(metadata).first().filter(|_| !has_replicas) {
         record.spec.request = Request::none();
         record.spec.holder = Holder::Keeper;
@@ -221,7 +221,7 @@ impl NamedCards {
             let key = (node.to_owned(), name.clone());
             shares.push(CardShare { index: *self.0.entry(key).or_insert(next), bytes });
         }
-        BoundCards::Recorded(shares)
+        BoundCards::Named(shares)
     }
 
     /// Each name's node and card.

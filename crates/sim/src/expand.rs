@@ -1,7 +1,7 @@
 //! The pods that controllers would make.
 
 use divvy_engine::{
-    Effect, PodKey, PodRecord, Requirement, Scheduler, Term, Test as Condition, Toleration,
+    Effect, ObjectKey, PodRecord, Requirement, Scheduler, Term, Test as Condition, Toleration,
 };
 use divvy_words::isolation::Isolation;
 use divvy_words::manifest::{Template, WorkloadManifest};
@@ -203,6 +203,6 @@ impl Pods {
     }
 }
 
-fn numbered(key: &PodKey, suffix: &str) -> PodKey {
-    PodKey::new(key.namespace(), &format!("{}-{suffix}", key.name()))
+fn numbered(key: &ObjectKey, suffix: &str) -> ObjectKey {
+    ObjectKey::new(key.namespace(), &format!("{}-{suffix}", key.name()))
 }

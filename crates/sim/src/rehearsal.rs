@@ -6,11 +6,13 @@ use crate::hints::Hints;
 use crate::input::{Input, InputError, MAX_PODS};
 use crate::storage::Storage;
 use crate::{EMBEDDED_CLUSTER, Progress};
-use divvy_engine::{Bound, BoundCards, Config, Event, PodKey, PodRecord, PodSpec, Scheduler};
+use divvy_engine::{Bound, BoundCards, Config, Event, ObjectKey, PodRecord, PodSpec, Scheduler};
 use divvy_ledger::{Holder, Intake, Known, NodeId};
 use divvy_words::isolation::Isolation;
 use divvy_words::manifest::PodStatus;
-use divvy_words::{Content, Entry, Groups, Kind, Metadata, Object, Priorities, keys};
+use divvy_words::{
+    Content, Entry, Groups, Kind, Metadata, Object, OtherSchedulers, Priorities, keys, namespace_of,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -57,17 +59,15 @@ pub struct Rehearsal {
     /// The engine.
     pub scheduler: Scheduler,
     /// The pods to place, in the order of the input.
-    pub pods: Vec<PodKey>,
+    pub pods: Vec<ObjectKey>,
     /// Kinds of the workload that make no pods, and how many there are of each.
     pub ignored: BTreeMap<String, usize>,
     /// Pods that have ended and hold nothing.
-    pub ended: BTreeSet<PodKey>,
+    pub ended: BTreeSet<ObjectKey>,
     /// Pods of the cluster that another scheduler places, and its name.
-    pub others: BTreeMap<PodKey, Box<str>>,
-    /// Whether KAI's scheduler runs in the cluster, so that its pods are left to it.
-    pub kai_runs: bool,
-    /// Whether Koordinator's scheduler runs there, so that its pods are left to it.
-    pub koordinator_runs: bool,
+    pub others: BTreeMap<ObjectKey, Box<str>>,
+    /// The schedulers of other projects that run in the cluster: their pods are left to them.
+    pub running: OtherSchedulers,
     /// What was not as it should be, in sentences.
     pub warnings: Vec<String>,
 }
@@ -75,13 +75,13 @@ pub struct Rehearsal {
 /// A rehearsal being put together.
 struct Loading<'a> {
     rehearsal: Rehearsal,
-    known: BTreeSet<PodKey>,
+    known: BTreeSet<ObjectKey>,
     priorities: Priorities,
     groups: Groups,
     storage: Storage,
     schedulers: Vec<&'a str>,
     /// Pods that are about to go.
-    terminating: BTreeSet<PodKey>,
+    terminating: BTreeSet<ObjectKey>,
     isolation: Option<&'a Isolation>,
     progress: &'a dyn Progress,
 }
@@ -130,17 +130,17 @@ impl Rehearsal {
             ignored: BTreeMap::new(),
             ended: BTreeSet::new(),
             others: BTreeMap::new(),
-            kai_runs: cluster_entries.iter().any(|e| is_pod(e, divvy_words::is_kai_scheduler)),
-            koordinator_runs: cluster_entries
-                .iter()
-                .any(|e| is_pod(e, divvy_words::is_koordinator_scheduler)),
+            running: OtherSchedulers {
+                kai: cluster_entries.iter().any(|e| is_pod(e, divvy_words::is_kai_scheduler)),
+                koordinator: cluster_entries
+                    .iter()
+                    .any(|e| is_pod(e, divvy_words::is_koordinator_scheduler)),
+            },
             warnings: Vec::new(),
         };
         let (storage, events) = Storage::read(&cluster_entries, &workload, &mut rehearsal.warnings);
         let mut schedulers: Vec<&str> = setup.schedulers.iter().map(String::as_str).collect();
-        schedulers.retain(|name| !rehearsal.kai_runs || *name != keys::KAI_SCHEDULER);
-        schedulers
-            .retain(|name| !rehearsal.koordinator_runs || *name != keys::KOORDINATOR_SCHEDULER);
+        schedulers.retain(|name| rehearsal.running.whose(name).is_none());
         let known = BTreeSet::new();
         let terminating = BTreeSet::new();
         let mut loading = Loading {
@@ -240,10 +240,10 @@ impl Loading<'_> {
     /// Bound pods take what they hold; the others wait like the workload does.
     fn cluster_pods(&mut self, entries: &[Entry], names: &CardNames) {
         let mut named: Vec<(PodRecord, String, Vec<String>)> = Vec::new();
-        let mut closed: Vec<(PodKey, Intake)> = Vec::new();
+        let mut closed: Vec<(ObjectKey, Intake)> = Vec::new();
         let mut loose: Vec<(PodRecord, String)> = Vec::new();
         // The cards of pods that nobody records, as the kubelet tells.
-        let mut whole: Vec<(PodKey, Vec<String>)> = Vec::new();
+        let mut whole: Vec<(ObjectKey, Vec<String>)> = Vec::new();
         let mut waiting: Vec<PodRecord> = Vec::new();
         for entry in entries {
             let object = match entry {
@@ -365,7 +365,7 @@ impl Loading<'_> {
     /// Why the cards of these pods take nobody new, and which cards those with names are.
     fn known_cards(
         &self,
-        pods: &[(PodKey, Intake)],
+        pods: &[(ObjectKey, Intake)],
         named: &NamedCards,
         names: &CardNames,
     ) -> KnownCards {
@@ -480,12 +480,12 @@ impl Loading<'_> {
     }
 
     /// A name that no other pod has: two controllers of one name make different pods.
-    fn unused(&self, key: PodKey) -> PodKey {
+    fn unused(&self, key: ObjectKey) -> ObjectKey {
         if !self.known.contains(&key) && !key.name().ends_with('-') {
             return key;
         }
         let (namespace, name) = (key.namespace(), key.name().trim_end_matches('-'));
-        let mut others = (0..).map(|i| PodKey::new(namespace, &format!("{name}-{i}")));
+        let mut others = (0..).map(|i| ObjectKey::new(namespace, &format!("{name}-{i}")));
         others.find(|other| !self.known.contains(other)).unwrap_or(key)
     }
 
@@ -519,19 +519,15 @@ fn bound_node(record: &mut PodRecord) -> Option<String> {
 fn identity(entry: &Entry) -> Option<(&str, &str, &str)> {
     match entry {
         Entry::Object(Object { kind, metadata, content: Content::Workload(_), .. }) => {
-            Some((kind, namespace_of(metadata), &metadata.name))
+            Some((kind, namespace_of(&metadata.namespace), &metadata.name))
         }
         _ => None,
     }
 }
 
-fn namespace_of(metadata: &Metadata) -> &str {
-    if metadata.namespace.is_empty() { "default" } else { &metadata.namespace }
-}
-
 /// A ReplicaSet beside its Deployment, or a Pod beside its Job: its owner makes it already.
 fn is_made_by_another(object: &Object, owners: &BTreeSet<(&str, &str, &str)>) -> bool {
-    let namespace = namespace_of(&object.metadata);
+    let namespace = namespace_of(&object.metadata.namespace);
     let makes = |owner: &str| match object.content {
         Content::Pod(..) => true,
         _ => &*object.kind == "ReplicaSet" && owner == "Deployment",
@@ -566,10 +562,9 @@ fn bad_class(name: &str, error: &str) -> String {
 
 /// A pod that cannot be read, with what is wrong as its reason.
 fn malformed(namespace: &str, name: &str, error: &str) -> PodRecord {
-    let namespace = if namespace.is_empty() { "default" } else { namespace };
     let name = if name.is_empty() { "unnamed" } else { name };
     PodRecord {
-        key: PodKey::new(namespace, name),
+        key: ObjectKey::new(namespace_of(namespace), name),
         uid: Box::default(),
         priority: 0,
         created: i64::MAX,

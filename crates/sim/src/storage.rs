@@ -5,9 +5,9 @@
 //! cluster has one storage object, claims count as they do in a live cluster.
 
 use divvy_engine::{
-    ClaimKey, ClaimRecord, ClassRecord, PodRecord, Relations, StorageEvent, VolumeUse,
+    ClaimRecord, ClassRecord, ObjectKey, PodRecord, Relations, StorageEvent, VolumeUse,
 };
-use divvy_words::{Content, Entry, Kind, Object, keys, storage};
+use divvy_words::{Content, Entry, Kind, Object, keys, namespace_of, storage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use std::sync::Arc;
 pub(crate) struct Storage {
     /// Whether the cluster has any storage object.
     is_known: bool,
-    claims: BTreeSet<ClaimKey>,
+    claims: BTreeSet<ObjectKey>,
     classes: BTreeMap<Box<str>, ClassRecord>,
     default_class: Option<Box<str>>,
     /// Claims of the workload whose volumes are made before their pods are placed.
-    provisioned: BTreeSet<ClaimKey>,
+    provisioned: BTreeSet<ObjectKey>,
     /// How many pods have claims that are left out.
     left_out: usize,
 }
@@ -163,12 +163,11 @@ fn event(entry: &Entry, warnings: &mut Vec<String>) -> Option<StorageEvent> {
 }
 
 /// Whether a claim of the workload says which class it wants, if only "none".
-fn names_class(key: &ClaimKey, workload: &[Entry]) -> bool {
+fn names_class(key: &ObjectKey, workload: &[Entry]) -> bool {
     workload.iter().any(|entry| match entry {
         Entry::Object(Object { metadata, content: Content::Storage(_, manifest), .. }) => {
-            let namespace = Some(&*metadata.namespace).filter(|name| !name.is_empty());
             *metadata.name == *key.name()
-                && namespace.unwrap_or(keys::DEFAULT_NAMESPACE) == key.namespace()
+                && namespace_of(&metadata.namespace) == key.namespace()
                 && (manifest.spec.storage_class_name.is_some()
                     || metadata.annotations.get(keys::BETA_STORAGE_CLASS).is_some())
         }

@@ -1,7 +1,7 @@
 //! Isolation levels through rehearsals, and pods that ask as Koordinator's do.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use divvy_engine::{PodKey, Standing};
+use divvy_engine::{ObjectKey, Standing};
 use divvy_sim::{Input, Rehearsal, Setup};
 use divvy_words::isolation::Isolation;
 
@@ -22,7 +22,7 @@ fn rehearse(cluster: &str, workload: &str, isolation: Option<Isolation>) -> Rehe
 
 /// `name cards`, or `name: reason`.
 fn lines(rehearsal: &Rehearsal) -> Vec<String> {
-    let line = |key: &PodKey| match rehearsal.scheduler.standing(key).unwrap() {
+    let line = |key: &ObjectKey| match rehearsal.scheduler.standing(key).unwrap() {
         Standing::Placed(at) => {
             let cards: Vec<String> = at.cards.iter().map(|c| c.index.to_string()).collect();
             format!("{} {}", key.name(), cards.join(","))
@@ -111,8 +111,9 @@ fn cards_that_koordinator_gave_are_read_back_and_its_pods_left_to_its_scheduler(
         + &bound("c", &on_card("GPU-1"));
     let rehearsal = rehearse(&cluster, "", None);
     assert_eq!(rehearsal.warnings, [""; 0]);
-    let card =
-        |name: &str| rehearsal.scheduler.holding(&PodKey::new("ml", name)).unwrap().cards[0].index;
+    let card = |name: &str| {
+        rehearsal.scheduler.holding(&ObjectKey::new("ml", name)).unwrap().cards[0].index
+    };
     assert_eq!([card("a"), card("b"), card("c")], [0, 1, 0]);
     let waits = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: w, namespace: ml}\n\
                  spec: {schedulerName: koord-scheduler, containers: [{name: c}]}\n";
@@ -120,7 +121,7 @@ fn cards_that_koordinator_gave_are_read_back_and_its_pods_left_to_its_scheduler(
                      labels: {koord-app: koord-scheduler}}\nspec: {nodeName: gpu-node-1, containers: [{name: c}]}\n\
                      status: {phase: Running}\n";
     let ours = rehearse(&(cluster.clone() + waits), "", None);
-    assert_eq!(ours.pods, [PodKey::new("ml", "w")]);
+    assert_eq!(ours.pods, [ObjectKey::new("ml", "w")]);
     let theirs = rehearse(&(cluster + waits + scheduler), "", None);
-    assert!(theirs.koordinator_runs && theirs.pods.is_empty());
+    assert!(theirs.running.koordinator && theirs.pods.is_empty());
 }

@@ -1,7 +1,7 @@
 //! Manifests through the real engine: what is read, what is made of it, where it goes.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use divvy_engine::{PodKey, Standing};
+use divvy_engine::{ObjectKey, Standing};
 use divvy_sim::{Input, Rehearsal, Setup};
 
 fn input(text: &str) -> Input {
@@ -29,7 +29,7 @@ fn lines(rehearsal: &Rehearsal) -> Vec<String> {
     rehearsal.pods.iter().map(|key| line(rehearsal, key)).collect()
 }
 
-fn line(rehearsal: &Rehearsal, key: &PodKey) -> String {
+fn line(rehearsal: &Rehearsal, key: &ObjectKey) -> String {
     match rehearsal.scheduler.standing(key).unwrap() {
         Standing::Placed(at) => {
             let cards: Vec<String> = at.cards.iter().map(|c| c.index.to_string()).collect();
@@ -84,7 +84,7 @@ fn controllers_make_the_pods_they_would_make() {
     ]
     .concat();
     let rehearsal = rehearse(Some(&cluster(&[node("n1", 40)])), &workload, None);
-    let names: Vec<&str> = rehearsal.pods.iter().map(PodKey::name).collect();
+    let names: Vec<&str> = rehearsal.pods.iter().map(ObjectKey::name).collect();
     assert_eq!(names[..3], ["d-0", "d-1", "one-0"]);
     assert_eq!((names[3], names[13]), ("r-00", "r-10"));
     assert_eq!(
@@ -101,7 +101,7 @@ fn replicas_overrule_every_number_but_that_of_a_daemon_set() {
         + &controller("DaemonSet", "agent", "")
         + &format!("---\napiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\n{BODY}\n");
     let rehearsal = rehearse(Some(&cluster(&[node("n1", 8)])), &workload, Some(3));
-    let names: Vec<&str> = rehearsal.pods.iter().map(PodKey::name).collect();
+    let names: Vec<&str> = rehearsal.pods.iter().map(ObjectKey::name).collect();
     assert_eq!(names, ["d-0", "d-1", "d-2", "agent-n1", "p-0", "p-1", "p-2"]);
 }
 
@@ -142,7 +142,7 @@ fn what_an_owner_in_the_input_makes_is_not_counted_twice() {
         )
         + &owned("Pod", "Job", "{containers: [{name: c}]}");
     let rehearsal = rehearse(Some(&cluster(&[node("n1", 8)])), &workload, None);
-    let names: Vec<&str> = rehearsal.pods.iter().map(PodKey::name).collect();
+    let names: Vec<&str> = rehearsal.pods.iter().map(ObjectKey::name).collect();
     assert_eq!(names, ["d-0", "d-1", "x-pod"], "the Job of the pod is not in the input");
 }
 
@@ -159,7 +159,7 @@ fn bound_pods_hold_recorded_cards_first() {
         bound("done", "n1", share, "").replace("Running", "Succeeded"),
     ]);
     let rehearsal = rehearse(Some(&all), &controller("Deployment", "d", "replicas: 4, "), None);
-    let of = |name: &str| line(&rehearsal, &PodKey::new("ml", name));
+    let of = |name: &str| line(&rehearsal, &ObjectKey::new("ml", name));
     assert_eq!(of("recorded"), "ml/recorded n1 1");
     assert_eq!(of("unrecorded"), "ml/unrecorded n1 1", "packed with the recorded one");
     assert_eq!(of("whole"), "ml/whole n1 0");
@@ -203,7 +203,7 @@ fn pods_of_a_kai_cluster_keep_to_their_groups_and_reservations_count_once() {
     let workload = "apiVersion: v1\nkind: Pod\nmetadata: {name: w}\nspec: {containers: \
         [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]}\n";
     let rehearsal = rehearse(Some(&all), workload, None);
-    let cards = |name: &str| line(&rehearsal, &PodKey::new("ml", name));
+    let cards = |name: &str| line(&rehearsal, &ObjectKey::new("ml", name));
     assert_eq!(cards("a"), "ml/a n1 0");
     assert_eq!(cards("b"), "ml/b n1 1");
     assert_eq!(cards("c"), "ml/c n1 0");
@@ -223,7 +223,7 @@ fn what_is_left_of_a_pod_that_vanished_is_not_given_again() {
         bound("a", "n1", "annotations: {gpu-fraction: \"0.25\"}, labels: {runai-gpu-group: g}", "");
     let half = "apiVersion: v1\nkind: Pod\nmetadata: {name: w, annotations: {gpu-fraction: \"0.5\"}}\nspec: {containers: [{name: c}]}\n";
     let rehearsal = rehearse(Some(&cluster(&[node("n1", 1), reservation, runs])), half, None);
-    let cards = |name: &str| line(&rehearsal, &PodKey::new("ml", name));
+    let cards = |name: &str| line(&rehearsal, &ObjectKey::new("ml", name));
     assert_eq!((cards("a"), cards("p(gone-u)")), ("ml/a n1 0".into(), "ml/p(gone-u) n1 0".into()));
     assert_eq!(lines(&rehearsal), ["default/w: largest free share 0.25 < 0.5 asked"]);
 }
@@ -331,7 +331,7 @@ fn a_kai_group_does_not_take_a_card_that_divvy_recorded() {
     let ours = "annotations: {gpu-fraction: \"0.75\", divvy.dev/cards: \"0:32212254720\"}";
     let all = cluster(&[node("n1", 2), bound("k", "n1", kai, ""), bound("d", "n1", ours, "")]);
     let rehearsal = rehearse(Some(&all), "", None);
-    assert_eq!(line(&rehearsal, &PodKey::new("ml", "k")), "ml/k n1 1");
+    assert_eq!(line(&rehearsal, &ObjectKey::new("ml", "k")), "ml/k n1 1");
     assert_eq!(rehearsal.warnings, [""; 0]);
 }
 
@@ -374,7 +374,7 @@ fn two_controllers_of_one_name_make_different_pods() {
             [{name: c}]}\n"
             .repeat(2);
     let rehearsal = rehearse(Some(&cluster(&[node("n1", 8)])), &workload, None);
-    let names: Vec<&str> = rehearsal.pods.iter().map(PodKey::name).collect();
+    let names: Vec<&str> = rehearsal.pods.iter().map(ObjectKey::name).collect();
     assert_eq!(names, ["x-0", "x-1", "x-0-0", "x-1-0", "g-0", "g-1"]);
     assert_eq!(rehearsal.warnings, [""; 0]);
 }
@@ -405,7 +405,7 @@ fn what_a_running_pod_holds_is_not_lost_in_silence() {
     ]);
     let rehearsal = rehearse(Some(&all), "", None);
     let bytes = |name: &str| {
-        let holding = rehearsal.scheduler.holding(&PodKey::new("ml", name)).unwrap();
+        let holding = rehearsal.scheduler.holding(&ObjectKey::new("ml", name)).unwrap();
         holding.cards.iter().map(|c| c.bytes.mib()).sum::<u64>()
     };
     assert_eq!((bytes("small"), bytes("twice")), (20_480, 20_480));
@@ -419,6 +419,19 @@ fn what_a_running_pod_holds_is_not_lost_in_silence() {
     {
         assert!(warnings.contains(said), "{said}: {warnings}");
     }
+}
+
+#[test]
+fn a_record_of_a_card_that_is_not_there_closes_what_it_may_hold() {
+    let record = "annotations: {gpu-fraction: \"0.5\", divvy.dev/cards: \"7:1\"}";
+    let whole = pending("w", "schedulerName: divvy-scheduler, ")
+        .replace("{name: c}", "{name: c, resources: {limits: {nvidia.com/gpu: 2}}}");
+    let items = [node("n1", 2), bound("odd", "n1", record, ""), whole];
+    let rehearsal = rehearse(Some(&cluster(&items)), "", None);
+    let why = "the record of a pod there does not say which cards it has, so no GPU is given";
+    assert_eq!(lines(&rehearsal), [format!("ml/w: {why}")]);
+    let said = "pod ml/odd on n1 is recorded on card 7, which n1 does not have";
+    assert!(rehearsal.warnings.join("\n").contains(said), "{:?}", rehearsal.warnings);
 }
 
 #[test]
@@ -463,9 +476,9 @@ fn while_kais_scheduler_runs_its_pods_are_left_to_it() {
     let items =
         [node("gpu-1", 1), KAI.to_owned(), pending("kais", "schedulerName: kai-scheduler, ")];
     let found = rehearse(Some(&cluster(&items)), "", None);
-    assert!(found.kai_runs && found.pods.is_empty(), "{:?}", found.pods);
-    assert_eq!(found.others[&PodKey::new("ml", "kais")].as_ref(), "kai-scheduler");
-    assert!(!rehearse(Some(&cluster(&items[..1])), "", None).kai_runs);
+    assert!(found.running.kai && found.pods.is_empty(), "{:?}", found.pods);
+    assert_eq!(found.others[&ObjectKey::new("ml", "kais")].as_ref(), "kai-scheduler");
+    assert!(!rehearse(Some(&cluster(&items[..1])), "", None).running.kai);
 }
 
 #[test]

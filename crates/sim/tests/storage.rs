@@ -1,7 +1,7 @@
 //! Claims in a rehearsal: looked at if the cluster tells of storage, else left out.
 #![allow(clippy::unwrap_used)]
 
-use divvy_engine::{PodKey, Standing};
+use divvy_engine::{ObjectKey, Standing};
 use divvy_sim::{Input, Rehearsal, Setup};
 
 fn node(name: &str, zone: &str) -> String {
@@ -49,7 +49,7 @@ fn rehearse(cluster: &[String], workload: &[String]) -> Rehearsal {
 }
 
 fn standing(rehearsal: &Rehearsal, name: &str) -> String {
-    match rehearsal.scheduler.standing(&PodKey::new("ml", name)) {
+    match rehearsal.scheduler.standing(&ObjectKey::new("ml", name)) {
         Some(Standing::Placed(placement)) => placement.node.to_string(),
         Some(Standing::Waiting(diagnosis)) => diagnosis.headline(),
         other => format!("{other:?}"),

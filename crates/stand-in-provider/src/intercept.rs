@@ -29,6 +29,7 @@ unsafe extern "C" {
     fn dlvsym(library: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void;
 }
 
+// As in `mock-nvml`, which cannot be linked here: its functions would be found before NVML's own.
 #[repr(C)]
 pub struct Memory {
     total: c_ulonglong,

@@ -91,6 +91,25 @@ pub fn pod(namespace: &str, name: &str, scheduler: &str) -> Value {
     })
 }
 
+/// A kind of another project, with objects of any content in namespaces. `plural` is its name in
+/// paths.
+pub fn foreign_kind(group: &str, version: &str, kind: &str, plural: &str) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {
+            "group": group, "scope": "Namespaced",
+            "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase()},
+            "versions": [{
+                "name": version, "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {
+                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                }},
+            }],
+        },
+    })
+}
+
 /// The pod asks this part of a card, or of each of `cards` cards.
 pub fn with_fraction(mut pod: Value, fraction: &str, cards: u32) -> Value {
     let annotations = &mut pod["metadata"]["annotations"];

@@ -33,11 +33,11 @@ type Answer = Response<UnsyncBoxBody<Bytes, Failure>>;
 /// A running proxy. Dropping it closes all that goes through it.
 pub struct Proxy {
     url: String,
-    state: Arc<State>,
+    traffic: Arc<Traffic>,
     task: JoinHandle<()>,
 }
 
-struct State {
+struct Traffic {
     api: Api,
     faults: Mutex<Faults>,
     /// Changes when they are healed.
@@ -60,7 +60,7 @@ impl Proxy {
         let failed = |e: std::io::Error| ApiError::NoClient(e.to_string());
         let listener = TcpListener::bind("127.0.0.1:0").await.map_err(failed)?;
         let url = format!("http://{}", listener.local_addr().map_err(failed)?);
-        let state = Arc::new(State {
+        let traffic = Arc::new(Traffic {
             api: api.clone(),
             faults: Mutex::default(),
             healed: watch::Sender::new(()),
@@ -68,8 +68,8 @@ impl Proxy {
             counts: Mutex::default(),
             under_way: Arc::default(),
         });
-        let task = tokio::spawn(serve(listener, Arc::clone(&state)));
-        Ok(Self { url, state, task })
+        let task = tokio::spawn(serve(listener, Arc::clone(&traffic)));
+        Ok(Self { url, traffic, task })
     }
 
     /// Where it listens.
@@ -79,7 +79,7 @@ impl Proxy {
 
     /// The next `times` requests of this kind go wrong in this way.
     pub fn inject(&self, target: Target, fault: Fault, times: usize) {
-        lock(&self.state.faults).add(target, fault, times);
+        lock(&self.traffic.faults).add(target, fault, times);
     }
 
     /// Some requests of one kind go wrong in one way, as the dice fall; gives how many. The lease is
@@ -108,69 +108,69 @@ impl Proxy {
             Fault::LoseAnswer,
             Fault::Late(Duration::from_millis(1500)),
         ]);
-        let times = 1 + dice.below(12) as usize;
+        let times = 1 + dice.index(12);
         self.inject(target, fault, times);
         times
     }
 
     /// No more faults from now on, and what is held back goes through; streams that are stuck stay so.
     pub fn heal(&self) {
-        lock(&self.state.faults).clear();
-        self.state.healed.send_replace(());
+        lock(&self.traffic.faults).clear();
+        self.traffic.healed.send_replace(());
     }
 
     /// How often faults were injected since the start.
     pub fn injected(&self) -> usize {
-        lock(&self.state.faults).injected
+        lock(&self.traffic.faults).injected
     }
 
     /// All open watches break off in the middle.
     pub fn cut_watches(&self) {
-        self.state.streams.order(Order::Cut);
+        self.traffic.streams.order(Order::Cut);
     }
 
     /// All open watches say nothing more but stay open.
     pub fn freeze_watches(&self) {
-        self.state.streams.order(Order::Freeze);
+        self.traffic.streams.order(Order::Freeze);
     }
 
     /// All open watches end with 410: the resourceVersion is too old.
     pub fn expire_watches(&self) {
-        self.state.streams.order(Order::Expire);
+        self.traffic.streams.order(Order::Expire);
     }
 
     /// Whether all who came are gone, and nothing that they sent can take effect any more.
     pub fn is_quiet(&self) -> bool {
-        // The one reference is the state's own.
-        Arc::strong_count(&self.state.under_way) == 1
+        // The one reference is the proxy's own.
+        Arc::strong_count(&self.traffic.under_way) == 1
     }
 
     /// How many watches are open.
     pub fn open_watches(&self) -> usize {
-        self.state.streams.open()
+        self.traffic.streams.open()
     }
 
     /// Requests so far by what they ask, such as `POST pods/binding` or `WATCH nodes`.
     pub fn counts(&self) -> BTreeMap<String, usize> {
-        lock(&self.state.counts).clone()
+        lock(&self.traffic.counts).clone()
     }
 
     /// The sum of all counts.
     pub fn requests(&self) -> usize {
-        lock(&self.state.counts).values().sum()
+        lock(&self.traffic.counts).values().sum()
     }
 }
 
-async fn serve(listener: TcpListener, state: Arc<State>) {
+async fn serve(listener: TcpListener, traffic: Arc<Traffic>) {
     // Connections end with the proxy.
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
-        let (state, under_way) = (Arc::clone(&state), Arc::clone(&state.under_way));
+        let (traffic, under_way) = (Arc::clone(&traffic), Arc::clone(&traffic.under_way));
         connections.spawn(async move {
             let _under_way = under_way;
             let service = service_fn(move |request| {
-                let state = Arc::clone(&state);
-                state.answer(request)
+                let traffic = Arc::clone(&traffic);
+                traffic.answer(request)
             });
             let connection = hyper::server::conn::http1::Builder::new();
             let _ = connection.serve_connection(TokioIo::new(stream), service).await;
@@ -179,7 +179,7 @@ async fn serve(listener: TcpListener, state: Arc<State>) {
     }
 }
 
-impl State {
+impl Traffic {
     /// An error closes the connection without an answer.
     async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Answer, Failure> {
         let asked = Asked::of(request.method(), request.uri());
@@ -206,11 +206,11 @@ impl State {
             }
         }
         // What has arrived here is done, also if whoever asked is gone.
-        let (state, under_way) = (Arc::clone(&self), Arc::clone(&self.under_way));
+        let (traffic, under_way) = (Arc::clone(&self), Arc::clone(&self.under_way));
         let passed_on = tokio::spawn(async move {
             let _under_way = under_way;
             tokio::time::sleep(delay).await;
-            state.forward(&parts.method, &parts.uri, &parts.headers, body).await
+            traffic.forward(&parts.method, &parts.uri, &parts.headers, body).await
         });
         let response = passed_on.await.map_err(Failure::other)??;
         if fault == Some(Fault::LoseAnswer) {

@@ -3,7 +3,7 @@
 use crate::cards::{CardUse, CardUseState};
 use crate::paint::{Painter, Tint};
 use crate::wording::Names;
-use divvy_engine::PodKey;
+use divvy_engine::ObjectKey;
 use divvy_ledger::Bytes;
 
 /// The cells of a bar.
@@ -16,7 +16,7 @@ pub(crate) struct Fill<'c> {
     /// All of it.
     pub(crate) whole: u64,
     /// Who holds how much.
-    pub(crate) held: Vec<(&'c PodKey, u64)>,
+    pub(crate) held: Vec<(&'c ObjectKey, u64)>,
     /// How an amount is written.
     pub(crate) number: &'c dyn Fn(u64) -> String,
 }
@@ -26,10 +26,10 @@ pub(crate) struct Fill<'c> {
 struct Part<'c> {
     letter: char,
     size: u64,
-    held: Vec<(&'c PodKey, u64)>,
+    held: Vec<(&'c ObjectKey, u64)>,
 }
 
-fn sum<'c>(held: impl IntoIterator<Item = &'c (&'c PodKey, u64)>) -> u64 {
+fn sum<'c>(held: impl IntoIterator<Item = &'c (&'c ObjectKey, u64)>) -> u64 {
     held.into_iter().fold(0, |sum, (_, size)| sum.saturating_add(*size))
 }
 
@@ -121,12 +121,13 @@ fn with_fill<T>(card: &CardUse<'_>, then: impl FnOnce(&Fill<'_>) -> T) -> T {
     then(&fill)
 }
 
-/// `whole`, `free` or the percentage that is held.
+/// `whole`, `free` or the percentage that is held. What is claimed is not free, whoever holds it.
+/// Of slices how many.
 pub(crate) fn degree(card: &CardUse<'_>) -> String {
     match card.state {
-        CardUseState::Free => "free ".to_owned(),
+        CardUseState::Free if !card.overbooked => "free ".to_owned(),
         CardUseState::Whole => "whole".to_owned(),
-        CardUseState::Shared => format!("{:>3} %", card.used.percent()),
+        CardUseState::Free | CardUseState::Shared => format!("{:>3} %", card.used.percent()),
         CardUseState::TimeSliced | CardUseState::Mps | CardUseState::Sliced => {
             let slices = card.slices.unwrap_or_default();
             format!("{}/{}", slices.taken.map_or("?".to_owned(), |n| n.to_string()), slices.total)
@@ -147,11 +148,12 @@ pub(crate) fn legend(card: &CardUse<'_>, names: Names, all: bool) -> Vec<(String
         entries.push((class.to_owned(), None));
     }
     if card.overbooked {
-        let mut text = format!("overbooked by {}", card.overbooked_by().number());
-        for claim in &card.claims {
-            text += &format!(", {} claims {}", names.of(claim.pod), claim.bytes.number());
-        }
-        entries.push((text + ": takes nobody new", None));
+        let by = card.overbooked_by();
+        let by = (by.raw() > 0).then(|| format!("overbooked by {}", by.number()));
+        let claims = card.claims.iter();
+        let claims = claims.map(|c| format!("{} claims {}", names.of(c.pod), c.bytes.number()));
+        let all: Vec<String> = by.into_iter().chain(claims).collect();
+        entries.push((all.join(", ") + ": takes nobody new", None));
     }
     entries
 }
@@ -205,7 +207,7 @@ mod tests {
 
     #[test]
     fn the_bar_is_always_exactly_full() {
-        let key = PodKey::new("ml", "a");
+        let key = ObjectKey::new("ml", "a");
         for n in 1..=60u64 {
             for whole in [n, n + 1, 100, 81_920 << 20, 1_000_000_000_000_000] {
                 for shrink in [1, 2, 7] {

@@ -114,7 +114,7 @@ fn is_same_line(a: &CardUse<'_>, b: &CardUse<'_>) -> bool {
     adjacent
         && a.overbooked == b.overbooked
         && match (a.state, b.state) {
-            (CardUseState::Free, CardUseState::Free) => true,
+            (CardUseState::Free, CardUseState::Free) => !a.overbooked,
             (CardUseState::Whole, CardUseState::Whole) => same_holder(),
             _ => false,
         }

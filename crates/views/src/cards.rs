@@ -4,7 +4,7 @@ use crate::amount::Amount;
 use crate::slices::{SliceHolders, SliceUse};
 use crate::stranded::ShareSizes;
 use crate::wording::labels;
-use divvy_engine::{PodKey, Scheduler};
+use divvy_engine::{ObjectKey, Scheduler};
 use divvy_ledger::{Bytes, Card, Division, Holding, Mode, Node, NodeId};
 use serde::{Serialize, Serializer};
 
@@ -111,7 +111,7 @@ impl CardUseState {
 pub struct ShareUse<'a> {
     /// Who holds it.
     #[serde(serialize_with = "as_text")]
-    pub pod: &'a PodKey,
+    pub pod: &'a ObjectKey,
     /// How much; of a card in slices, the part that they are of it.
     pub bytes: Amount,
     /// How many slices, if the card is cut into them.
@@ -130,7 +130,7 @@ pub struct CardGrant {
     pub bytes: Amount,
 }
 
-pub(crate) fn as_text<S: Serializer>(key: &&PodKey, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn as_text<S: Serializer>(key: &&ObjectKey, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(key)
 }
 
@@ -203,7 +203,7 @@ impl<'a> NodeCards<'a> {
     }
 
     /// All pods that hold something of it.
-    pub(crate) fn holders(&self) -> impl Iterator<Item = &'a PodKey> {
+    pub(crate) fn holders(&self) -> impl Iterator<Item = &'a ObjectKey> {
         let shares = self.cards.iter().flat_map(|card| &card.shares).map(|share| share.pod);
         let slices = self.slices.iter().flat_map(|slices| &slices.pods).map(|holder| holder.pod);
         shares.chain(slices)

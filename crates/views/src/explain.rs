@@ -11,7 +11,7 @@ use crate::cards::{CardGrant, NodeCards, grants};
 use crate::simulation::UNKNOWN_NODE;
 use crate::slices::{self, SliceHolders};
 use crate::stranded::ShareSizes;
-use divvy_engine::{Diagnosis, Missing, Nearest, PodKey, Scheduler, Standing};
+use divvy_engine::{Diagnosis, Missing, Nearest, ObjectKey, Scheduler, Standing};
 use divvy_ledger::{Bytes, Node, Request};
 use serde::Serialize;
 
@@ -116,15 +116,18 @@ pub struct NearestFit {
 pub struct Holder {
     /// `namespace/name`.
     pub pod: String,
-    /// How much it holds there.
-    pub bytes: Amount,
+    /// How much it holds there of what is missing, if that is memory of a known size.
+    pub bytes: Option<u64>,
+    /// The same, with its unit.
+    #[serde(skip)]
+    pub(crate) amount: String,
 }
 
 /// How a pod stands on the cluster as it is now; `None` if there is no such pod. `already_bound`
 /// says whether a place that it holds was its own before this rehearsal.
 pub fn explain<'a>(
     scheduler: &'a Scheduler,
-    key: &PodKey,
+    key: &ObjectKey,
     already_bound: bool,
 ) -> Option<Explanation<'a>> {
     let standing = scheduler.standing(key)?;
@@ -173,7 +176,7 @@ pub fn explain<'a>(
 
 impl Explanation<'_> {
     /// A pod of which nothing more is known.
-    fn of(key: &PodKey) -> Self {
+    fn of(key: &ObjectKey) -> Self {
         Self {
             api_version: API_VERSION,
             kind: "Explanation",
@@ -198,7 +201,7 @@ impl Explanation<'_> {
     }
 
     /// A pod that waits for another scheduler, and what to do if it should not.
-    pub fn of_another(key: &PodKey, scheduler: &str, next: String) -> Self {
+    pub fn of_another(key: &ObjectKey, scheduler: &str, next: String) -> Self {
         let message = format!("scheduled by {scheduler}, not by divvy");
         Self {
             state: Verdict::OtherScheduler,
@@ -231,37 +234,42 @@ fn picture<'a>(scheduler: &'a Scheduler, node: &str) -> Option<NodeCards<'a>> {
 fn nearest_fit(
     scheduler: &Scheduler,
     nearest: &Nearest,
-    must_end: &[(PodKey, Bytes)],
+    must_end: &[(ObjectKey, Missing)],
 ) -> NearestFit {
     let ledger = scheduler.ledger();
     let node = ledger.find(&nearest.node).and_then(|id| ledger.node(id));
     let card = node.map_or(Bytes(0), Node::card_size);
     let known = node.is_none_or(Node::knows_card_memory);
     let amount = |size| Amount::new(size, card, known);
-    let memory = |size| Amount::new(size, size, true);
-    let (missing, missing_bytes) = match &nearest.missing {
-        Missing::Share(bytes) => (amount(*bytes).rounded_up(), amount(*bytes).bytes()),
-        Missing::Memory(bytes) => {
-            (format!("{} memory", memory(*bytes).rounded_up()), Some(bytes.0))
-        }
-        Missing::Ephemeral(bytes) => {
-            (format!("{} ephemeral storage", memory(*bytes).rounded_up()), Some(bytes.0))
-        }
+    let memory = |size| Amount::new(size, size, true).rounded_up();
+    let missing = match &nearest.missing {
+        Missing::Share(bytes) => amount(*bytes).rounded_up(),
+        Missing::Memory(bytes) => format!("{} memory", memory(*bytes)),
+        Missing::Ephemeral(bytes) => format!("{} ephemeral storage", memory(*bytes)),
         other @ (Missing::Cards(_)
         | Missing::Cpu(_)
         | Missing::Extended(..)
-        | Missing::PodSlots(_)) => (other.to_string(), None),
+        | Missing::PodSlots(_)) => other.to_string(),
+    };
+    let bytes = |missing: &Missing| match missing {
+        Missing::Share(bytes) => amount(*bytes).bytes(),
+        Missing::Memory(bytes) | Missing::Ephemeral(bytes) => Some(bytes.0),
+        Missing::Cards(_) | Missing::Cpu(_) | Missing::Extended(..) | Missing::PodSlots(_) => None,
+    };
+    let text = |has: &Missing| match has {
+        Missing::Share(bytes) => amount(*bytes).to_string(),
+        other => other.to_string(),
     };
     let holders = must_end.iter();
     NearestFit {
         node: nearest.node.to_string(),
         card: nearest.card,
         missing,
-        missing_bytes,
+        missing_bytes: bytes(&nearest.missing),
         holders: holders
-            .map(|(pod, bytes)| Holder { pod: pod.to_string(), bytes: amount(*bytes) })
+            .map(|(pod, has)| Holder { pod: pod.to_string(), bytes: bytes(has), amount: text(has) })
             .collect(),
-        plural: matches!(nearest.missing, Missing::Cards(n) if n > 1),
+        plural: matches!(nearest.missing, Missing::Cards(n) | Missing::PodSlots(n) if n > 1),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::cards::{CardGrant, NodeCards, grants};
 use crate::slices::SliceHolders;
 use crate::stranded::ShareSizes;
 use crate::totals::Totals;
-use divvy_engine::{Diagnosis, PodKey, Scheduler, ShapeId, Standing};
+use divvy_engine::{Diagnosis, ObjectKey, Scheduler, ShapeId, Standing};
 use divvy_ledger::Request;
 use serde::{Serialize, Serializer};
 use std::collections::HashMap;
@@ -48,7 +48,7 @@ pub struct PodOutcome<'a> {
     pub reasons: Arc<[ReasonCount]>,
     /// Which pod it is.
     #[serde(skip)]
-    pub key: &'a PodKey,
+    pub key: &'a ObjectKey,
     /// What it asks of GPUs; `None` if that could not be read, or its node is not in the cluster.
     #[serde(skip)]
     pub request: Option<&'a Request>,
@@ -99,7 +99,7 @@ fn shared_list<S: Serializer>(list: &[ReasonCount], serializer: S) -> Result<S::
 }
 
 /// The outcome for `pods`, the workload in the order it was given, on the cluster as it is now.
-pub fn simulation<'a>(scheduler: &'a Scheduler, pods: &'a [PodKey]) -> Simulation<'a> {
+pub fn simulation<'a>(scheduler: &'a Scheduler, pods: &'a [ObjectKey]) -> Simulation<'a> {
     let mut refusals = Refusals::default();
     let mut sizes = ShareSizes::held(scheduler);
     let outcomes = pods.iter().map(|key| {
@@ -118,7 +118,7 @@ pub fn simulation<'a>(scheduler: &'a Scheduler, pods: &'a [PodKey]) -> Simulatio
 
 fn outcome<'a>(
     scheduler: &'a Scheduler,
-    key: &'a PodKey,
+    key: &'a ObjectKey,
     refusals: &mut Refusals,
 ) -> PodOutcome<'a> {
     let request = scheduler.request(key);
@@ -174,7 +174,7 @@ struct Refusals {
 }
 
 impl Refusals {
-    fn of(&mut self, scheduler: &Scheduler, key: &PodKey) -> Refusal {
+    fn of(&mut self, scheduler: &Scheduler, key: &ObjectKey) -> Refusal {
         let shape = scheduler.shape_of(key);
         if let Some(known) = shape.and_then(|shape| self.by_shape.get(&shape)) {
             return known.clone();

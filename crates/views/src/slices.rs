@@ -4,7 +4,7 @@
 use crate::bar::{Fill, letters};
 use crate::paint::{Painter, Tint};
 use crate::wording::{Names, thousands};
-use divvy_engine::{PodKey, Scheduler};
+use divvy_engine::{ObjectKey, Scheduler};
 use divvy_ledger::{Device, Division, Holding, Node, NodeId, Pool, Request};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -39,7 +39,7 @@ pub struct SliceUse<'a> {
 pub struct SliceHolder<'a> {
     /// Which pod.
     #[serde(serialize_with = "crate::cards::as_text")]
-    pub pod: &'a PodKey,
+    pub pod: &'a ObjectKey,
     /// How many.
     pub count: u32,
 }

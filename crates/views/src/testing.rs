@@ -1,7 +1,7 @@
 //! Small clusters for the tests of this crate.
 
 use divvy_engine::{
-    Bound, BoundCards, Config, Effect, Event, NodeFacts, NodeRecord, PodKey, PodRecord, PodSpec,
+    Bound, BoundCards, Config, Effect, Event, NodeFacts, NodeRecord, ObjectKey, PodRecord, PodSpec,
     Scheduler, Taint,
 };
 use divvy_ledger::{Bytes, CardShare, Fraction, Gpus, MilliCpu, Part, Portion, Request};
@@ -10,7 +10,7 @@ use divvy_ledger::{Bytes, CardShare, Fraction, Gpus, MilliCpu, Part, Portion, Re
 #[derive(Default)]
 pub(crate) struct Cluster {
     pub(crate) scheduler: Scheduler,
-    pub(crate) pods: Vec<PodKey>,
+    pub(crate) pods: Vec<ObjectKey>,
 }
 
 /// A node of `count` cards of `gib` GiB each.
@@ -53,7 +53,7 @@ pub(crate) fn mib(mib: u64, cards: u32) -> Request {
 pub(crate) fn pod(key: &str, request: Request) -> PodRecord {
     let (namespace, name) = key.split_once('/').unwrap();
     PodRecord {
-        key: PodKey::new(namespace, name),
+        key: ObjectKey::new(namespace, name),
         uid: Box::default(),
         priority: 0,
         created: 0,
@@ -107,6 +107,17 @@ impl Cluster {
             .with(node("a-1", "x", 2, 80))
             .add(recorded(pod("ml/first", mib(61_440, 1)), "a-1", 0, 61_440))
             .add(recorded(pod("ml/second", mib(61_440, 1)), "a-1", 0, 61_440))
+    }
+
+    /// Of two cards that one pod claims, the first has too little free.
+    pub(crate) fn claimed() -> Self {
+        let share = |index| CardShare { index, bytes: Bytes::from_mib(40_960) };
+        let cards = BoundCards::Recorded(vec![share(0), share(1)]);
+        let two = pod("ml/two", mib(40_960, 2));
+        Self::new()
+            .with(node("a-1", "x", 2, 80))
+            .add(recorded(pod("ml/first", mib(61_440, 1)), "a-1", 0, 61_440))
+            .add(PodRecord { bound: Some(Bound::new("a-1", cards)), ..two })
     }
 
     /// The cluster of the README's first example.

@@ -2,7 +2,7 @@
 
 use crate::amount::Amount;
 use crate::cards::CardGrant;
-use divvy_engine::PodKey;
+use divvy_engine::ObjectKey;
 use divvy_ledger::{Bytes, Portion, Request};
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -118,12 +118,12 @@ pub(crate) enum Names {
 
 impl Names {
     /// Short names if they cannot be confused.
-    pub(crate) fn among<'k>(mut keys: impl Iterator<Item = &'k PodKey>) -> Self {
+    pub(crate) fn among<'k>(mut keys: impl Iterator<Item = &'k ObjectKey>) -> Self {
         let Some(first) = keys.next() else { return Self::Short };
         if keys.all(|key| key.namespace() == first.namespace()) { Self::Short } else { Self::Full }
     }
 
-    pub(crate) fn of(self, key: &PodKey) -> String {
+    pub(crate) fn of(self, key: &ObjectKey) -> String {
         match self {
             Self::Short => clean(key.name()).into_owned(),
             Self::Full => clean(&key.to_string()).into_owned(),

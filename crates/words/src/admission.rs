@@ -28,6 +28,7 @@ pub use validate::validate;
 pub use void::void;
 
 use crate::isolation::Isolation;
+use crate::manifest::PodManifest;
 use serde_json::value::RawValue;
 
 /// What an administrator has chosen.
@@ -45,6 +46,13 @@ pub struct Settings {
     pub max_grace_period: u32,
     /// Who enforces which level of isolation; `None` if levels are not told apart.
     pub isolation: Option<Isolation>,
+}
+
+impl Settings {
+    /// Whether divvy places pods with this spec.
+    pub fn places(&self, spec: &PodManifest) -> bool {
+        self.scheduler_names.iter().any(|name| **name == *spec.scheduler_name)
+    }
 }
 
 /// What somebody wants to do with a pod.

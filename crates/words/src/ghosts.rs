@@ -3,7 +3,7 @@
 //!
 //! `namespace/name/uid:bytes:until[,...]`, the last in seconds since 1970.
 
-use divvy_engine::PodKey;
+use divvy_engine::ObjectKey;
 use divvy_ledger::Bytes;
 
 /// A share of a card that is not to be given yet.
@@ -23,9 +23,9 @@ pub struct Ghost {
 
 impl Ghost {
     /// What it is called beside pods; no pod can have such a name.
-    pub fn key(&self) -> PodKey {
+    pub fn key(&self) -> ObjectKey {
         let uid = self.uid.split_once('-').map_or(&*self.uid, |(first, _)| first);
-        PodKey::new(&self.namespace, &format!("{}(gone-{uid})", self.name))
+        ObjectKey::new(&self.namespace, &format!("{}(gone-{uid})", self.name))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::keys;
 use crate::manifest::{Content, Metadata, Object, PodManifest};
+use crate::namespace::namespace_of;
 use crate::problem::short;
 use divvy_engine::PodRecord;
 use std::collections::BTreeMap;
@@ -27,7 +28,8 @@ impl Groups {
     /// Enters a group of one API group by how many pods start together; up to 1 forgets it. Returns
     /// whether that is news.
     pub fn set(&mut self, api_group: &str, metadata: &Metadata, minimum: u32) -> bool {
-        let key = (api_group.into(), namespace_of(metadata).into(), metadata.name.clone());
+        let key =
+            (api_group.into(), namespace_of(&metadata.namespace).into(), metadata.name.clone());
         match minimum {
             0 | 1 => self.gangs.remove(&key).is_some(),
             _ => self.gangs.insert(key, minimum) != Some(minimum),
@@ -72,10 +74,6 @@ fn groups_of<'a>(
     let plugins = labels.flatten().map(|name| (keys::PLUGIN_GROUPS, name));
     // A longer one is no object's name.
     kai.into_iter().chain(own).chain(plugins).filter(|(_, name)| (1..=253).contains(&name.len()))
-}
-
-fn namespace_of(metadata: &Metadata) -> &str {
-    if metadata.namespace.is_empty() { keys::DEFAULT_NAMESPACE } else { &metadata.namespace }
 }
 
 #[cfg(test)]

@@ -311,9 +311,17 @@ impl Isolation {
     }
 }
 
-/// The kind of a node's cards for the container runtime, if a provider was installed there.
+/// The kind of a node's cards for the container runtime, if a provider was installed there. It is put
+/// where devices are listed: what is no `<vendor>/<class>` could mean others.
 pub fn cdi_kind(metadata: &Metadata) -> Option<&str> {
-    metadata.annotations.get(keys::CDI_KIND).filter(|kind| !kind.is_empty())
+    let is_plain =
+        |part: &str| part.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+    let is_part =
+        |part: &str| part.starts_with(|c: char| c.is_ascii_alphanumeric()) && is_plain(part);
+    let is_kind = |kind: &&str| {
+        kind.split_once('/').is_some_and(|(vendor, class)| is_part(vendor) && is_part(class))
+    };
+    metadata.annotations.get(keys::CDI_KIND).filter(is_kind)
 }
 
 fn set_class(spec: &mut PodSpec, class: Class) {

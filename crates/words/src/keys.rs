@@ -109,8 +109,11 @@ pub const RESERVED_NUMBER: &str = "divvy.dev/card-number";
 /// Annotation on a reservation pod: shares of its card that vanished pods may still use.
 pub const GHOSTS: &str = "divvy.dev/ghosts";
 
+/// Annotation on a pod that a kubelet has made itself, which it can in every namespace.
+pub const MIRROR: &str = "kubernetes.io/config.mirror";
+
 /// The annotations that are kept when a manifest is read.
-pub const ANNOTATIONS: [&str; 20] = [
+pub const ANNOTATIONS: [&str; 21] = [
     GPU_FRACTION,
     GPU_MEMORY,
     FRACTION_DEVICES,
@@ -131,6 +134,7 @@ pub const ANNOTATIONS: [&str; 20] = [
     RESERVED_CARD,
     RESERVED_NUMBER,
     GHOSTS,
+    MIRROR,
 ];
 
 /// The API group of KAI's PodGroup.

@@ -4,6 +4,7 @@
 //! Koordinator's webhook completes each container, and its scheduler looks at the sum of the pod:
 //! on how many cards, and how much of all of them together.
 
+use crate::kai::works_in;
 use crate::keys;
 use crate::manifest::{Container, Metadata, PodManifest, PodStatus};
 use crate::problem::short;
@@ -16,7 +17,7 @@ use divvy_ledger::{Bytes, Fraction, Part, Percent, Portion, Request};
 /// do harm.
 pub fn is_koordinator_scheduler(metadata: &Metadata, status: &PodStatus) -> bool {
     let is_it = metadata.labels.get("koord-app") == Some(keys::KOORDINATOR_SCHEDULER);
-    is_it && &*metadata.namespace == "koordinator-system" && !status.has_ended()
+    is_it && works_in("koordinator-system", metadata, status)
 }
 
 /// Whether a container asks for GPUs in this way.

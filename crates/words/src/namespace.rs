@@ -5,6 +5,11 @@ use crate::manifest::{Content, Object};
 use divvy_engine::{Event, Labels};
 use std::collections::BTreeMap;
 
+/// The namespace of an object that names this one, or none.
+pub fn namespace_of(named: &str) -> &str {
+    if named.is_empty() { keys::DEFAULT_NAMESPACE } else { named }
+}
+
 /// The namespaces of a set of objects, each as an event: those that are given, and those that
 /// pods and controllers are in. The API server gives each a label with its name.
 pub fn namespaces<'a>(objects: impl IntoIterator<Item = &'a Object>) -> Vec<Event> {
@@ -15,9 +20,7 @@ pub fn namespaces<'a>(objects: impl IntoIterator<Item = &'a Object>) -> Vec<Even
                 found.insert(&object.metadata.name, Some(object));
             }
             Content::Pod(..) | Content::Workload(_) => {
-                let given = &*object.metadata.namespace;
-                let name = if given.is_empty() { keys::DEFAULT_NAMESPACE } else { given };
-                found.entry(name).or_default();
+                found.entry(namespace_of(&object.metadata.namespace)).or_default();
             }
             _ => {}
         }

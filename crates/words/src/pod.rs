@@ -2,10 +2,11 @@
 
 use crate::keys;
 use crate::manifest::{Metadata, PodManifest, PodStatus};
+use crate::namespace::namespace_of;
 use crate::priorities::Priorities;
 use crate::problem::{Problems, check_metadata, short, visible};
 use crate::{affinity, relations, request, resources, strategy, time, volumes};
-use divvy_engine::{PodKey, PodRecord, PodSpec, Strategy};
+use divvy_engine::{ObjectKey, PodRecord, PodSpec, Strategy};
 use std::sync::Arc;
 
 /// What may be kept of one pod: ten times what large ones have.
@@ -44,7 +45,10 @@ pub fn pod(
         relations.get_or_insert_default().volumes = volumes;
     }
     let asked = request::request(metadata, spec, whole, &mut problems);
-    let asked = bound.and_then(|status| request::given(status, whole)).unwrap_or(asked);
+    let asked = match bound {
+        Some(status) => request::given(metadata, status, whole, asked),
+        None => asked,
+    };
     let mut record = PodSpec {
         request: request::with_devices(asked, &totals, spec),
         rules: affinity::rules(spec, &mut problems).into(),
@@ -95,16 +99,16 @@ pub fn pod(
     }
 }
 
-fn key(metadata: &Metadata, owner: Option<&Metadata>) -> PodKey {
+fn key(metadata: &Metadata, owner: Option<&Metadata>) -> ObjectKey {
     let namespace = [Some(metadata), owner]
         .into_iter()
         .flatten()
         .map(|metadata| &*metadata.namespace)
         .find(|namespace| !namespace.is_empty())
-        .unwrap_or(keys::DEFAULT_NAMESPACE);
+        .unwrap_or_default();
     let name = if metadata.name.is_empty() { &metadata.generate_name } else { &metadata.name };
     // A name that cannot be shown as it is makes the pod invalid; it is shown nevertheless.
-    PodKey::new(&visible(namespace), &visible(name))
+    ObjectKey::new(&visible(namespace_of(namespace)), &visible(name))
 }
 
 /// The annotation of the pod, or else that of its controller.

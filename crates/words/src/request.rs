@@ -3,7 +3,7 @@
 
 use crate::keys;
 use crate::koordinator;
-use crate::manifest::{Container, Metadata, PodManifest, PodStatus, ResourceList};
+use crate::manifest::{Container, Metadata, PodManifest, PodStatus};
 use crate::problem::{Problems, long, short};
 use crate::quantity::Quantity;
 use crate::resources::Totals;
@@ -87,13 +87,22 @@ pub(crate) fn request(
     }
 }
 
-/// What a bound pod was given, whatever else it asks: the kubelet hands out what its containers'
-/// limits say, and newer ones tell which devices these are.
-pub(crate) fn given(status: &PodStatus, whole: Quantity) -> Option<Request> {
+/// What a bound pod was given, whatever it asks: the kubelet hands out what its containers' limits
+/// say, and newer ones tell which devices these are. Whole cards by Koordinator's names come from its
+/// scheduler, which writes them down: who gives a pod a node itself must not hold cards by them.
+pub(crate) fn given(
+    metadata: &Metadata,
+    status: &PodStatus,
+    whole: Quantity,
+    asked: Request,
+) -> Request {
     let told: BTreeSet<&str> = status.devices().collect();
     let limits = if whole > Quantity::ZERO { whole.value_ceil() } else { 0 };
-    let count = limits.max(told.len() as u64);
-    (count > 0).then(|| Request::whole(clip(count)))
+    match limits.max(told.len() as u64) {
+        0 if asked.whole_cards() == 0 => asked,
+        0 if metadata.annotations.get(keys::DEVICE_ALLOCATED).is_some() => asked,
+        count => Request::whole(clip(count)),
+    }
 }
 
 fn clip(count: u64) -> u32 {

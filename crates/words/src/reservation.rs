@@ -167,12 +167,14 @@ pub fn our_labels(group: &str) -> Value {
     json!({ MANAGED_BY: DIVVY, keys::GPU_GROUP: group })
 }
 
+/// Whether a label of this key names a group of a pod.
+pub(crate) fn is_group(key: &str) -> bool {
+    let rest = key.strip_prefix(keys::GPU_GROUP);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 /// The groups that a pod's labels name: one plain label, or one label for each of several cards.
 pub fn groups(metadata: &Metadata) -> Vec<&str> {
-    let is_group = |key: &str| {
-        let rest = key.strip_prefix(keys::GPU_GROUP);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
     let labels = metadata.labels.iter().filter(|(key, _)| is_group(key));
     labels.map(|(_, group)| group).collect()
 }

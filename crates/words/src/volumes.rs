@@ -8,12 +8,13 @@ use crate::manifest::{
     Expression, LabelSelector, Metadata, NodeSelector, PodManifest, StorageKind, StorageManifest,
     StorageSpec, TopologyTerm, Volume,
 };
+use crate::namespace::namespace_of;
 use crate::problem::Problems;
 use crate::quantity::{Amount, Quantity, WrittenAmount};
 use divvy_engine::{
-    AccessModes, Attached, AttachmentRecord, CapacityRecord, ClaimKey, ClaimRecord, ClaimRef,
-    ClassRecord, CsiNodeRecord, Disk, DriverRecord, PodKey, Requirement, Selector, StorageEvent,
-    Term, Terms, Test, Values, VolumeRecord, VolumeUse,
+    AccessModes, Attached, AttachmentRecord, CapacityRecord, ClaimRecord, ClaimRef, ClassRecord,
+    CsiNodeRecord, Disk, DriverRecord, ObjectKey, Requirement, Selector, StorageEvent, Term, Terms,
+    Test, Values, VolumeRecord, VolumeUse,
 };
 use divvy_ledger::Bytes;
 use in_tree::Plugin;
@@ -67,7 +68,7 @@ const MAX_USES: usize = 64;
 
 /// The volumes of a pod that decide where it can run.
 pub(crate) fn uses(
-    key: &PodKey,
+    key: &ObjectKey,
     metadata: &Metadata,
     spec: &PodManifest,
     problems: &mut Problems,
@@ -91,12 +92,12 @@ pub(crate) fn uses(
 }
 
 /// A disk both keeps others off and counts.
-fn uses_of(key: &PodKey, metadata: &Metadata, volume: &Volume) -> [Option<VolumeUse>; 2] {
-    let claim = |name: &str| ClaimKey::new(key.namespace(), name);
+fn uses_of(key: &ObjectKey, metadata: &Metadata, volume: &Volume) -> [Option<VolumeUse>; 2] {
+    let claim = |name: &str| ObjectKey::new(key.namespace(), name);
     if let Some(source) = &volume.persistent_volume_claim {
         return [Some(VolumeUse::Claim(claim(&source.claim_name))), None];
     }
-    if volume.ephemeral {
+    if volume.ephemeral.is_some() {
         let claim = claim(&format!("{}-{}", key.name(), volume.name));
         return [Some(VolumeUse::Ephemeral { claim, pod: metadata.uid.clone() }), None];
     }
@@ -140,13 +141,9 @@ fn claim(object: &StorageManifest) -> Result<ClaimRecord, String> {
     let StorageManifest { metadata, spec, status, .. } = object;
     let annotation = |key| metadata.annotations.get(key);
     let given = |text: &str| (!text.is_empty()).then(|| text.into());
-    let namespace = match &*metadata.namespace {
-        "" => keys::DEFAULT_NAMESPACE,
-        namespace => namespace,
-    };
     let size = spec.resources.requests.amount(keys::STORAGE);
     Ok(ClaimRecord {
-        key: ClaimKey::new(namespace, &metadata.name),
+        key: ObjectKey::new(namespace_of(&metadata.namespace), &metadata.name),
         uid: metadata.uid.clone(),
         owner: metadata
             .owner_references
@@ -184,7 +181,7 @@ fn volume(object: &StorageManifest) -> Result<VolumeRecord, String> {
         terms: terms(object, bytes(capacity, "spec.capacity[\"storage\"]")?),
         labels: labels.iter().collect(),
         claim: spec.claim_ref.as_ref().map(|claim| ClaimRef {
-            key: ClaimKey::new(&claim.namespace, &claim.name),
+            key: ObjectKey::new(&claim.namespace, &claim.name),
             uid: claim.uid.clone(),
         }),
         available: &*status.phase == "Available",

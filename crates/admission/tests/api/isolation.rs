@@ -14,9 +14,13 @@ fn limit() -> Value {
 }
 
 fn isolated(namespace: &str, name: &str, env: &[Value]) -> Value {
-    let mut pod = with_share(pod(namespace, name, "divvy-scheduler"), "0.5");
+    // The webhooks of this cluster leave the pods of this scheduler alone.
+    let mut pod = with_share(pod(namespace, name, "koord-scheduler"), "0.5");
     pod["metadata"]["labels"] = json!({LEVEL: "Isolated", PROVIDER: "HAMi-core"});
-    pod["spec"]["containers"][0]["env"] = json!(env);
+    let path = "metadata.annotations['divvy.dev/visible-devices']";
+    let card =
+        json!({"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": {"fieldRef": {"fieldPath": path}}});
+    pod["spec"]["containers"][0]["env"] = std::iter::once(&card).chain(env).cloned().collect();
     pod
 }
 
@@ -60,6 +64,12 @@ fn an_isolated_share_is_limited_from_the_start_and_stays_so() {
         pod["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "v", "mountPath": path}]);
         refused(&pod, "must not hide");
     }
+    let mut block = isolated(&tenant, "block", &[limit()]);
+    block["spec"]["volumes"] =
+        json!([{"name": "v", "persistentVolumeClaim": {"claimName": "raw"}}]);
+    block["spec"]["containers"][0]["volumeDevices"] =
+        json!([{"name": "v", "devicePath": "/etc/ld.so.preload"}]);
+    refused(&block, "must not hide");
     let mut good = isolated(&tenant, "good", &[limit()]);
     good["spec"]["volumes"] = json!([{"name": "v", "emptyDir": {}}]);
     good["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "v", "mountPath": "/etc/app"}]);
@@ -73,6 +83,16 @@ fn an_isolated_share_is_limited_from_the_start_and_stays_so() {
         assert!(is_about(&said, "are fixed when its pod is created"), "{said:?}");
     }
     patch(json!({"app": "x"})).unwrap();
+    // A share can be that of an init container.
+    let mut init = pod(&tenant, "init", "koord-scheduler");
+    let asks = json!({"koordinator.sh/gpu": "50"});
+    init["spec"]["initContainers"] =
+        json!([{"name": "i", "image": "x", "resources": {"limits": asks, "requests": asks}}]);
+    cluster.runtime.block_on(api.create(&init)).unwrap();
+    let path = format!("/api/v1/namespaces/{tenant}/pods/init");
+    let labels = json!({"metadata": {"labels": {LEVEL: "Isolated"}}});
+    let said = cluster.runtime.block_on(api.patch(&path, &labels));
+    assert!(is_about(&said, "are fixed when its pod is created"), "{said:?}");
     // A share that is not Isolated is nobody's business here.
     let mut shared = isolated(&tenant, "shared", &[]);
     shared["metadata"]["labels"] = json!({LEVEL: "Shared"});

@@ -1,6 +1,7 @@
 //! A tenant with `edit` in its namespace tries to get a card that it was not given.
 
 use crate::cluster::{cluster, is_about, pod, with_share};
+use divvy_testbed::api::Api;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -323,6 +324,26 @@ fn the_reservation_namespace_is_closed_also_to_those_who_may_edit_it() {
         divvy.patch(&path, &json!({"metadata": {"annotations": {"run.ai/reserve_for_gpu_index": "GPU-1"}}})).await.unwrap();
         cluster.admin.delete(&path).await.unwrap();
     });
+}
+
+#[test]
+fn no_node_makes_a_reservation_pod_by_itself() {
+    let Some(mut cluster) = cluster() else { return };
+    let (tenant, _) = cluster.tenant();
+    let place = "kai-resource-reservation";
+    cluster.wait_for_account(place, "default");
+    let kubeconfig = cluster.plane.folder().join("kubeconfig-node");
+    let node = cluster.runtime.block_on(Api::from_kubeconfig(&kubeconfig)).unwrap();
+    let mirror = |namespace: &str| {
+        let mut pod = pod(namespace, "gpu-reservation-1", "default-scheduler");
+        pod["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x"});
+        pod["metadata"]["labels"] = json!({"app": place});
+        pod["spec"]["nodeName"] = json!("gpu-node");
+        cluster.runtime.block_on(node.create(&pod))
+    };
+    mirror(&tenant).unwrap();
+    let said = mirror(place);
+    assert!(is_about(&said, "hold shared cards"), "{said:?}");
 }
 
 #[test]

@@ -71,6 +71,19 @@ fn lines_of_a_watch_are_told_in_order_and_the_version_follows() {
 }
 
 #[test]
+fn an_object_in_many_pieces_is_told_once_it_is_whole() {
+    let text = format!("{}\n{}\n", line("ADDED", "a", "7"), line("ADDED", "b", "8"));
+    for size in 1..=text.len() {
+        let (mut lines, mut found) = (Lines::default(), Vec::new());
+        for piece in text.as_bytes().chunks(size) {
+            lines.push(piece, |whole| found.push([whole, b"\n"].concat()));
+        }
+        assert_eq!(found.concat(), text.as_bytes(), "{size}");
+        assert!(lines.0.is_empty());
+    }
+}
+
+#[test]
 fn a_bookmark_moves_the_version_and_tells_nothing() {
     let (changes, version, _) = read(&line("BOOKMARK", "", "40"));
     assert_eq!((changes.len(), version.as_str()), (0, "40"));

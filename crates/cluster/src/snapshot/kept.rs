@@ -65,6 +65,7 @@ pub(super) const POD: Kept = Fields(&[
                     keys::RESERVED_CARD,
                     keys::RESERVED_NUMBER,
                     keys::GHOSTS,
+                    keys::MIRROR,
                 ])
             )
         ),

@@ -3,7 +3,7 @@
 use crate::objects::PodItem;
 use crate::place::Place;
 use divvy_api::Failure;
-use divvy_engine::{Placement, PodKey, VolumeStep};
+use divvy_engine::{ObjectKey, Placement, VolumeStep};
 use divvy_words::cards::NamedShare;
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ pub(crate) enum Action {
     /// Look at a pod. [`Outcome::Looked`] follows.
     Look { pod: Target },
     /// Make a reservation pod. [`Outcome::Reserved`] follows.
-    Reserve { key: PodKey, node: Arc<str>, node_uid: Box<str>, group: Box<str> },
+    Reserve { key: ObjectKey, node: Arc<str>, node_uid: Box<str>, group: Box<str> },
     /// Delete a reservation pod, whichever has that name if `uid` is empty.
     /// [`Outcome::Unreserved`] follows.
-    Unreserve { key: PodKey, uid: Box<str> },
+    Unreserve { key: ObjectKey, uid: Box<str> },
     /// Write this there, or remove what is there. [`Outcome::Written`] follows.
     Write { place: Place, uid: Box<str>, text: Option<Box<str>> },
     /// Record a warning about a pod.
@@ -55,9 +55,9 @@ pub(crate) enum Outcome {
         result: Result<Option<Box<PodItem>>, Failure>,
     },
     /// A reservation pod was asked for.
-    Reserved { key: PodKey, result: Result<(), Failure> },
+    Reserved { key: ObjectKey, result: Result<(), Failure> },
     /// A reservation pod was to be deleted.
-    Unreserved { key: PodKey, uid: Box<str>, result: Result<(), Failure> },
+    Unreserved { key: ObjectKey, uid: Box<str>, result: Result<(), Failure> },
     /// This was to be written.
     Written { place: Place, text: Option<Box<str>>, result: Result<(), Failure> },
 }
@@ -65,7 +65,7 @@ pub(crate) enum Outcome {
 /// A pod as a write names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Target {
-    pub(crate) key: PodKey,
+    pub(crate) key: ObjectKey,
     pub(crate) uid: Box<str>,
 }
 

@@ -15,7 +15,7 @@ use super::timers::Timer;
 use crate::objects::PodItem;
 use divvy_api::Failure;
 use divvy_api::watch::Item;
-use divvy_engine::{PodKey, PodRecord};
+use divvy_engine::{ObjectKey, PodRecord};
 use divvy_ledger::{Card, CardShare};
 use divvy_words::Groups;
 use failures::{Blame, Failures};
@@ -89,9 +89,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// All pods of ours that are not bound, as far as we heard.
 #[derive(Debug, Default)]
 pub(super) struct Bindings {
-    waiting: HashMap<PodKey, Waiting>,
-    failures: HashMap<PodKey, Failures>,
-    providing: HashMap<PodKey, Providing>,
+    waiting: HashMap<ObjectKey, Waiting>,
+    failures: HashMap<ObjectKey, Failures>,
+    providing: HashMap<ObjectKey, Providing>,
     /// Whether something has changed that these may wait for.
     look_again: bool,
     /// How many bindings are being written.
@@ -127,14 +127,14 @@ impl Bindings {
     }
 
     /// A pod is bound, as the API shows.
-    pub(super) fn bound(&mut self, key: &PodKey, cx: &mut Context) {
+    pub(super) fn bound(&mut self, key: &ObjectKey, cx: &mut Context) {
         let placed = self.waiting.get(key).filter(|waiting| waiting.has_place());
         self.bound_after.extend(placed.map(|waiting| waiting.created));
         self.stop(key, cx);
     }
 
     /// A pod does not wait for us any more.
-    pub(super) fn stop(&mut self, key: &PodKey, cx: &mut Context) {
+    pub(super) fn stop(&mut self, key: &ObjectKey, cx: &mut Context) {
         self.waiting.remove(key);
         self.failures.remove(key);
         self.providing.remove(key);
@@ -151,11 +151,11 @@ impl Bindings {
         self.writing
     }
 
-    pub(super) fn get(&self, key: &PodKey) -> Option<&Waiting> {
+    pub(super) fn get(&self, key: &ObjectKey) -> Option<&Waiting> {
         self.waiting.get(key)
     }
 
-    pub(super) fn get_mut(&mut self, key: &PodKey) -> Option<&mut Waiting> {
+    pub(super) fn get_mut(&mut self, key: &ObjectKey) -> Option<&mut Waiting> {
         self.waiting.get_mut(key)
     }
 
@@ -164,26 +164,26 @@ impl Bindings {
         self.waiting.get_mut(&pod.key).filter(|waiting| waiting.uid == pod.uid)
     }
 
-    pub(super) fn all(&self) -> impl Iterator<Item = (&PodKey, &Waiting)> {
+    pub(super) fn all(&self) -> impl Iterator<Item = (&ObjectKey, &Waiting)> {
         self.waiting.iter()
     }
 
     /// The pods that name a group.
-    pub(super) fn members(&self, namespace: &str, group: &str) -> impl Iterator<Item = &PodKey> {
-        let names = move |(key, waiting): &(&PodKey, &Waiting)| {
+    pub(super) fn members(&self, namespace: &str, group: &str) -> impl Iterator<Item = &ObjectKey> {
+        let names = move |(key, waiting): &(&ObjectKey, &Waiting)| {
             key.namespace() == namespace && waiting.groups.iter().any(|named| **named == *group)
         };
         self.waiting.iter().filter(names).map(|(key, _)| key)
     }
 
     /// Whether a binding of this pod may be done any moment, whoever it belongs to now.
-    pub(super) fn may_be_bound(&self, key: &PodKey, uid: &str) -> bool {
+    pub(super) fn may_be_bound(&self, key: &ObjectKey, uid: &str) -> bool {
         let waiting = self.waiting.get(key).filter(|waiting| *waiting.uid == *uid);
         waiting.is_some_and(Waiting::has_place) && !self.providing.contains_key(key)
     }
 
     /// Looks at these pods, as far as they wait.
-    pub(super) fn look_at(&self, pods: Vec<PodKey>, cx: &mut Context) {
+    pub(super) fn look_at(&self, pods: Vec<ObjectKey>, cx: &mut Context) {
         for key in pods {
             if let Some(waiting) = self.waiting.get(&key) {
                 let pod = Target { key, uid: waiting.uid.clone() };
@@ -260,7 +260,7 @@ impl Bindings {
     }
 
     /// Goes on with a pod if it has all that it waits for, or cannot get it.
-    fn go_on(&mut self, key: &PodKey, cards: &Cards, cx: &mut Context) {
+    fn go_on(&mut self, key: &ObjectKey, cards: &Cards, cx: &mut Context) {
         let Some(providing) = self.providing.get_mut(key).filter(|p| p.written) else { return };
         match is_provided(&providing.binding, cards, cx) {
             Ok(false) => {}
@@ -455,7 +455,7 @@ impl Bindings {
     }
 
     #[cfg(test)]
-    pub(super) fn is_providing(&self, key: &PodKey) -> bool {
+    pub(super) fn is_providing(&self, key: &ObjectKey) -> bool {
         self.providing.contains_key(key)
     }
 }

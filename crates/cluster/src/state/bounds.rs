@@ -1,7 +1,7 @@
 //! What the pods of one namespace may cost together. Each pod has a limit of its own, which
 //! `divvy_words` knows; this is for many of them.
 
-use divvy_engine::{PodKey, PodRecord, TermId};
+use divvy_engine::{ObjectKey, PodRecord, TermId};
 use foldhash::HashMap;
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ const MATCHES_EACH: usize = 256;
 #[derive(Debug, Default)]
 pub(super) struct Bounds {
     /// Of pods that cost more than usual.
-    pods: HashMap<PodKey, Cost>,
+    pods: HashMap<ObjectKey, Cost>,
     namespaces: HashMap<Box<str>, Sum>,
 }
 
@@ -81,7 +81,7 @@ impl Bounds {
     }
 
     /// A pod is gone.
-    pub(super) fn leave(&mut self, key: &PodKey) {
+    pub(super) fn leave(&mut self, key: &ObjectKey) {
         let Some(cost) = self.pods.remove(key) else { return };
         let Some(sum) = self.namespaces.get_mut(key.namespace()) else { return };
         sum.bytes -= cost.bytes;
@@ -142,7 +142,7 @@ mod tests {
     use std::sync::Arc;
 
     fn pod(name: usize) -> PodRecord {
-        PodRecord { key: PodKey::new("ml", &name.to_string()), ..PodRecord::default() }
+        PodRecord { key: ObjectKey::new("ml", &name.to_string()), ..PodRecord::default() }
     }
 
     fn labelled(name: usize, bytes: usize) -> PodRecord {
@@ -181,7 +181,7 @@ mod tests {
         let heavy = |i| labelled(i, 18 * 1024);
         let most = accepted(&mut bounds, (0..2000).map(heavy));
         assert!((1000..1100).contains(&most), "{most}");
-        let mut other = PodRecord { key: PodKey::new("web", "p"), ..heavy(0) };
+        let mut other = PodRecord { key: ObjectKey::new("web", "p"), ..heavy(0) };
         bounds.enter(&mut other, (0, 0));
         assert_eq!(other.held_back, None, "another namespace has its own");
         let mut bound = heavy(3000);

@@ -25,7 +25,7 @@ use super::bindings::Bindings;
 use super::context::Context;
 use crate::objects::PodItem;
 use crate::place::Place;
-use divvy_engine::{Event, PodKey};
+use divvy_engine::{Event, ObjectKey};
 use divvy_ledger::{Card, Holding, Node};
 use foldhash::{HashMap, HashSet};
 use slots::{Hold, Slots};
@@ -50,7 +50,7 @@ pub(super) struct Cards {
     /// Nodes on which cards are missing, as they were when that was found.
     grounds: HashMap<Box<str>, trouble::Ground>,
     /// The pods that say what is wrong with their cards, by name of the condition, and their nodes.
-    troubled: BTreeMap<(PodKey, &'static str), Box<str>>,
+    troubled: BTreeMap<(ObjectKey, &'static str), Box<str>>,
     wanted: Wanted,
     /// The uids of nodes.
     node_uids: HashMap<Box<str>, Box<str>>,
@@ -74,21 +74,21 @@ impl Cards {
     }
 
     /// A pod is bound.
-    pub(super) fn pod_bound(&mut self, key: &PodKey, pod: &PodItem, cx: &Context) {
+    pub(super) fn pod_bound(&mut self, key: &ObjectKey, pod: &PodItem, cx: &Context) {
         self.meet(key, pod, cx);
         self.notice_conditions(key, pod);
         self.notice_devices(key, pod);
     }
 
     /// A pod has ended: its cards are free.
-    pub(super) fn pod_ended(&mut self, key: &PodKey, cx: &Context) {
+    pub(super) fn pod_ended(&mut self, key: &ObjectKey, cx: &Context) {
         self.forget_devices(key, cx);
         self.forget_conditions(key);
         self.ghosts.forget(key);
     }
 
     /// A pod is gone from the API.
-    pub(super) fn pod_gone(&mut self, key: &PodKey, bindings: &mut Bindings, cx: &mut Context) {
+    pub(super) fn pod_gone(&mut self, key: &ObjectKey, bindings: &mut Bindings, cx: &mut Context) {
         self.forget_adopted(key);
         self.forget_conditions(key);
         self.ghosts.forget(key);
@@ -158,7 +158,7 @@ impl Cards {
 }
 
 /// The pods that have or will have a share of a card.
-fn sharers(node: &str, index: u32, cx: &Context) -> Vec<PodKey> {
+fn sharers(node: &str, index: u32, cx: &Context) -> Vec<ObjectKey> {
     let card = cx.node(node).and_then(|node| node.cards().get(index as usize));
     let shares = card.map_or(&[][..], Card::shares).iter();
     shares.filter_map(|share| cx.scheduler.pod_key(share.pod)).cloned().collect()

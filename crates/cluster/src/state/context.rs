@@ -4,7 +4,7 @@ use super::action::Action;
 use super::bounds::Bounds;
 use super::held_back::HeldBack;
 use super::timers::{Timer, Timers};
-use divvy_engine::{Event, PodKey, Scheduler};
+use divvy_engine::{Event, ObjectKey, Scheduler};
 use divvy_ledger::Node;
 use std::time::{Duration, Instant};
 
@@ -111,7 +111,7 @@ impl Context {
     }
 
     /// The node on which a pod holds something.
-    pub(super) fn node_of(&self, key: &PodKey) -> Option<&Node> {
+    pub(super) fn node_of(&self, key: &ObjectKey) -> Option<&Node> {
         self.scheduler.ledger().node(self.scheduler.holding(key)?.node)
     }
 }

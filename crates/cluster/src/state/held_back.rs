@@ -2,7 +2,7 @@
 //! changed. They are looked at again, a few at a time.
 
 use super::timers::{Timer, Timers};
-use divvy_engine::PodKey;
+use divvy_engine::ObjectKey;
 use foldhash::{HashMap, HashSet};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ const SOON: Duration = Duration::from_secs(1);
 /// By namespace.
 #[derive(Debug, Default)]
 pub(super) struct HeldBack {
-    pods: HashMap<Box<str>, BTreeSet<PodKey>>,
+    pods: HashMap<Box<str>, BTreeSet<ObjectKey>>,
     /// Namespaces for which something has changed.
     moved: HashSet<Box<str>>,
     /// Namespaces for which a timer runs.
@@ -22,11 +22,11 @@ pub(super) struct HeldBack {
 }
 
 impl HeldBack {
-    pub(super) fn add(&mut self, key: &PodKey) {
+    pub(super) fn add(&mut self, key: &ObjectKey) {
         self.pods.entry(key.namespace().into()).or_default().insert(key.clone());
     }
 
-    pub(super) fn remove(&mut self, key: &PodKey) {
+    pub(super) fn remove(&mut self, key: &ObjectKey) {
         if let Some(pods) = self.pods.get_mut(key.namespace()) {
             pods.remove(key);
             if pods.is_empty() {
@@ -52,10 +52,10 @@ impl HeldBack {
     }
 
     /// Some pods of a namespace, which are to be looked at: what is known of each is worked out anew.
-    pub(super) fn take_some(&mut self, namespace: &str) -> Vec<PodKey> {
+    pub(super) fn take_some(&mut self, namespace: &str) -> Vec<ObjectKey> {
         self.due.remove(namespace);
         let Some(pods) = self.pods.get(namespace) else { return Vec::new() };
-        let some: Vec<PodKey> = pods.iter().take(AT_A_TIME).cloned().collect();
+        let some: Vec<ObjectKey> = pods.iter().take(AT_A_TIME).cloned().collect();
         some.iter().for_each(|key| self.remove(key));
         self.may_go_on(namespace);
         some

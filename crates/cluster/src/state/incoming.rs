@@ -11,9 +11,9 @@ use super::kai::{Kai, Koordinator};
 use super::{State, records};
 use crate::listing::{Keyed, News};
 use crate::objects::{BindRequestItem, GroupItem, NamespaceItem, NodeItem, PodItem, StorageItem};
-use divvy_engine::{ClaimKey, Event, PodKey, PodRecord, StorageEvent};
+use divvy_engine::{Event, ObjectKey, PodRecord, StorageEvent};
 use divvy_words::manifest::{Metadata, StorageKind};
-use divvy_words::{Content, Groups, Object, keys};
+use divvy_words::{Content, Groups, Object, OtherSchedulers};
 use foldhash::HashSet;
 use std::time::Instant;
 
@@ -137,7 +137,7 @@ impl State {
         record
     }
 
-    fn pod_gone(&mut self, key: &PodKey, pod: Option<&PodItem>) {
+    fn pod_gone(&mut self, key: &ObjectKey, pod: Option<&PodItem>) {
         let may_run = match pod {
             Some(pod) => {
                 // Of one that cannot be read nobody knows whether it has been started.
@@ -156,7 +156,7 @@ impl State {
         self.forget(key);
     }
 
-    pub(super) fn forget(&mut self, key: &PodKey) {
+    pub(super) fn forget(&mut self, key: &ObjectKey) {
         self.incoming.kai.notice(key, false, false, &mut self.cx);
         self.incoming.koordinator.notice(key, false, &mut self.cx);
         self.bindings.stop(key, &mut self.cx);
@@ -165,9 +165,9 @@ impl State {
     }
 
     fn is_ours(&self, name: &str) -> bool {
-        let left_alone = name == keys::KAI_SCHEDULER && self.incoming.kai.runs()
-            || name == keys::KOORDINATOR_SCHEDULER && self.incoming.koordinator.runs();
-        !left_alone && self.cx.settings.names.iter().any(|ours| ours == name)
+        let (kai, koordinator) = (self.incoming.kai.runs(), self.incoming.koordinator.runs());
+        let is_left_alone = OtherSchedulers { kai, koordinator }.whose(name).is_some();
+        !is_left_alone && self.cx.settings.names.iter().any(|ours| ours == name)
     }
 
     /// Whether KAI is gone, and what it left is taken over.
@@ -313,7 +313,7 @@ impl State {
     }
 }
 
-fn gone(kind: StorageKind, key: ClaimKey) -> StorageEvent {
+fn gone(kind: StorageKind, key: ObjectKey) -> StorageEvent {
     let name = || key.name().into();
     match kind {
         StorageKind::Claim => StorageEvent::ClaimGone(key),

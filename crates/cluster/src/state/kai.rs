@@ -4,7 +4,7 @@
 use super::action::Action;
 use super::context::Context;
 use super::timers::Timer;
-use divvy_engine::PodKey;
+use divvy_engine::ObjectKey;
 use divvy_words::keys;
 use foldhash::HashSet;
 use std::time::{Duration, Instant};
@@ -15,9 +15,9 @@ const MAY_COME_BACK: Duration = Duration::from_secs(60);
 /// KAI's own pods.
 #[derive(Debug, Default)]
 pub(super) struct Kai {
-    schedulers: HashSet<PodKey>,
+    schedulers: HashSet<ObjectKey>,
     /// They work on without a scheduler: what they make is not ours meanwhile.
-    binders: HashSet<PodKey>,
+    binders: HashSet<ObjectKey>,
     /// Until when it may come back.
     waits_until: Option<Instant>,
 }
@@ -37,7 +37,7 @@ impl Kai {
     /// Takes note of a pod: whether it is a scheduler of KAI that runs, or a binder.
     pub(super) fn notice(
         &mut self,
-        key: &PodKey,
+        key: &ObjectKey,
         is_scheduler: bool,
         is_binder: bool,
         cx: &mut Context,
@@ -63,7 +63,7 @@ impl Kai {
 
 /// Koordinator's own schedulers that run.
 #[derive(Debug, Default)]
-pub(super) struct Koordinator(HashSet<PodKey>);
+pub(super) struct Koordinator(HashSet<ObjectKey>);
 
 impl Koordinator {
     pub(super) fn runs(&self) -> bool {
@@ -71,7 +71,7 @@ impl Koordinator {
     }
 
     /// Takes note of a pod: whether it is a scheduler of Koordinator that runs.
-    pub(super) fn notice(&mut self, key: &PodKey, is_scheduler: bool, cx: &mut Context) {
+    pub(super) fn notice(&mut self, key: &ObjectKey, is_scheduler: bool, cx: &mut Context) {
         let before = self.runs();
         set(&mut self.0, key, is_scheduler);
         if before != self.runs() {
@@ -81,12 +81,12 @@ impl Koordinator {
 }
 
 /// Whether this changes something.
-fn set(pods: &mut HashSet<PodKey>, key: &PodKey, is_one: bool) -> bool {
+fn set(pods: &mut HashSet<ObjectKey>, key: &ObjectKey, is_one: bool) -> bool {
     if is_one { pods.insert(key.clone()) } else { pods.remove(key) }
 }
 
 /// Whether pods that name this scheduler are ours has changed.
-fn relist(whose: &str, name: &str, key: &PodKey, runs: bool, cx: &mut Context) {
+fn relist(whose: &str, name: &str, key: &ObjectKey, runs: bool, cx: &mut Context) {
     if !cx.settings.names.iter().any(|ours| ours == name) {
         return;
     }

@@ -52,10 +52,10 @@ pub(super) fn bound(pod: &PodItem, known: &mut Cards, cx: &Context) -> PodRecord
         Held::Whole => BoundCards::Choose,
         Held::Shares(shares) => {
             let groups = reservation::groups(&pod.metadata);
-            BoundCards::Recorded(known.named_cards(&node, &groups, &shares, cx))
+            known.named_cards(&node, &groups, &shares, cx)
         }
         Held::Unrecorded => {
-            BoundCards::Recorded(known.cards_by_group(pod, record.spec.request.cards(), cx))
+            BoundCards::Named(known.cards_by_group(pod, record.spec.request.cards(), cx))
         }
         Held::Unreadable(why) => {
             tracing::warn!(pod = %record.key, %node, "{why}: no GPU is given on its node");

@@ -170,7 +170,7 @@ fn acts(state: &mut State) -> Vec<String> {
 }
 
 fn target(name: &str) -> Target {
-    Target { key: PodKey::new("ml", name), uid: format!("{name}-uid").into() }
+    Target { key: ObjectKey::new("ml", name), uid: format!("{name}-uid").into() }
 }
 
 fn bind_fails(state: &mut State, name: &str, node: &str, failure: Failure, now: Instant) {

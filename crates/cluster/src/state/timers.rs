@@ -3,7 +3,7 @@
 use super::action::Target;
 use crate::place::Place;
 use divvy_api::Failure;
-use divvy_engine::PodKey;
+use divvy_engine::ObjectKey;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -30,11 +30,11 @@ pub(crate) enum Timer {
     /// Pods of a namespace that were held back may be tried again.
     HeldBack(Box<str>),
     /// A reservation pod has not come to run in time.
-    NotReserved(PodKey),
+    NotReserved(ObjectKey),
     /// A reservation pod that could not be made.
-    ReserveAgain(PodKey),
+    ReserveAgain(ObjectKey),
     /// A reservation pod that could not be deleted.
-    UnreserveAgain { key: PodKey, uid: Box<str> },
+    UnreserveAgain { key: ObjectKey, uid: Box<str> },
     /// Reservations were deleted that nobody has seen.
     Unseen,
     /// The shared cards of a node are to be looked at.
@@ -42,7 +42,7 @@ pub(crate) enum Timer {
     /// KAI has been gone for a while.
     Adopt,
     /// The cards of a vanished pod are free.
-    GhostGone(PodKey),
+    GhostGone(ObjectKey),
     /// What could not be written.
     WriteAgain(Place),
 }

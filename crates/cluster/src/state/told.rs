@@ -10,7 +10,7 @@ use super::action::{Action, Target};
 use super::bindings::Bindings;
 use super::context::Context;
 use divvy_api::Failure;
-use divvy_engine::{PodKey, ShapeId, Standing};
+use divvy_engine::{ObjectKey, ShapeId, Standing};
 use divvy_ledger::Position;
 use foldhash::HashMap;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ impl Told {
     }
 
     /// A pod was found to wait.
-    pub(super) fn waits(&mut self, key: PodKey) {
+    pub(super) fn waits(&mut self, key: ObjectKey) {
         self.new.push(key);
     }
 
@@ -83,7 +83,13 @@ impl Told {
     }
 
     /// Says why a pod waits, if that is not what was last said. `work` is what is left to be done.
-    fn report(&mut self, key: &PodKey, work: &mut u64, bindings: &mut Bindings, cx: &mut Context) {
+    fn report(
+        &mut self,
+        key: &ObjectKey,
+        work: &mut u64,
+        bindings: &mut Bindings,
+        cx: &mut Context,
+    ) {
         let Some(Why { text, reason }) = self.why(key, work, cx) else { return };
         let Some(waiting) = bindings.get_mut(key) else { return };
         waiting.reason = Some(reason);
@@ -147,7 +153,7 @@ impl Told {
         (cx.scheduler.ledger().journal().end(), self.moves)
     }
 
-    fn why(&mut self, key: &PodKey, work: &mut u64, cx: &mut Context) -> Option<Why> {
+    fn why(&mut self, key: &ObjectKey, work: &mut u64, cx: &mut Context) -> Option<Why> {
         *work = work.saturating_sub(1);
         let now = self.moment(cx);
         if now != self.at {

@@ -3,7 +3,7 @@
 
 use divvy_api::resources::{VOLUME_CLAIMS, VOLUMES};
 use divvy_api::{Api, Failure, read};
-use divvy_engine::{ClaimKey, VolumeStep};
+use divvy_engine::{ObjectKey, VolumeStep};
 use divvy_words::keys;
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ pub(super) async fn provide(api: &Api, node: &str, steps: &[VolumeStep]) -> Resu
     Ok(())
 }
 
-async fn select_node(api: &Api, node: &str, claim: &ClaimKey) -> Result<(), Failure> {
+async fn select_node(api: &Api, node: &str, claim: &ObjectKey) -> Result<(), Failure> {
     amend(api, &claim_path(claim), |object| {
         if object["spec"]["volumeName"].is_string() {
             return Ok(());
@@ -41,14 +41,14 @@ async fn select_node(api: &Api, node: &str, claim: &ClaimKey) -> Result<(), Fail
     .await
 }
 
-async fn bind_volume(api: &Api, claim: &ClaimKey, volume: &str) -> Result<(), Failure> {
+async fn bind_volume(api: &Api, claim: &ObjectKey, volume: &str) -> Result<(), Failure> {
     let found: Value = read(&api.get(&claim_path(claim)).await?)?;
     let path = VOLUMES.path_of("", volume);
     amend(api, &path, |object| name_claim(object, claim, &found["metadata"])).await
 }
 
 /// Writes a claim on a volume that is nobody's, or meant for a claim of that name.
-fn name_claim(volume: &mut Value, claim: &ClaimKey, metadata: &Value) -> Result<(), Failure> {
+fn name_claim(volume: &mut Value, claim: &ObjectKey, metadata: &Value) -> Result<(), Failure> {
     let (uid, version) = (&metadata["uid"], &metadata["resourceVersion"]);
     let holder = &volume["spec"]["claimRef"];
     // An earlier claim of that name is another one.
@@ -87,7 +87,7 @@ async fn amend(
     }
 }
 
-fn claim_path(claim: &ClaimKey) -> String {
+fn claim_path(claim: &ObjectKey) -> String {
     VOLUME_CLAIMS.path_of(claim.namespace(), claim.name())
 }
 
@@ -113,7 +113,7 @@ mod tests {
         let metadata = json!({"uid": "c", "resourceVersion": "3"});
         for (held, expected) in cases {
             let mut volume = json!({"metadata": {"name": "pv"}, "spec": {"claimRef": held}});
-            let done = name_claim(&mut volume, &ClaimKey::new("ml", "data"), &metadata);
+            let done = name_claim(&mut volume, &ObjectKey::new("ml", "data"), &metadata);
             assert_eq!(done.is_ok(), expected, "{held}");
             if expected {
                 assert_eq!(volume["spec"]["claimRef"]["uid"], "c");

@@ -5,7 +5,7 @@ use super::Writer;
 use crate::state::HandOff;
 use divvy_api::Failure;
 use divvy_api::resources::PODS;
-use divvy_engine::PodKey;
+use divvy_engine::ObjectKey;
 use divvy_ledger::CardShare;
 use divvy_words::cards::{self, CardName, NamedShare};
 use divvy_words::{keys, reservation};
@@ -47,7 +47,7 @@ impl Writer {
         self.patiently(|| self.api.post(&path, body.clone())).await.map(|_| ())
     }
 
-    pub(super) async fn unreserve(&self, key: &PodKey, uid: &str) -> Result<(), Failure> {
+    pub(super) async fn unreserve(&self, key: &ObjectKey, uid: &str) -> Result<(), Failure> {
         let path = PODS.path_of(key.namespace(), key.name());
         let mut options = json!({ "gracePeriodSeconds": 0 });
         if !uid.is_empty() {

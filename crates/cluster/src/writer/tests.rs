@@ -1,11 +1,11 @@
 use super::*;
 use crate::state::HandOff;
-use divvy_engine::{Placement, PodKey};
+use divvy_engine::{ObjectKey, Placement};
 use divvy_ledger::{Bytes, CardShare};
 use divvy_words::cards::{CardName, NamedShare};
 
 fn target() -> Target {
-    Target { key: PodKey::new("ml", "p"), uid: "u-1".into() }
+    Target { key: ObjectKey::new("ml", "p"), uid: "u-1".into() }
 }
 
 fn binding(grant: Grant) -> Binding {

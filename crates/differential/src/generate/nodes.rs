@@ -1,14 +1,14 @@
 //! Nodes.
 
-use super::{Group, NODE_LABELS, Parts, resources, set, taints};
-use crate::random::Random;
+use super::{NODE_LABELS, Parts, Topic, resources, set, taints};
+use divvy_testbed::dice::Dice;
 use serde_json::{Map, Value, json};
 
-pub(super) fn node(parts: &Parts, name: &str, random: &mut Random) -> Value {
+pub(super) fn node(parts: &Parts, name: &str, dice: &mut Dice) -> Value {
     let mut labels = Map::new();
     for (key, values) in NODE_LABELS {
-        if !random.once_in(6) {
-            let value = if values.is_empty() { name } else { random.pick(values) };
+        if !dice.once_in(6) {
+            let value = if values.is_empty() { name } else { dice.of(values) };
             labels.insert(key.to_owned(), value.into());
         }
     }
@@ -17,36 +17,36 @@ pub(super) fn node(parts: &Parts, name: &str, random: &mut Random) -> Value {
         "metadata": {"name": name, "labels": labels},
         "spec": {},
     });
-    if random.once_in(25) {
+    if dice.once_in(25) {
         // A node that has not reported yet.
-        if random.once_in(2) {
+        if dice.once_in(2) {
             node["status"] = json!({});
         }
         return node;
     }
-    if random.once_in(10) {
+    if dice.once_in(10) {
         // Neither keeps pods off by itself; taints do.
-        let ready = random.pick(&["True", "False", "Unknown"]);
+        let ready = dice.of(&["True", "False", "Unknown"]);
         set(&mut node, &["status", "conditions"], json!([{"type": "Ready", "status": ready}]));
         set(&mut node, &["metadata", "deletionTimestamp"], "2026-01-01T00:00:00Z".into());
     }
-    if parts.has(Group::Resources) && random.once_in(2) {
-        enter_gpu_labels(&mut node["metadata"]["labels"], random);
+    if parts.has(Topic::Resources) && dice.once_in(2) {
+        enter_gpu_labels(&mut node["metadata"]["labels"], dice);
     }
-    let list = if random.once_in(6) { "capacity" } else { "allocatable" };
+    let list = if dice.once_in(6) { "capacity" } else { "allocatable" };
     set(
         &mut node,
         &["status", list],
-        resources::of_node(parts.is_on(Group::Resources, random), random),
+        resources::of_node(parts.is_on(Topic::Resources, dice), dice),
     );
-    if parts.is_on(Group::Taints, random) {
-        taints::enter_node(&mut node, random);
+    if parts.is_on(Topic::Taints, dice) {
+        taints::enter_node(&mut node, dice);
     }
     node
 }
 
 /// What GPU feature discovery says, which does not change how many GPUs there are to hand out.
-fn enter_gpu_labels(labels: &mut Value, random: &mut Random) {
+fn enter_gpu_labels(labels: &mut Value, dice: &mut Dice) {
     let all: [(&str, &[&str]); 4] = [
         ("nvidia.com/gpu.count", &["0", "1", "2", "4", "8"]),
         ("nvidia.com/gpu.memory", &["40960", "81559"]),
@@ -54,8 +54,8 @@ fn enter_gpu_labels(labels: &mut Value, random: &mut Random) {
         ("nvidia.com/gpu.replicas", &["1", "4"]),
     ];
     for (key, values) in all {
-        if random.once_in(2) {
-            labels[key] = random.pick(values).into();
+        if dice.once_in(2) {
+            labels[key] = dice.of(values).into();
         }
     }
 }

@@ -1,20 +1,20 @@
 //! Ports of the node.
 
 use super::set;
-use crate::random::Random;
+use divvy_testbed::dice::Dice;
 use serde_json::{Value, json};
 
 const IPS: [&str; 6] = ["", "0.0.0.0", "127.0.0.1", "10.0.0.1", "::", "::1"];
 
-pub(super) fn enter_pod(pod: &mut Value, random: &mut Random) {
-    let is_host = random.once_in(6);
+pub(super) fn enter_pod(pod: &mut Value, dice: &mut Dice) {
+    let is_host = dice.once_in(6);
     if is_host {
         set(pod, &["spec", "hostNetwork"], true.into());
     }
     for list in ["containers", "initContainers"] {
         let count = pod["spec"][list].as_array().map_or(0, Vec::len);
         for index in 0..count {
-            let ports: Vec<Value> = (0..random.below(3)).map(|_| port(is_host, random)).collect();
+            let ports: Vec<Value> = (0..dice.index(3)).map(|_| port(is_host, dice)).collect();
             if !ports.is_empty() {
                 pod["spec"][list][index]["ports"] = ports.into();
             }
@@ -22,21 +22,21 @@ pub(super) fn enter_pod(pod: &mut Value, random: &mut Random) {
     }
 }
 
-fn port(is_host: bool, random: &mut Random) -> Value {
-    let number = random.pick(&[80, 443, 8080]);
+fn port(is_host: bool, dice: &mut Dice) -> Value {
+    let number = dice.of(&[80, 443, 8080]);
     let mut port = json!({"containerPort": number});
     if is_host {
-        if random.once_in(2) {
+        if dice.once_in(2) {
             port["hostPort"] = number.into();
         }
-    } else if !random.once_in(4) {
-        port["hostPort"] = random.pick(&[80, 443, 8080, 0]).into();
+    } else if !dice.once_in(4) {
+        port["hostPort"] = dice.of(&[80, 443, 8080, 0]).into();
     }
-    if random.once_in(2) {
-        port["protocol"] = random.pick(&["TCP", "UDP", "SCTP"]).into();
+    if dice.once_in(2) {
+        port["protocol"] = dice.of(&["TCP", "UDP", "SCTP"]).into();
     }
-    if random.once_in(2) {
-        port["hostIP"] = random.pick(&IPS).into();
+    if dice.once_in(2) {
+        port["hostIP"] = dice.of(&IPS).into();
     }
     port
 }

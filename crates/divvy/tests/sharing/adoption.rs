@@ -2,6 +2,7 @@
 
 use crate::cluster::{Cluster, half, whole};
 use divvy_testbed::api::JSON;
+use divvy_testbed::manifests::foreign_kind;
 use divvy_testbed::node::{BUSYBOX, Node};
 use http::Method;
 use serde_json::{Value, json};
@@ -122,17 +123,8 @@ async fn kais_share(cluster: &Cluster, namespace: &str, name: &str, groups: &[(&
 
 /// KAI's bind requests, and the one of a pod.
 async fn bind_request(cluster: &Cluster, namespace: &str, pod: &str, groups: &[&str]) {
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "bindrequests.scheduling.run.ai"},
-        "spec": {
-            "group": "scheduling.run.ai", "scope": "Namespaced",
-            "names": {"plural": "bindrequests", "singular": "bindrequest", "kind": "BindRequest"},
-            "versions": [{"name": "v1alpha2", "served": true, "storage": true, "schema":
-                {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
-        },
-    });
-    post(cluster, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await;
+    let kind = foreign_kind("scheduling.run.ai", "v1alpha2", "BindRequest", "bindrequests");
+    post(cluster, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &kind).await;
     let owner = cluster.get(namespace, pod).await;
     let request = json!({
         "apiVersion": "scheduling.run.ai/v1alpha2", "kind": "BindRequest",

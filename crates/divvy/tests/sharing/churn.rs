@@ -54,7 +54,7 @@ impl Churn {
 
     /// One of them, which is not counted any more.
     fn take(&mut self) -> (&'static str, String) {
-        self.pods.swap_remove(self.dice.below(self.pods.len() as u64) as usize)
+        self.pods.swap_remove(self.dice.index(self.pods.len()))
     }
 }
 

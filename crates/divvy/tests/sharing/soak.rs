@@ -119,7 +119,7 @@ impl Soak {
 
     fn fail(&mut self, wild: bool) {
         let dice = &mut self.churn.dice;
-        let (_, proxy) = &self.replicas[dice.below(2) as usize];
+        let (_, proxy) = &self.replicas[dice.index(2)];
         match dice.below(8) {
             0..4 => self.counts.faults += proxy.inject_any(dice, wild),
             4 => proxy.cut_watches(),
@@ -129,7 +129,7 @@ impl Soak {
     }
 
     async fn change_leader(&mut self) {
-        let one = self.churn.dice.below(2) as usize;
+        let one = self.churn.dice.index(2);
         match self.churn.dice.below(3) {
             0 => {
                 self.replicas[one].0.kill();
@@ -186,7 +186,7 @@ impl Soak {
             pod["spec"]["terminationGracePeriodSeconds"] == SLOW
                 && pod["status"]["containerStatuses"][0]["ready"] == true
         };
-        let any = self.churn.dice.below(pods.len() as u64) as usize;
+        let any = self.churn.dice.index(pods.len());
         let at = pods.iter().position(is_slow).unwrap_or(any);
         let (pod, (namespace, name)) = (pods.swap_remove(at), self.churn.pods.swap_remove(at));
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");

@@ -138,7 +138,7 @@ impl Arena {
     }
 
     /// Waits until nothing waits that fits.
-    pub async fn settled(&self) {
+    pub async fn until_placed(&self) {
         // What was made last may not have been seen yet, and would not be missed.
         self.catch_up().await;
         let end = tokio::time::Instant::now() + PATIENCE * 2;

@@ -51,7 +51,7 @@ async fn a_burst_of_2000_mixed_pods_is_packed_exactly_and_everything_that_fits_i
     let mut dice = Dice(1);
     let pods: Vec<Value> = (0..2000).map(|i| mixed(&mut dice, &format!("p-{i}"))).collect();
     arena.create_all(pods).await;
-    arena.settled().await;
+    arena.until_placed().await;
     let bound = arena.check().await.bindings;
     assert!(bound > 1000, "only {bound} of 2000 fit: the nodes are too few for this test");
 
@@ -66,6 +66,6 @@ async fn a_burst_of_2000_mixed_pods_is_packed_exactly_and_everything_that_fits_i
             arena.end(&name).await;
         }
     }
-    arena.settled().await;
+    arena.until_placed().await;
     arena.check().await;
 }

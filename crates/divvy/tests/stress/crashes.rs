@@ -53,7 +53,7 @@ async fn killed_at_random_points_under_load_it_loses_nothing_and_books_nothing_t
         assert!(!divvy.log().contains("panicked at"), "{}", divvy.log());
     }
     let _divvy = Divvy::start(&arena).await;
-    arena.settled().await;
+    arena.until_placed().await;
     let checker = arena.check().await;
     assert!(checker.bindings > kills(25), "the load was too small to mean anything");
 
@@ -96,7 +96,7 @@ async fn killed_while_its_writes_are_under_way(options: &[&str]) {
         made += more.len();
         arena.create_all(more).await;
         if round < kills {
-            let some = before + 1 + dice.below(20) as usize;
+            let some = before + 1 + dice.index(20);
             bound(&arena, some, &mut divvy, start).await;
             divvy.process.kill();
             assert!(!divvy.log().contains("panicked at"), "{}", divvy.log());

@@ -61,7 +61,7 @@ async fn play(api: Api, history: Arc<History>) {
             let mut free: Vec<u64> = (0..cards).filter(|card| !taken.contains(card)).collect();
             let mut got = Vec::new();
             while got.len() < asked && !free.is_empty() {
-                got.push(free.swap_remove(dice.below(free.len() as u64) as usize));
+                got.push(free.swap_remove(dice.index(free.len())));
             }
             let card = got.first().copied();
             if !got.is_empty() {

@@ -72,7 +72,7 @@ async fn a_leader_that_is_paused_and_resumed_does_no_harm() {
     leader.process.signal("CONT").unwrap();
     // It wakes up with decisions of long ago while the other one goes on.
     load(&arena, "d", 16).await;
-    arena.settled().await;
+    arena.until_placed().await;
     assert_eq!(arena.check().await.bindings, 64);
 }
 

@@ -2,7 +2,7 @@
 
 use crate::arena::{Arena, NAMESPACE, PATIENCE, pod};
 use crate::scheduler::Divvy;
-use divvy_testbed::manifests::{self, GpuNode, with_fraction};
+use divvy_testbed::manifests::{self, GpuNode, foreign_kind, with_fraction};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -52,20 +52,7 @@ async fn pods_of_kai_are_left_alone_exactly_while_a_kai_scheduler_runs() {
 
 /// The kind PodGroup of KAI, with any content.
 async fn install_pod_groups(arena: &Arena) {
-    let kind = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "podgroups.scheduling.run.ai"},
-        "spec": {
-            "group": "scheduling.run.ai", "scope": "Namespaced",
-            "names": {"kind": "PodGroup", "plural": "podgroups", "singular": "podgroup"},
-            "versions": [{
-                "name": "v2alpha2", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {
-                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
-                }},
-            }],
-        },
-    });
+    let kind = foreign_kind("scheduling.run.ai", "v2alpha2", "PodGroup", "podgroups");
     arena.create(&kind).await;
     let end = tokio::time::Instant::now() + PATIENCE;
     while arena.api.get(GROUPS).await.is_err() {

@@ -135,7 +135,7 @@ impl Soak {
 
     async fn step(&mut self, wild: bool) {
         self.revive().await;
-        let one = self.dice.below(2) as usize;
+        let one = self.dice.index(2);
         match self.dice.below(100) {
             0..45 => self.create().await,
             45..75 => self.end().await,
@@ -183,7 +183,7 @@ impl Soak {
         while self.pods.len() > PODS {
             self.end().await;
         }
-        let count = 1 + self.dice.below(8) as usize;
+        let count = 1 + self.dice.index(8);
         let names: Vec<String> = (0..count).map(|i| format!("p-{}", self.made + i)).collect();
         self.made += count;
         let pods = names.iter().map(|name| with_hand_off(mixed(&mut self.dice, name))).collect();
@@ -195,7 +195,7 @@ impl Soak {
         if self.pods.is_empty() {
             return;
         }
-        let name = self.pods.swap_remove(self.dice.below(self.pods.len() as u64) as usize);
+        let name = self.pods.swap_remove(self.dice.index(self.pods.len()));
         self.arena.end(&name).await;
         self.counts.ended += 1;
     }
@@ -224,7 +224,7 @@ impl Soak {
             let open = json!({"spec": {"unschedulable": null}});
             self.arena.patch_node(&format!("a100-{node}"), &open).await;
         }
-        self.arena.settled().await;
+        self.arena.until_placed().await;
         for happened in self.arena.history.take().unwrap() {
             self.checker.step(&happened);
         }

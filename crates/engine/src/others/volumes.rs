@@ -31,7 +31,7 @@ pub(crate) use refusal::Refusal;
 pub use uses::{Disk, VolumeStep, VolumeUse};
 pub(crate) use wants::Wants;
 
-use crate::record::{ClaimKey, PodKey};
+use crate::record::ObjectKey;
 use crate::relations::Relations;
 use assume::Assumption;
 use divvy_ledger::{Bytes, NodeId, PodId};
@@ -43,7 +43,7 @@ use std::sync::Arc;
 /// All storage objects, the pods that hold volumes, and what is assumed of both.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Volumes {
-    claims: HashMap<ClaimKey, ClaimRecord>,
+    claims: HashMap<ObjectKey, ClaimRecord>,
     volumes: HashMap<Box<str>, VolumeRecord>,
     /// The volumes of each class, smallest first.
     by_class: HashMap<Box<str>, BTreeSet<(Bytes, Box<str>)>>,
@@ -59,18 +59,18 @@ pub(crate) struct Volumes {
     /// Those that hold a place, by node.
     on_node: HashMap<NodeId, BTreeSet<PodId>>,
     /// The same by the claims they use.
-    users: HashMap<ClaimKey, BTreeSet<PodId>>,
+    users: HashMap<ObjectKey, BTreeSet<PodId>>,
     /// What was decided about claims that are not bound.
-    assumed: HashMap<ClaimKey, Assumption>,
+    assumed: HashMap<ObjectKey, Assumption>,
     /// Volumes that were given to claims and do not say so yet.
-    reserved: HashMap<Box<str>, ClaimKey>,
+    reserved: HashMap<Box<str>, ObjectKey>,
     storage_changes: StorageChanges,
 }
 
 /// A pod that uses volumes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Member {
-    key: PodKey,
+    key: ObjectKey,
     relations: Arc<Relations>,
     /// Where it holds a place, if it does.
     node: Option<NodeId>,
@@ -85,7 +85,7 @@ impl Member {
 /// What has changed so that pods that wait for it may fit now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StorageChanges {
-    claims: BTreeSet<ClaimKey>,
+    claims: BTreeSet<ObjectKey>,
     volumes: BTreeSet<Box<str>>,
     classes: BTreeSet<Box<str>>,
     /// A driver changed, which may matter to any pod with volumes.
@@ -198,7 +198,12 @@ impl Volumes {
     }
 
     /// Makes a pod known if it uses volumes; it holds no place yet.
-    pub(crate) fn enroll(&mut self, pod: PodId, key: &PodKey, relations: Option<&Arc<Relations>>) {
+    pub(crate) fn enroll(
+        &mut self,
+        pod: PodId,
+        key: &ObjectKey,
+        relations: Option<&Arc<Relations>>,
+    ) {
         self.expel(pod);
         if let Some(relations) = relations.filter(|relations| !relations.volumes.is_empty()) {
             let member = Member { key: key.clone(), relations: relations.clone(), node: None };
@@ -256,7 +261,7 @@ impl Volumes {
 
     /// Whether such changes can help a pod with these volumes.
     pub(crate) fn concerns(&self, storage_changes: &StorageChanges, uses: &[VolumeUse]) -> bool {
-        let is_concerned = |claim: &ClaimKey| {
+        let is_concerned = |claim: &ObjectKey| {
             storage_changes.claims.contains(claim)
                 || self.claims.get(claim).is_some_and(|record| match &record.volume {
                     Some(volume) => storage_changes.volumes.contains(volume),

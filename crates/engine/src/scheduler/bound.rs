@@ -4,7 +4,7 @@
 //! whole-GPU pod, or a share without a record) is loose: it is given cards by the usual rules, and
 //! moves aside when a record claims one of them. What cannot be entered yet, because the node is
 //! not known or does not show its cards, is kept and entered when the node changes or something
-//! there is freed.
+//! there is freed; a record of a card that the node does not have closes the node until then.
 
 use super::{Scheduler, share_on};
 use crate::cards;
@@ -47,14 +47,18 @@ impl Scheduler {
         let needs = Arc::new(self.needs(&record.spec));
         let by = Strategies::new(&self.world.config, record.spec.strategy).card;
         let cards = match &bound.cards {
-            BoundCards::Recorded(cards) => {
+            BoundCards::Recorded(cards) | BoundCards::Named(cards) => {
                 Some(self.as_recorded(target, &record.spec.request, cards))
             }
             BoundCards::Nothing | BoundCards::Unknown => Some(CardShares::new()),
             BoundCards::Choose => self.choose_for_bound(target, &record.spec.request, by),
         };
-        let held = match &cards {
-            Some(cards) => match bound.cards {
+        let elsewhere = self.elsewhere(target, &bound.cards);
+        let held = match (&cards, elsewhere) {
+            (_, Some(card)) => {
+                Err(Problem::Elsewhere { pod: pod.clone(), node: node.clone(), card })
+            }
+            (Some(cards), None) => match bound.cards {
                 BoundCards::Unknown => self.world.hold_unknown(id, target, &needs),
                 _ => self.world.hold(id, target, &needs, cards),
             }
@@ -63,7 +67,7 @@ impl Scheduler {
                 node: node.clone(),
                 why,
             }),
-            None => {
+            (None, None) => {
                 let request = Box::new(record.spec.request.clone());
                 Err(Problem::NoRoom { pod: pod.clone(), node: node.clone(), request })
             }
@@ -83,13 +87,28 @@ impl Scheduler {
                 }
                 _ => CardShares::new(),
             };
-            let plain = self.world.hold(id, target, &needs, &some);
+            let plain = match elsewhere {
+                Some(_) => self.world.hold_unknown(id, target, &needs),
+                None => self.world.hold(id, target, &needs, &some),
+            };
             debug_assert!(plain.is_ok(), "a node always takes a pod with its free cards");
-            if let BoundCards::Recorded(cards) = &bound.cards {
+            if let Some(cards) = bound.cards.said() {
                 self.world.ledger.dispute(target, cards.iter().map(|c| c.index));
             }
             self.unentered.insert(pod, (record, problem));
         }
+    }
+
+    /// The first card that a record names and this node, which has some, does not have.
+    fn elsewhere(&self, node: NodeId, cards: &BoundCards) -> Option<u32> {
+        let BoundCards::Recorded(cards) = cards else { return None };
+        let node = self.world.ledger.node(node)?;
+        let gpus = &node.capacity().gpus;
+        let has = |named: &&CardShare| {
+            node.existing_cards().any(|(index, _)| index == named.index as usize)
+        };
+        let missing = cards.iter().find(|named| !has(named)).map(|named| named.index);
+        missing.filter(|_| !gpus.cards.is_empty() || !gpus.pools.is_empty())
     }
 
     /// Enters what waits for this node: recorded cards first, with loose pods moved aside.
@@ -108,10 +127,8 @@ impl Scheduler {
             let Some(bound) = record.bound.clone() else { continue };
             self.unentered.remove(&record.key);
             self.world.release(id);
-            let moved = match &bound.cards {
-                BoundCards::Recorded(cards) => self.move_aside(node, cards),
-                BoundCards::Choose | BoundCards::Nothing | BoundCards::Unknown => Vec::new(),
-            };
+            let claimed = bound.cards.said().unwrap_or_default();
+            let moved = self.move_aside(node, claimed);
             self.try_hold(id, record, &bound);
             for (pod, held) in moved {
                 self.hold_again(pod, &held);

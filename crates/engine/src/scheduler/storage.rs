@@ -2,7 +2,7 @@
 
 use super::Scheduler;
 use crate::others::{StorageEvent, VolumeReason};
-use crate::record::PodKey;
+use crate::record::ObjectKey;
 
 impl Scheduler {
     pub(super) fn set_storage(&mut self, event: StorageEvent) {
@@ -15,7 +15,7 @@ impl Scheduler {
     /// Whether all claims of a pod that holds a place are bound to volumes, so that the pod can be
     /// bound too; or why it has to be placed anew. The answer can change with every
     /// [`StorageEvent`].
-    pub fn claims_bound(&self, key: &PodKey) -> Result<bool, VolumeReason> {
+    pub fn claims_bound(&self, key: &ObjectKey) -> Result<bool, VolumeReason> {
         let held = self.pods.find(key).and_then(|id| Some((id, self.world.ledger.holding(id)?)));
         let Some((id, holding)) = held else { return Ok(true) };
         let (node, facts) = (self.world.ledger.node(holding.node), self.facts(holding.node));

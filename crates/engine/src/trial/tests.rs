@@ -3,7 +3,7 @@ use crate::config::Config;
 use crate::event::{Event, Plan};
 use crate::labels::Selector;
 use crate::others::VolumeUse;
-use crate::record::{Bound, BoundCards, ClaimKey, NodeRecord, PodKey, PodRecord, PodSpec};
+use crate::record::{Bound, BoundCards, NodeRecord, ObjectKey, PodRecord, PodSpec};
 use crate::relations::{HostPort, PodSelector, PodTerm, Protocol, Relations};
 use crate::rules::{NodeFacts, Requirement, Test};
 use divvy_ledger::{Bytes, CardShare, Fraction, Gpus, MilliCpu, Opening, Part, Portion, Request};
@@ -38,7 +38,7 @@ fn pod(number: u8, kind: u8) -> PodRecord {
             relations.anti_affinity.push(PodTerm { pods, topology: "zone".into() });
         }
         3 => {
-            let claim = ClaimKey::new("ml", "data");
+            let claim = ObjectKey::new("ml", "data");
             relations.volumes.push(VolumeUse::Claim(claim));
         }
         _ => {}
@@ -53,7 +53,7 @@ fn pod(number: u8, kind: u8) -> PodRecord {
     let bound = (kind % 5 == 3).then(|| Bound::new("a", BoundCards::Choose));
     let app = if kind.is_multiple_of(2) { "x" } else { "y" };
     PodRecord {
-        key: PodKey::new("ml", &format!("p{number}")),
+        key: ObjectKey::new("ml", &format!("p{number}")),
         created: number.into(),
         spec: PodSpec {
             cpu: MilliCpu(500),
@@ -115,9 +115,9 @@ fn what_is_looked_at_inside_a_trial_sees_its_changes() {
         scheduler.apply(Event::Pod(Box::new(pod(number, 10)))).unwrap();
     }
     scheduler.pass(usize::MAX);
-    let waits = PodKey::new("ml", "p2");
+    let waits = ObjectKey::new("ml", "p2");
     let shape = scheduler.shape_of(&waits).expect("two cards are taken");
-    let (first, a) = (scheduler.id(&PodKey::new("ml", "p0")), scheduler.ledger().find("a"));
+    let (first, a) = (scheduler.id(&ObjectKey::new("ml", "p0")), scheduler.ledger().find("a"));
     let (first, a) = (first.unwrap(), a.unwrap());
     let mut trial = Trial::new(&mut scheduler);
     assert!(!trial.fits_on(shape, a));
@@ -142,7 +142,7 @@ fn with_its_last_share_the_keeper_of_a_card_ends_too() {
     (keeper.spec.request, keeper.spec.holder) = (Request::none(), Holder::Keeper);
     keeper.bound = Some(Bound::new("a", on_first(0)));
     scheduler.apply(Event::Pod(Box::new(keeper))).unwrap();
-    let id = |n: u8| scheduler.id(&PodKey::new("ml", &format!("p{n}"))).unwrap();
+    let id = |n: u8| scheduler.id(&ObjectKey::new("ml", &format!("p{n}"))).unwrap();
     let (first, second) = (id(0), id(1));
     let mut trial = Trial::new(&mut scheduler);
     let room = |trial: &Trial<'_>| {

@@ -48,7 +48,7 @@ pub fn cpu(milli: u64) -> PodSpec {
 
 pub fn pod(name: &str, spec: PodSpec) -> PodRecord {
     PodRecord {
-        key: PodKey::new("ml", name),
+        key: ObjectKey::new("ml", name),
         uid: Box::default(),
         priority: 0,
         created: 0,
@@ -70,7 +70,7 @@ pub fn add(scheduler: &mut Scheduler, name: &str, spec: PodSpec) {
 }
 
 pub fn gone(scheduler: &mut Scheduler, name: &str) {
-    scheduler.apply(Event::PodGone(PodKey::new("ml", name))).unwrap();
+    scheduler.apply(Event::PodGone(ObjectKey::new("ml", name))).unwrap();
 }
 
 /// Runs a pass and says for each decision `name node cards`, or `name waits`.
@@ -97,7 +97,7 @@ pub fn place(scheduler: &mut Scheduler, name: &str, spec: PodSpec) -> String {
 }
 
 pub fn waiting(scheduler: &Scheduler, name: &str) -> Diagnosis {
-    match scheduler.standing(&PodKey::new("ml", name)) {
+    match scheduler.standing(&ObjectKey::new("ml", name)) {
         Some(Standing::Waiting(diagnosis)) => diagnosis,
         other => panic!("{name} should wait, but is {other:?}"),
     }

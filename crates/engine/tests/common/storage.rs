@@ -3,8 +3,8 @@
 use super::*;
 use std::sync::Arc;
 
-pub fn claim_key(name: &str) -> ClaimKey {
-    ClaimKey::new("ml", name)
+pub fn claim_key(name: &str) -> ObjectKey {
+    ObjectKey::new("ml", name)
 }
 
 /// A claim of 10 GiB that is not bound.

@@ -30,7 +30,7 @@ struct PodModel {
 #[derive(Default)]
 pub struct Model {
     nodes: BTreeMap<String, NodeRecord>,
-    pods: BTreeMap<PodKey, PodModel>,
+    pods: BTreeMap<ObjectKey, PodModel>,
     namespaces: BTreeMap<String, Labels>,
 }
 
@@ -38,8 +38,8 @@ fn namespace(n: u8) -> String {
     format!("ns{}", n % 3)
 }
 
-fn key(n: u8) -> PodKey {
-    PodKey::new(&namespace(n), &format!("p{n:02}"))
+fn key(n: u8) -> ObjectKey {
+    ObjectKey::new(&namespace(n), &format!("p{n:02}"))
 }
 
 fn labels((app, tier): LabelsDef) -> Labels {
@@ -134,17 +134,17 @@ impl Model {
         held.chain(nodes).chain(namespaces).collect()
     }
 
-    pub fn place(&mut self, pod: &PodKey, node: &str) {
+    pub fn place(&mut self, pod: &ObjectKey, node: &str) {
         self.pods.get_mut(pod).unwrap().node = Some(node.to_owned());
     }
 
-    pub fn waiting(&self) -> Vec<PodKey> {
+    pub fn waiting(&self) -> Vec<ObjectKey> {
         let waiting = self.pods.iter().filter(|(_, pod)| pod.node.is_none());
         waiting.map(|(key, _)| key.clone()).collect()
     }
 
     /// A pod as an edge would hand it in.
-    pub fn record(&self, key: &PodKey) -> PodRecord {
+    pub fn record(&self, key: &ObjectKey) -> PodRecord {
         let PodModel { def, node, terminating } = &self.pods[key];
         let own = key.namespace();
         let build = |terms: &[TermDef]| terms.iter().map(|t| t.build(own)).collect::<Vec<_>>();
@@ -183,19 +183,19 @@ impl Model {
     }
 
     /// Where a pod may go.
-    pub fn feasible(&self, pod: &PodKey) -> Vec<String> {
+    pub fn feasible(&self, pod: &ObjectKey) -> Vec<String> {
         let all = self.nodes.keys();
         all.filter(|node| self.allows(pod, &self.nodes[*node])).cloned().collect()
     }
 
     /// Pods with a place on a node that is there.
-    fn settled(&self) -> impl Iterator<Item = (&PodKey, &PodModel, &NodeRecord)> {
+    fn placed(&self) -> impl Iterator<Item = (&ObjectKey, &PodModel, &NodeRecord)> {
         self.pods
             .iter()
             .filter_map(|(key, pod)| Some((key, pod, self.nodes.get(pod.node.as_ref()?)?)))
     }
 
-    fn allows(&self, key: &PodKey, node: &NodeRecord) -> bool {
+    fn allows(&self, key: &ObjectKey, node: &NodeRecord) -> bool {
         let pod = &self.pods[key];
         self.has_room(pod, node)
             && self.has_ports(pod, node)
@@ -207,12 +207,12 @@ impl Model {
     }
 
     fn has_room(&self, pod: &PodModel, node: &NodeRecord) -> bool {
-        let here = self.settled().filter(|(_, _, at)| at.name == node.name);
+        let here = self.placed().filter(|(_, _, at)| at.name == node.name);
         here.map(|(_, other, _)| other.def.cpu).sum::<u64>() + pod.def.cpu <= ROOM
     }
 
     fn has_ports(&self, pod: &PodModel, node: &NodeRecord) -> bool {
-        let here = self.settled().filter(|(_, _, at)| at.name == node.name);
+        let here = self.placed().filter(|(_, _, at)| at.name == node.name);
         let taken: Vec<&HostPort> = here.flat_map(|(_, other, _)| &other.def.ports).collect();
         pod.def.ports.iter().all(|own| {
             let same = |other: &&&HostPort| {
@@ -229,7 +229,7 @@ impl Model {
     }
 
     /// Whether a term of `owner` means a pod. `asks` if the owner is the pod that is placed.
-    fn means(&self, term: &TermDef, owner: &PodKey, pod: &PodKey, asks: bool) -> bool {
+    fn means(&self, term: &TermDef, owner: &ObjectKey, pod: &ObjectKey, asks: bool) -> bool {
         let namespace = pod.namespace();
         let everything = term.selector.as_ref().is_some_and(Selector::is_everything);
         let by_labels =
@@ -242,11 +242,11 @@ impl Model {
             && term.pods.matches(&labels(self.pods[pod].def.labels))
     }
 
-    fn affinity(&self, key: &PodKey, pod: &PodModel, node: &NodeRecord) -> bool {
+    fn affinity(&self, key: &ObjectKey, pod: &PodModel, node: &NodeRecord) -> bool {
         let terms = &pod.def.affinity;
-        let meets = |other: &PodKey| terms.iter().all(|t| self.means(t, key, other, true));
+        let meets = |other: &ObjectKey| terms.iter().all(|t| self.means(t, key, other, true));
         let met: Vec<&NodeRecord> =
-            self.settled().filter(|(other, _, _)| meets(other)).map(|(_, _, at)| at).collect();
+            self.placed().filter(|(other, _, _)| meets(other)).map(|(_, _, at)| at).collect();
         let domains: BTreeSet<(&str, &str)> = met
             .iter()
             .flat_map(|at| terms.iter().filter_map(|t| Some((t.topology, label(at, t.topology)?))))
@@ -258,11 +258,11 @@ impl Model {
         has_labels && (terms.iter().all(near) || domains.is_empty() && meets(key))
     }
 
-    fn anti_affinity(&self, key: &PodKey, pod: &PodModel, node: &NodeRecord) -> bool {
+    fn anti_affinity(&self, key: &ObjectKey, pod: &PodModel, node: &NodeRecord) -> bool {
         let near = |topology: &str, at: &NodeRecord| {
             label(at, topology).is_some() && label(at, topology) == label(node, topology)
         };
-        self.settled().all(|(other, with, at)| {
+        self.placed().all(|(other, with, at)| {
             let own = pod.def.anti_affinity.iter();
             let theirs = with.def.anti_affinity.iter();
             !own.into_iter().any(|t| near(t.topology, at) && self.means(t, key, other, true))
@@ -272,7 +272,7 @@ impl Model {
         })
     }
 
-    fn spread(&self, key: &PodKey, pod: &PodModel, node: &NodeRecord) -> bool {
+    fn spread(&self, key: &ObjectKey, pod: &PodModel, node: &NodeRecord) -> bool {
         let required: Vec<&Spread> = pod.def.spread.iter().filter(|s| s.required).collect();
         required.iter().all(|constraint| {
             let Some(domain) = label(node, &constraint.topology) else { return false };
@@ -285,7 +285,7 @@ impl Model {
             for at in self.nodes.values().filter(|at| counts_for(at)) {
                 domains.entry(label(at, &constraint.topology).unwrap()).or_default();
             }
-            for (other, with, at) in self.settled() {
+            for (other, with, at) in self.placed() {
                 let is_meant = !constraint.selector.is_everything()
                     && constraint.selector.matches(&labels(with.def.labels))
                     && other.namespace() == key.namespace()

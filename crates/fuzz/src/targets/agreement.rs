@@ -6,7 +6,7 @@
 use super::clusters::api::Fate;
 use super::clusters::{Shape, World, hand_off_variables};
 use crate::input::Input;
-use divvy_engine::{PodKey, Scheduler, Standing};
+use divvy_engine::{ObjectKey, Scheduler, Standing};
 use divvy_sim::{self as sim, Rehearsal, Setup};
 use divvy_words::keys;
 use serde_json::{Value, json};
@@ -142,7 +142,7 @@ impl Agreement {
     }
 
     /// How a pod stands, in words.
-    fn says(&self, scheduler: &Scheduler, key: &PodKey) -> String {
+    fn says(&self, scheduler: &Scheduler, key: &ObjectKey) -> String {
         match scheduler.standing(key) {
             Some(Standing::Placed(placement)) if self.exact => format!("{placement:?}"),
             Some(Standing::Placed(placement)) => format!("on {}", placement.node),
@@ -154,12 +154,12 @@ impl Agreement {
                 let nearest = match why.nearest {
                     // Of two cards that are as near, the first by number is named.
                     Some(near) if !self.exact => {
-                        let bytes = ends.iter().map(|(_, bytes)| *bytes);
+                        let has = ends.iter().map(|(_, has)| has);
                         format!(
                             "{} lacks {}: {:?}",
                             near.node,
                             near.missing,
-                            bytes.collect::<Vec<_>>()
+                            has.collect::<Vec<_>>()
                         )
                     }
                     nearest => format!("{nearest:?}: {ends:?}"),

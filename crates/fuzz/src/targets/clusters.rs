@@ -69,7 +69,7 @@ pub fn clusters(bytes: &[u8]) {
     if std::env::var("STORY").is_ok() {
         println!("{}\n=====", world.story());
     }
-    world.settle();
+    world.come_to_rest();
     world.check_replay();
 }
 
@@ -353,7 +353,7 @@ impl World {
     }
 
     /// Lets all that is under way end, and time pass: then nothing waits that fits.
-    fn settle(&mut self) {
+    fn come_to_rest(&mut self) {
         self.restore();
         self.calm_down(60);
         self.check_waiting();

@@ -129,9 +129,7 @@ impl Review {
 
     /// What is allowed is what the scheduler binds.
     fn agrees(&self, metadata: &Metadata, spec: &PodManifest) {
-        let is_ours =
-            self.settings.scheduler_names.iter().any(|name| **name == *spec.scheduler_name);
-        if !is_ours {
+        if !self.settings.places(spec) {
             return;
         }
         let asks = |key| metadata.annotations.get(key).is_some();

@@ -64,11 +64,7 @@ pub(super) fn specification_folders(host: &Host) -> Result<Vec<PathBuf>, Provide
         let path = host.at(place);
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
-            Err(error)
-                if error.kind() == std::io::ErrorKind::NotFound && host.runtime.is_none() =>
-            {
-                continue;
-            }
+            Err(_) if host.runtime.is_none() && is_absent(&path) => continue,
             Err(error) => return Err(ProviderError::File { what: "read", path, error }),
         };
         let these = read(&text).map_err(|why| ProviderError::Runtime { path, why })?;
@@ -84,6 +80,12 @@ pub(super) fn specification_folders(host: &Host) -> Result<Vec<PathBuf>, Provide
         return Err(ProviderError::Runtime { path, why });
     }
     Ok(folders)
+}
+
+/// Whether nothing is there. A link that leads nowhere from here may lead somewhere on the node.
+fn is_absent(path: &Path) -> bool {
+    let found = std::fs::symlink_metadata(path);
+    found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
 }
 
 fn read(text: &str) -> Result<Vec<PathBuf>, String> {

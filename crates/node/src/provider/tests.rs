@@ -196,6 +196,12 @@ fn there_is_no_provider_where_the_runtime_would_not_grant_it() {
         let said = machine.refused();
         assert!(said.contains(why), "{said}");
     }
+    // A link to where only the node finds it is not the same as none.
+    let config = machine.folder.join("host").join(CONFIG);
+    std::fs::remove_file(&config).unwrap();
+    std::os::unix::fs::symlink("/nowhere/config.toml", &config).unwrap();
+    assert!(machine.refused().contains(CONFIG), "{}", machine.refused());
+    std::fs::remove_file(&config).unwrap();
     // Where the GPU operator put it, beside one that would do.
     machine.configure(&mode("cdi"));
     let operator = "usr/local/nvidia/toolkit/.config/nvidia-container-runtime/config.toml";

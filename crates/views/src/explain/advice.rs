@@ -1,6 +1,6 @@
 //! What to do about a pod that waits, from the reason that came closest.
 
-use divvy_engine::{Diagnosis, PodKey, Reason, Refusals, Scheduler, Taint, VolumeReason};
+use divvy_engine::{Diagnosis, ObjectKey, Reason, Refusals, Scheduler, Taint, VolumeReason};
 use divvy_ledger::{
     Bytes, Device, Division, Each, Fraction, MilliCpu, Needs, Part, Portion, Request, Shortage,
 };
@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// One concrete step, or `None` where the reason itself says what to change.
 pub(super) fn next_step(
     scheduler: &Scheduler,
-    key: &PodKey,
+    key: &ObjectKey,
     request: Option<&Request>,
     diagnosis: &Diagnosis,
 ) -> Option<String> {
@@ -163,7 +163,7 @@ fn for_shortage(
 /// The most of what lacks that could be asked instead, if the pod would then fit somewhere.
 fn ask_less(
     scheduler: &Scheduler,
-    key: &PodKey,
+    key: &ObjectKey,
     shortage: Shortage,
     portion: Option<Portion>,
 ) -> Option<String> {
@@ -280,7 +280,7 @@ fn more_cards(
 }
 
 /// A pod is bound to a node that nobody knows.
-pub(super) fn find_node(key: &PodKey) -> String {
+pub(super) fn find_node(key: &ObjectKey) -> String {
     format!(
         "kubectl get pod {} -n {} -o wide names its node; add that node to the input, or delete \
          the pod if the node is gone",

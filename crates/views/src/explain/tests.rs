@@ -4,9 +4,9 @@ use crate::testing::{Cluster, bound, cpu_node, fraction, mib, node, pod, tainted
 use divvy_engine::{NodeFacts, NodeRecord, PodRecord, PodSpec, Rules};
 use divvy_ledger::{Gpus, MilliCpu};
 
-fn key(text: &str) -> PodKey {
+fn key(text: &str) -> ObjectKey {
     let (namespace, name) = text.split_once('/').unwrap();
-    PodKey::new(namespace, name)
+    ObjectKey::new(namespace, name)
 }
 
 fn text(cluster: &Cluster, pod: &str, already_bound: bool) -> String {
@@ -79,6 +79,14 @@ fn whole_gpus_that_are_all_taken_name_the_pods_to_wait_for() {
     Nearest: a-1 lacks 2 cards. They are free when ml/a (80.0 GiB) and ml/b (80.0 GiB) end.
     Next: wait for a pod to end, or add a node
     ");
+}
+
+#[test]
+fn what_is_no_card_names_the_pods_to_wait_for_too() {
+    let record = NodeRecord { cpu: MilliCpu(2_000), ..node("a-1", "x", 2, 80) };
+    let cluster = Cluster::new().with(record).ask("ml/a", whole(1)).ask("ml/b", whole(1));
+    let text = text(&cluster, "ml/b", false);
+    assert!(text.contains("a-1 lacks 1 CPU. It is free when ml/a (1.5 CPU) ends."), "{text}");
 }
 
 #[test]

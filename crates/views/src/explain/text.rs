@@ -141,7 +141,7 @@ fn nearest_line(nearest: &NearestFit, node: Option<&NodeCards<'_>>) -> String {
     let card = card.map_or_else(String::new, |card| format!(" card {}", card.label()));
     let mut line = format!("{}{card} lacks {}.", nearest.node, nearest.missing);
     let holders: Vec<String> =
-        nearest.holders.iter().map(|h| format!("{} ({})", h.pod, h.bytes)).collect();
+        nearest.holders.iter().map(|h| format!("{} ({})", h.pod, h.amount)).collect();
     let Some((last, others)) = holders.split_last() else { return line };
     let (it, end) = (
         if nearest.plural { "They are" } else { "It is" },

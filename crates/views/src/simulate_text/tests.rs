@@ -232,9 +232,15 @@ fn a_card_that_is_claimed_twice_says_that_it_takes_nobody_new() {
     ));
     let text = text(&nobody, TextOptions::default());
     assert!(
-        text.contains("free    overbooked by 16.0, big claims 96.0: takes nobody new"),
+        text.contains("····    0 %   overbooked by 16.0, big claims 96.0: takes nobody new"),
         "{text}"
     );
+}
+
+#[test]
+fn a_card_that_nobody_holds_and_somebody_claims_is_not_called_free() {
+    let text = text(&Cluster::claimed(), TextOptions::default());
+    assert!(text.contains("····    0 %   two claims 40.0: takes nobody new"), "{text}");
 }
 
 #[test]

@@ -164,7 +164,7 @@ fn a_pod_on_an_unknown_node_and_one_that_is_unknown_are_pending_with_a_reason() 
     let mut cluster = Cluster::new()
         .with(node("a-1", "x", 1, 80))
         .add(bound(pod("ml/lost", fraction("0.5", 1)), "gone"));
-    cluster.pods.push(PodKey::new("ml", "never-seen"));
+    cluster.pods.push(ObjectKey::new("ml", "never-seen"));
     let json = json(&cluster);
     assert_eq!(json["pods"][0]["reasons"][0]["reason"], "UnknownNode");
     assert_eq!(json["pods"][1]["reasons"][0]["reason"], "UnknownPod");

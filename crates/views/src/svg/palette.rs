@@ -2,7 +2,7 @@
 
 use crate::cards::NodeCards;
 use crate::simulation::Simulation;
-use divvy_engine::PodKey;
+use divvy_engine::ObjectKey;
 use std::collections::HashMap;
 
 pub(super) const PAGE: &str = "#ffffff";
@@ -32,13 +32,13 @@ const SAME_CARD: u64 = 1_000_000;
 /// the same input has the same picture; it takes another where a neighbour has that one.
 #[derive(Debug)]
 pub(super) struct Palette<'s> {
-    colours: HashMap<&'s PodKey, usize>,
+    colours: HashMap<&'s ObjectKey, usize>,
 }
 
 impl<'s> Palette<'s> {
     pub(super) fn of(sim: &'s Simulation<'s>) -> Self {
         let workload = sim.pods.iter().filter(|pod| !pod.cards.is_empty()).map(|pod| pod.key);
-        let mut order: HashMap<&PodKey, usize> = HashMap::new();
+        let mut order: HashMap<&ObjectKey, usize> = HashMap::new();
         let holders = sim.nodes.iter().flat_map(NodeCards::holders);
         for pod in workload.chain(holders) {
             let next = order.len();
@@ -53,14 +53,14 @@ impl<'s> Palette<'s> {
 
     /// The pods of one node: different colours for all as long as there are enough, then for
     /// those that share a card or are on cards side by side.
-    fn paint(&mut self, node: &'s NodeCards<'s>, order: &HashMap<&PodKey, usize>) {
-        let mut cards_of: HashMap<&PodKey, Vec<usize>> = HashMap::new();
+    fn paint(&mut self, node: &'s NodeCards<'s>, order: &HashMap<&ObjectKey, usize>) {
+        let mut cards_of: HashMap<&ObjectKey, Vec<usize>> = HashMap::new();
         for (at, card) in node.cards.iter().enumerate() {
             card.shares.iter().for_each(|s| cards_of.entry(s.pod).or_default().push(at));
         }
         node.holders().for_each(|pod| _ = cards_of.entry(pod).or_default());
-        let mut pods: Vec<&PodKey> = cards_of.keys().copied().collect();
-        let own = |pod: &PodKey| order.get(pod).copied().unwrap_or(0);
+        let mut pods: Vec<&ObjectKey> = cards_of.keys().copied().collect();
+        let own = |pod: &ObjectKey| order.get(pod).copied().unwrap_or(0);
         pods.sort_by_key(|pod| own(pod));
         let mut uses = [0u64; PODS.len()];
         for pod in pods {
@@ -81,7 +81,7 @@ impl<'s> Palette<'s> {
         }
     }
 
-    pub(super) fn colour(&self, pod: &PodKey) -> &'static str {
+    pub(super) fn colour(&self, pod: &ObjectKey) -> &'static str {
         PODS[self.colours.get(pod).copied().unwrap_or(0)]
     }
 }

@@ -86,6 +86,7 @@ pub fn top_cards_text(cards: &TopCards<'_>, options: TextOptions) -> String {
         let used = card.claimed();
         let free = match overbooked_by.raw() {
             _ if !is_told => "-".to_owned(),
+            0 if card.overbooked => "0".to_owned(),
             0 => card.free().cell(),
             _ => format!("-{}", overbooked_by.cell()),
         };
@@ -117,7 +118,8 @@ pub fn top_cards_text(cards: &TopCards<'_>, options: TextOptions) -> String {
 
 fn state(card: &CardUse<'_>) -> Cell {
     match card.state {
-        _ if card.overbooked => Cell::tinted("overbooked", Tint::Bad),
+        _ if card.overbooked_by().raw() > 0 => Cell::tinted("overbooked", Tint::Bad),
+        _ if card.overbooked => Cell::tinted("claimed", Tint::Bad),
         state @ CardUseState::Free => Cell::tinted(state.as_str(), Tint::Faint),
         state @ CardUseState::Whole => Cell::tinted(state.as_str(), Tint::Share(0)),
         state => Cell::tinted(state.as_str(), Tint::Share(1)),

@@ -8,7 +8,7 @@ use crate::paint::Painter;
 use crate::slices::held;
 use crate::table::Table;
 use crate::wording::labels;
-use divvy_engine::{PodKey, Scheduler};
+use divvy_engine::{ObjectKey, Scheduler};
 use divvy_ledger::{Bytes, Division, Holding, MilliCpu, Request};
 use serde::Serialize;
 
@@ -64,7 +64,7 @@ pub fn top_pods(scheduler: &Scheduler) -> TopPods<'_> {
     TopPods { api_version: API_VERSION, kind: "TopPods", items }
 }
 
-fn top_pod<'a>(scheduler: &'a Scheduler, key: &'a PodKey, holding: &'a Holding) -> TopPod<'a> {
+fn top_pod<'a>(scheduler: &'a Scheduler, key: &'a ObjectKey, holding: &'a Holding) -> TopPod<'a> {
     let cards = grants(scheduler, holding);
     let slices = slices(scheduler, holding);
     let sizes = cards.iter().map(|card| card.bytes.bytes());

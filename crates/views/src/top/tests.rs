@@ -94,6 +94,15 @@ fn a_card_that_is_claimed_twice_is_overbooked_and_its_json_state_stays() {
 }
 
 #[test]
+fn a_card_that_nobody_holds_and_somebody_claims_is_not_free() {
+    insta::assert_snapshot!(top_cards_text(&top_cards(&Cluster::claimed().scheduler), PLAIN), @"
+    NODE  CARD  MODEL  STATE       SHARES  USED          FREE     PODS
+    a-1   0     x      overbooked  2       100.0/80.0Gi  -20.0Gi  ml/first,ml/two
+    a-1   1     x      claimed     -       40.0/80.0Gi   0        ml/two
+    ");
+}
+
+#[test]
 fn wide_shows_what_keeps_pods_off_a_node() {
     let mut closed = tainted(node("a-1", "x", 1, 80), "gpu", "maintenance");
     closed.facts.unschedulable = true;

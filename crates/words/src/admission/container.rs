@@ -1,7 +1,8 @@
 //! The containers of a pod, and the steps that change their variables.
 
 use super::patch::{Patch, Step};
-use super::raw::each;
+use super::pod::Pod;
+use super::raw::{each, part};
 use crate::keys;
 use crate::manifest::lenient::{boolean, list, optional, text};
 use crate::manifest::{Container, Environment, ResourceList, Resources, gpu_resources};
@@ -147,6 +148,51 @@ fn has_admin<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Erro
         }
     }
     Ok(list::<D, IsAdmin>(deserializer)?.iter().any(|IsAdmin(is_admin)| *is_admin))
+}
+
+/// Lists of a pod's spec whose entries are looked at one by one.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+pub(super) struct Lists<'a> {
+    #[serde(borrow)]
+    pub(super) volumes: Option<&'a RawValue>,
+    #[serde(borrow)]
+    init_containers: Option<&'a RawValue>,
+    #[serde(borrow)]
+    containers: Option<&'a RawValue>,
+}
+
+/// Lists of a container whose entries are looked at one by one.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+pub(super) struct ContainerLists<'a> {
+    #[serde(borrow)]
+    pub(super) env: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) env_from: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) volume_mounts: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) volume_devices: Option<&'a RawValue>,
+}
+
+impl<'a> Lists<'a> {
+    pub(super) fn read(pod: &Pod<'a>) -> Result<Self, String> {
+        part("spec", pod.text)
+    }
+
+    /// Shows the init containers, then the others.
+    pub(super) fn each_container(
+        &self,
+        mut look: impl FnMut(Place, ContainerLists<'a>) -> Result<(), String>,
+    ) -> Result<(), String> {
+        for (list, given) in
+            [("initContainers", self.init_containers), ("containers", self.containers)]
+        {
+            each(&format!("spec.{list}"), given, |at, given| look(Place { list, at }, given))?;
+        }
+        Ok(())
+    }
 }
 
 /// The steps that put `first` in front of a container's variables and take away all other entries

@@ -1,22 +1,20 @@
 //! Levels of isolation, where they are told apart: the default, the limits of a pod's containers, and
 //! what its containers must not do.
 
-use super::container::Place;
+use super::container::Lists;
 use super::patch::{Step, member};
 use super::pod::Pod;
-use super::raw::{each, part};
+use super::raw::each;
 use super::{Mutation, Settings};
 use crate::hand_off::missing;
 use crate::isolation::{Choice, Isolation, Provider};
 use crate::keys;
 use crate::koordinator;
-use crate::manifest::lenient::text;
-use crate::manifest::{Variable, VariableSource};
+use crate::manifest::field::manifest;
+use crate::manifest::{Named, Variable, VariableSource};
 use crate::problem::{Problems, short};
 use crate::request::share_containers;
-use serde::Deserialize;
 use serde_json::json;
-use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 /// How often a container may set variables of its limits: to take them out is work for the API server.
@@ -58,7 +56,7 @@ pub(super) fn variables<'p>(pod: &Pod<'_>, provider: &'p Provider) -> Vec<(&'p s
 pub(super) fn note_variables(pod: &mut Pod<'_>, provider: &Provider) -> Result<(), String> {
     let names: Vec<&str> = provider.variables(true).map(|(name, _)| name).collect();
     let mut found: Vec<Vec<Variable>> = Vec::new();
-    each_container(pod, |place, given| {
+    Lists::read(pod)?.each_container(|place, given| {
         let mut of_container = Vec::new();
         each(&format!("{}.env", place.field()), given.env, |at, entry: Named| {
             if names.contains(&&*entry.name) {
@@ -97,6 +95,7 @@ pub(super) fn check(
     let labels = [(keys::ISOLATION_LEVEL, &pod.level), (keys::ISOLATION_PROVIDER, &pod.provider)];
     let given = labels.iter().find(|(_, value)| value.is_some()).map(|(key, _)| *key);
     let Some(isolation) = &settings.isolation else {
+        problems.note_some(|| limited(pod).filter(|_| is_share));
         if is_share && pod.provider.is_some() {
             warnings.push(format!(
                 "metadata.labels[\"{}\"] has no effect: the feature gate GPUIsolationLevel is off",
@@ -113,19 +112,37 @@ pub(super) fn check(
     }
     let choice = isolation.choice(pod.level.as_deref(), pod.provider.as_deref());
     problems.note_some(|| choice.err());
-    if let Some(provider) = provider(pod, settings) {
-        let wrong = isolated(pod, provider);
-        problems.note_some(|| wrong.err());
-    }
+    let wrong = match provider(pod, settings) {
+        Some(provider) => isolated(pod, provider).err(),
+        None => limited(pod),
+    };
+    problems.note_some(|| wrong);
+}
+
+/// What is wrong with a pod that nobody isolates: of one that reads a limit the rest must have been
+/// looked at, for the scheduler takes it for isolated by that, maybe with other labels and later.
+fn limited(pod: &Pod<'_>) -> Option<String> {
+    let reads = |key: &&str, container: &crate::manifest::Container| {
+        container.env.iter().any(|variable| variable.source.is_annotation(key))
+    };
+    pod.containers().find_map(|(part, container)| {
+        let key = keys::LIMITS.iter().find(|key| reads(key, container))?;
+        Some(format!(
+            "{}.env: container {} reads the annotation {key}, which Isolated GPU shares alone have, with the \
+             feature gate GPUIsolationLevel",
+            part.place.field(),
+            short(&container.name)
+        ))
+    })
 }
 
 /// What is wrong with a pod that a provider is to isolate.
 fn isolated(pod: &mut Pod<'_>, provider: &Provider) -> Result<(), String> {
     note_variables(pod, provider)?;
     let (shares, inits) = (share_containers(&pod.metadata, &pod.spec), &pod.spec.init_containers);
-    let is_running =
-        |at: &usize| inits.get(*at).is_none_or(|init| &*init.restart_policy == "Always");
-    if shares.iter().filter(|at| is_running(at)).count() > 1 {
+    // What comes after a sidecar runs beside it, init containers too.
+    let stays = |at: &usize| inits.get(*at).is_none_or(|init| &*init.restart_policy == "Always");
+    if shares.iter().position(stays).is_some_and(|first| first + 1 < shares.len()) {
         return Err(
             "several containers ask for a share at a time: each would have the limit for itself, and all together \
              more than the pod asked for; allowed is one container in an Isolated pod"
@@ -149,20 +166,28 @@ fn isolated(pod: &mut Pod<'_>, provider: &Provider) -> Result<(), String> {
         }
     }
     let mut at = 0;
-    each_container(pod, |place, given| {
+    Lists::read(pod)?.each_container(|place, given| {
         let is_share = shares.contains(&at);
         at += 1;
-        each(&format!("{}.volumeMounts", place.field()), given.volume_mounts, |n, mount: Mount| {
-            match hides(&mount.mount_path, provider).filter(|_| is_share) {
-                Some(what) => Err(format!(
-                    "{}.volumeMounts[{n}].mountPath: {:?} would hide {what}, by which provider {} isolates the pod",
-                    place.field(),
-                    short(&mount.mount_path),
-                    provider.name
-                )),
-                None => Ok(()),
-            }
-        })
+        let look = |field: String, path: &str| match hides(path, provider).filter(|_| is_share) {
+            Some(what) => Err(format!(
+                "{}.{field}: {:?} would hide {what}, by which provider {} isolates the pod",
+                place.field(),
+                short(path),
+                provider.name
+            )),
+            None => Ok(()),
+        };
+        each(
+            &format!("{}.volumeMounts", place.field()),
+            given.volume_mounts,
+            |n, mount: Mount| look(format!("volumeMounts[{n}].mountPath"), &mount.mount_path),
+        )?;
+        each(
+            &format!("{}.volumeDevices", place.field()),
+            given.volume_devices,
+            |n, block: Block| look(format!("volumeDevices[{n}].devicePath"), &block.device_path),
+        )
     })
 }
 
@@ -212,48 +237,14 @@ pub(super) fn unchanged(pod: &Pod<'_>, old: &Pod<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Shows the init containers, then the others.
-fn each_container<'a>(
-    pod: &Pod<'a>,
-    mut look: impl FnMut(Place, Container<'a>) -> Result<(), String>,
-) -> Result<(), String> {
-    let lists: Lists<'a> = part("spec", pod.text)?;
-    for (list, given) in
-        [("initContainers", lists.init_containers), ("containers", lists.containers)]
-    {
-        each(&format!("spec.{list}"), given, |at, given| look(Place { list, at }, given))?;
+manifest! {
+    struct Mount {
+        mount_path: Box<str>,
     }
-    Ok(())
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase", expecting = "an object")]
-struct Lists<'a> {
-    #[serde(borrow)]
-    init_containers: Option<&'a RawValue>,
-    #[serde(borrow)]
-    containers: Option<&'a RawValue>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase", expecting = "an object")]
-struct Container<'a> {
-    #[serde(borrow)]
-    env: Option<&'a RawValue>,
-    #[serde(borrow)]
-    volume_mounts: Option<&'a RawValue>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, expecting = "an object")]
-struct Named {
-    #[serde(deserialize_with = "text")]
-    name: Box<str>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase", expecting = "an object")]
-struct Mount {
-    #[serde(deserialize_with = "text")]
-    mount_path: Box<str>,
+manifest! {
+    struct Block {
+        device_path: Box<str>,
+    }
 }

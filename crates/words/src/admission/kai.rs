@@ -2,13 +2,13 @@
 //! With divvy there are none: a container that waits for one would never start.
 
 use super::Mutation;
-use super::container::{Place, remove_entries};
+use super::container::{Lists, remove_entries};
 use super::patch::{Step, member};
 use super::pod::Pod;
-use super::raw::{each, part};
+use super::raw::each;
 use crate::keys;
 use crate::manifest::Named;
-use crate::manifest::lenient::{or_default, text};
+use crate::manifest::field::manifest;
 use crate::problem::short;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -24,7 +24,7 @@ pub(super) fn remove_config_maps(pod: &mut Pod<'_>, mutation: &mut Mutation) -> 
     let path = member("/metadata/annotations", keys::KAI_CONFIG_MAPS);
     mutation.patch.push(Step::Remove { path });
     let is_kais = |map: &Named| is_config_map(prefix, &map.name);
-    let lists: Lists<'_> = part("spec", pod.text)?;
+    let lists = Lists::read(pod)?;
     // By what it reads: KAI has changed how it names the volume.
     let mut volumes: Vec<Box<str>> = Vec::new();
     let is_volume = |volume: Volume| {
@@ -35,29 +35,24 @@ pub(super) fn remove_config_maps(pod: &mut Pod<'_>, mutation: &mut Mutation) -> 
     let found = find("spec.volumes", lists.volumes, is_volume)?;
     mutation.patch.extend(remove_entries("/spec/volumes", found.into_iter()));
     let mut env = Vec::new();
-    for (list, given) in
-        [("initContainers", lists.init_containers), ("containers", lists.containers)]
-    {
-        each(&format!("spec.{list}"), given, |at, given: Container<'_>| {
-            let place = Place { list, at };
-            let field = |name: &str| format!("{}.{name}", place.field());
-            let found = find(&field("env"), given.env, |entry: Entry| {
-                is_kais(&entry.value_from.config_map_key_ref)
-            })?;
-            mutation.patch.extend(remove_entries(&place.pointer("env"), found.iter().copied()));
-            env.push(found);
-            let found = find(&field("envFrom"), given.env_from, |source: EnvFrom| {
-                is_kais(&source.config_map_ref)
-            })?;
-            mutation.patch.extend(remove_entries(&place.pointer("envFrom"), found.into_iter()));
-            let found = find(&field("volumeMounts"), given.volume_mounts, |mount: Named| {
-                volumes.contains(&mount.name)
-            })?;
-            let list = place.pointer("volumeMounts");
-            mutation.patch.extend(remove_entries(&list, found.into_iter()));
-            Ok(())
+    lists.each_container(|place, given| {
+        let field = |name: &str| format!("{}.{name}", place.field());
+        let found = find(&field("env"), given.env, |entry: Entry| {
+            is_kais(&entry.value_from.config_map_key_ref)
         })?;
-    }
+        mutation.patch.extend(remove_entries(&place.pointer("env"), found.iter().copied()));
+        env.push(found);
+        let found = find(&field("envFrom"), given.env_from, |source: EnvFrom| {
+            is_kais(&source.config_map_ref)
+        })?;
+        mutation.patch.extend(remove_entries(&place.pointer("envFrom"), found.into_iter()));
+        let found = find(&field("volumeMounts"), given.volume_mounts, |mount: Named| {
+            volumes.contains(&mount.name)
+        })?;
+        let list = place.pointer("volumeMounts");
+        mutation.patch.extend(remove_entries(&list, found.into_iter()));
+        Ok(())
+    })?;
     mutation.warnings.push(format!(
         "metadata.annotations[\"{}\"] was removed, with the variables and the volume that KAI's admission had added: \
          divvy makes no ConfigMaps {}-...",
@@ -104,54 +99,21 @@ fn is_config_map(prefix: &str, name: &str) -> bool {
     !prefix.is_empty() && !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase", expecting = "an object")]
-struct Lists<'a> {
-    #[serde(borrow)]
-    volumes: Option<&'a RawValue>,
-    #[serde(borrow)]
-    init_containers: Option<&'a RawValue>,
-    #[serde(borrow)]
-    containers: Option<&'a RawValue>,
-}
+manifest! {
+    struct Volume {
+        name: Box<str>,
+        config_map: Named,
+    }
 
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase", expecting = "an object")]
-struct Container<'a> {
-    #[serde(borrow)]
-    env: Option<&'a RawValue>,
-    #[serde(borrow)]
-    env_from: Option<&'a RawValue>,
-    #[serde(borrow)]
-    volume_mounts: Option<&'a RawValue>,
-}
+    struct Entry {
+        value_from: ValueFrom,
+    }
 
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase", expecting = "an object")]
-struct Volume {
-    #[serde(deserialize_with = "text")]
-    name: Box<str>,
-    #[serde(deserialize_with = "or_default")]
-    config_map: Named,
-}
+    struct ValueFrom {
+        config_map_key_ref: Named,
+    }
 
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase", expecting = "an object")]
-struct Entry {
-    #[serde(deserialize_with = "or_default")]
-    value_from: ValueFrom,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase", expecting = "an object")]
-struct ValueFrom {
-    #[serde(deserialize_with = "or_default")]
-    config_map_key_ref: Named,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase", expecting = "an object")]
-struct EnvFrom {
-    #[serde(deserialize_with = "or_default")]
-    config_map_ref: Named,
+    struct EnvFrom {
+        config_map_ref: Named,
+    }
 }

@@ -6,9 +6,11 @@ use super::raw::part;
 use crate::keys;
 use crate::manifest::lenient::{Key, length, optional, text};
 use crate::manifest::{
-    Container, Metadata, PodManifest, ResourceList, Texts, gpu_resources, reviewed_annotations,
+    Annotations, Container, Metadata, PodManifest, ResourceList, gpu_resources,
+    reviewed_annotations,
 };
 use crate::request::is_share;
+use crate::reservation::is_group;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
@@ -80,7 +82,7 @@ impl<'a> Pod<'a> {
 
     /// Whether divvy places it.
     pub(super) fn is_ours(&self, settings: &Settings) -> bool {
-        settings.scheduler_names.iter().any(|name| **name == *self.spec.scheduler_name)
+        settings.places(&self.spec)
     }
 
     /// Whether divvy places it, and it asks for a share.
@@ -128,7 +130,7 @@ struct Meta {
     #[serde(deserialize_with = "text")]
     namespace: Box<str>,
     #[serde(deserialize_with = "reviewed_annotations")]
-    annotations: Texts,
+    annotations: Annotations,
     #[serde(deserialize_with = "reviewed_labels")]
     labels: Reviewed,
 }
@@ -182,8 +184,7 @@ fn reviewed_labels<'de, D: Deserializer<'de>>(d: D) -> Result<Reviewed, D::Error
                     keys::ISOLATION_PROVIDER => &mut labels.provider,
                     _ => {
                         map.next_value::<IgnoredAny>()?;
-                        let rest = key.as_str().strip_prefix(keys::GPU_GROUP);
-                        if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
+                        if is_group(key.as_str()) {
                             labels.strays.insert(key.as_str().into());
                         }
                         if labels.strays.len() > MOST_STRAYS {

@@ -136,3 +136,21 @@ fn a_binding_writes_class_limits_and_qualified_devices() {
         "nvidia.com/gpu=GPU-1,nvidia.com/gpu=GPU-2,divvy.dev/provider=HAMi-core"
     );
 }
+
+#[test]
+fn the_kind_of_a_nodes_cards_names_no_card() {
+    let kind = |text: &str| {
+        let annotations = serde_json::json!({keys::CDI_KIND: text});
+        let metadata = serde_json::json!({"name": "n", "annotations": annotations});
+        let metadata: Metadata = serde_json::from_value(metadata).unwrap();
+        cdi_kind(&metadata).map(str::to_owned)
+    };
+    for good in ["nvidia.com/gpu", "k8s.device-plugin.nvidia.com/gpu"] {
+        assert_eq!(kind(good).as_deref(), Some(good));
+    }
+    for bad in
+        ["", "gpu", "/gpu", "nvidia.com/", "nvidia.com/gpu=all,x/y", "all,nvidia.com/gpu", "a/b/c"]
+    {
+        assert_eq!(kind(bad), None, "{bad}");
+    }
+}

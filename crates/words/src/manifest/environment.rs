@@ -6,6 +6,7 @@ use super::map::MaybeText;
 use crate::keys;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// One of a container's `env`.
@@ -51,9 +52,9 @@ fn annotation_key(path: &str) -> Option<&str> {
     path.strip_prefix("metadata.annotations['")?.strip_suffix("']")
 }
 
-/// An entry, if its variable is kept. Of others the text is not read where the name stands first, as
-/// in what the API writes. What is no string is refused by the API, and by nobody here.
-struct Entry(Option<(Cow<'static, str>, VariableSource)>);
+/// An entry with a name. The text is not read of those that hand over no card, where the name stands
+/// first, as in what the API writes. What is no string is refused by the API, and by nobody here.
+struct Entry(Option<(Box<str>, VariableSource)>);
 
 impl<'de> Deserialize<'de> for Entry {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -88,11 +89,6 @@ impl<'de> Deserialize<'de> for Entry {
                     }
                     Some(NoList(ValueFrom { field_ref: None })) => VariableSource::Other,
                 };
-                let is_limit = keys::LIMITS.iter().any(|key| source.is_annotation(key));
-                let name = name.and_then(|name| match kept(&name) {
-                    Some(known) => Some(Cow::Borrowed(known)),
-                    None => is_limit.then(|| Cow::Owned(name.into())),
-                });
                 Ok(Entry(name.map(|name| (name, source))))
             }
         }
@@ -123,7 +119,8 @@ struct FieldRef {
 pub(crate) struct Environment {
     /// Whether there is a list, if only an empty one.
     pub(crate) is_there: bool,
-    /// The variables of [`crate::keys::HAND_OFF_VARIABLES`].
+    /// The variables of [`crate::keys::HAND_OFF_VARIABLES`], those that read a limit, and what is set
+    /// after these under the same names: the last one counts.
     pub(crate) kept: Vec<Variable>,
 }
 
@@ -137,16 +134,23 @@ impl<'de> Deserialize<'de> for Environment {
                 f.write_str("a list")
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Environment, A::Error> {
-                let mut kept = Vec::new();
+                let (mut all, mut limits) = (Vec::new(), BTreeSet::new());
                 let mut at = 0;
                 while let Some(entry) = seq.next_element::<Option<NoList<Entry>>>()? {
                     if let Some(NoList(Entry(Some((name, source))))) = entry {
-                        kept.push(Variable { name, source, at });
+                        let reads_limit = keys::LIMITS.iter().any(|key| source.is_annotation(key));
+                        if let Some(known) = kept(&name) {
+                            all.push(Variable { name: Cow::Borrowed(known), source, at });
+                        } else if reads_limit || limits.contains(&name) {
+                            let source = if reads_limit { source } else { VariableSource::Other };
+                            limits.insert(name.clone());
+                            all.push(Variable { name: Cow::Owned(name.into()), source, at });
+                        }
                     }
                     at += 1;
                 }
-                kept.shrink_to_fit();
-                Ok(Environment { is_there: true, kept })
+                all.shrink_to_fit();
+                Ok(Environment { is_there: true, kept: all })
             }
             fn visit_unit<E>(self) -> Result<Environment, E> {
                 Ok(Environment::default())
@@ -156,6 +160,6 @@ impl<'de> Deserialize<'de> for Environment {
     }
 }
 
-pub(super) fn hand_off<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Variable>, D::Error> {
+pub(super) fn kept_variables<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Variable>, D::Error> {
     Ok(Environment::deserialize(d)?.kept)
 }

@@ -2,7 +2,7 @@
 //! what is expected. Strings are strings: YAML libraries would take `name: 1` as "1", the
 //! Kubernetes API does not.
 
-use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -141,11 +141,6 @@ pub(crate) fn length<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize
     #[serde(expecting = "an object")]
     struct Nothing {}
     Ok(list::<D, Nothing>(deserializer)?.len())
-}
-
-/// Whether there is anything, whatever it is.
-pub(crate) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
-    Ok(Option::<IgnoredAny>::deserialize(deserializer)?.is_some())
 }
 
 /// A 32-bit integer, as all counts in Kubernetes manifests are.

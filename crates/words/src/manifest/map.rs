@@ -7,6 +7,7 @@ use crate::quantity::{Amount, Quantity, WrittenAmount};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::Deref;
 
 /// A value that should be a string, and remembers if it was not.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -211,18 +212,35 @@ impl<'de> Deserialize<'de> for Texts {
 }
 
 /// Annotations are often far larger than the rest of a pod: only those that divvy reads are kept,
-/// and those that are wrong.
-pub(super) fn annotations<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Texts, D::Error> {
-    read_texts(deserializer, |key| keys::ANNOTATIONS.contains(&key))
+/// and the first that is no string.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Annotations(Texts);
+
+impl Deref for Annotations {
+    type Target = Texts;
+
+    fn deref(&self) -> &Texts {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Annotations {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        read_texts(deserializer, |key| keys::ANNOTATIONS.contains(&key)).map(Self)
+    }
 }
 
 /// Annotations of a pod in a review: those that admission decides on, and the first that is wrong.
-pub(crate) fn reviewed_annotations<'de, D: Deserializer<'de>>(d: D) -> Result<Texts, D::Error> {
-    read_texts(d, |key| {
+pub(crate) fn reviewed_annotations<'de, D>(deserializer: D) -> Result<Annotations, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let kept = read_texts(deserializer, |key| {
         keys::REQUEST.contains(&key)
             || keys::HAND_OFF.contains(&key)
             || key == keys::KAI_CONFIG_MAPS
-    })
+    });
+    kept.map(Annotations)
 }
 
 /// The name of a resource; the frequent ones take no memory.

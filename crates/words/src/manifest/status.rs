@@ -1,44 +1,34 @@
 //! `status` of a pod: how far it is, and what its containers were given.
 
 use super::ResourceList;
-use super::lenient::{list, optional, text};
+use super::field::manifest;
 use crate::keys;
 use divvy_ledger::{self as ledger, DeviceOn};
-use serde::Deserialize;
 
-/// `status` of a pod.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, rename_all = "camelCase", expecting = "an object")]
-pub struct PodStatus {
-    /// How far it is.
-    #[serde(deserialize_with = "text")]
-    pub phase: Box<str>,
-    /// Why it is in that phase, if there is more to say.
-    #[serde(deserialize_with = "text")]
-    pub reason: Box<str>,
-    /// The same in words.
-    #[serde(deserialize_with = "text")]
-    pub message: Box<str>,
-    /// The node that somebody makes room on for it.
-    #[serde(deserialize_with = "text")]
-    pub nominated_node_name: Box<str>,
-    /// When a kubelet first saw it, in RFC 3339.
-    #[serde(deserialize_with = "text")]
-    pub start_time: Box<str>,
-    /// Its conditions.
-    #[serde(deserialize_with = "list")]
-    pub conditions: Vec<Condition>,
-    /// How its containers are.
-    #[serde(deserialize_with = "list")]
-    pub container_statuses: Vec<ContainerStatus>,
-    /// How its init containers are.
-    #[serde(deserialize_with = "list")]
-    pub init_container_statuses: Vec<ContainerStatus>,
-    /// What the node promised the pod as a whole.
-    pub allocated_resources: Option<ResourceList>,
-    /// What the pod as a whole has.
-    #[serde(deserialize_with = "optional")]
-    pub resources: Option<ActualResources>,
+manifest! {
+    /// `status` of a pod.
+    pub struct PodStatus {
+        /// How far it is.
+        pub phase: Box<str>,
+        /// Why it is in that phase, if there is more to say.
+        pub reason: Box<str>,
+        /// The same in words.
+        pub message: Box<str>,
+        /// The node that somebody makes room on for it.
+        pub nominated_node_name: Box<str>,
+        /// When a kubelet first saw it, in RFC 3339.
+        pub start_time: Box<str>,
+        /// Its conditions.
+        pub conditions: Vec<Condition>,
+        /// How its containers are.
+        pub container_statuses: Vec<ContainerStatus>,
+        /// How its init containers are.
+        pub init_container_statuses: Vec<ContainerStatus>,
+        /// What the node promised the pod as a whole.
+        pub allocated_resources: Option<ResourceList>,
+        /// What the pod as a whole has.
+        pub resources: Option<ActualResources>,
+    }
 }
 
 impl PodStatus {
@@ -119,93 +109,68 @@ impl PodStatus {
     }
 }
 
-/// One of `status.containerStatuses`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, rename_all = "camelCase", expecting = "an object")]
-pub struct ContainerStatus {
-    /// Which container.
-    #[serde(deserialize_with = "text")]
-    pub name: Box<str>,
-    /// What the node promised it.
-    pub allocated_resources: Option<ResourceList>,
-    /// What it has.
-    #[serde(deserialize_with = "optional")]
-    pub resources: Option<ActualResources>,
-    /// How it is.
-    #[serde(deserialize_with = "optional")]
-    pub state: Option<ContainerState>,
-    /// The devices that it was given, as newer kubelets tell.
-    #[serde(deserialize_with = "list")]
-    pub allocated_resources_status: Vec<DeviceStatus>,
-}
+manifest! {
+    /// One of `status.containerStatuses`.
+    pub struct ContainerStatus {
+        /// Which container.
+        pub name: Box<str>,
+        /// What the node promised it.
+        pub allocated_resources: Option<ResourceList>,
+        /// What it has.
+        pub resources: Option<ActualResources>,
+        /// How it is.
+        pub state: Option<ContainerState>,
+        /// The devices that it was given, as newer kubelets tell.
+        pub allocated_resources_status: Vec<DeviceStatus>,
+    }
 
-/// `state` of a container, of which only what it waits for matters.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, expecting = "an object")]
-pub struct ContainerState {
-    /// What it waits for.
-    #[serde(deserialize_with = "optional")]
-    pub waiting: Option<Waiting>,
-}
+    /// `state` of a container, of which only what it waits for matters.
+    pub struct ContainerState {
+        /// What it waits for.
+        pub waiting: Option<Waiting>,
+    }
 
-/// What a container waits for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, expecting = "an object")]
-pub struct Waiting {
-    /// In a word.
-    #[serde(deserialize_with = "text")]
-    pub reason: Box<str>,
-    /// In words.
-    #[serde(deserialize_with = "text")]
-    pub message: Box<str>,
-}
+    /// What a container waits for.
+    pub struct Waiting {
+        /// In a word.
+        pub reason: Box<str>,
+        /// In words.
+        pub message: Box<str>,
+    }
 
-/// One of `allocatedResourcesStatus`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, expecting = "an object")]
-pub struct DeviceStatus {
-    /// The resource.
-    #[serde(deserialize_with = "text")]
-    pub name: Box<str>,
-    /// Its devices.
-    #[serde(deserialize_with = "list")]
-    pub resources: Vec<Device>,
-}
+    /// One of `allocatedResourcesStatus`.
+    pub struct DeviceStatus {
+        /// The resource.
+        pub name: Box<str>,
+        /// Its devices.
+        pub resources: Vec<Device>,
+    }
 
-/// One device of a resource.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, expecting = "an object")]
-pub struct Device {
-    /// What its plugin calls it.
-    #[serde(rename = "resourceID", deserialize_with = "text")]
-    pub id: Box<str>,
-    /// `Healthy`, `Unhealthy` or `Unknown`.
-    #[serde(deserialize_with = "text")]
-    pub health: Box<str>,
-}
+    /// One device of a resource.
+    pub struct Device {
+        /// What its plugin calls it.
+        #[serde(rename = "resourceID")]
+        pub id: Box<str>,
+        /// `Healthy`, `Unhealthy` or `Unknown`.
+        pub health: Box<str>,
+    }
 
-/// `resources` of a status, of which only the requests matter.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, expecting = "an object")]
-pub struct ActualResources {
-    /// What it was given.
-    pub requests: Option<ResourceList>,
-}
+    /// `resources` of a status, of which only the requests matter.
+    pub struct ActualResources {
+        /// What it was given.
+        pub requests: Option<ResourceList>,
+    }
 
-/// One of `status.conditions`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, rename_all = "camelCase", expecting = "an object")]
-pub struct Condition {
-    /// Which.
-    #[serde(rename = "type", deserialize_with = "text")]
-    pub kind: Box<str>,
-    /// `True`, `False` or `Unknown`.
-    #[serde(deserialize_with = "text")]
-    pub status: Box<str>,
-    /// Why, in one word.
-    #[serde(deserialize_with = "text")]
-    pub reason: Box<str>,
-    /// Why, in a sentence.
-    #[serde(deserialize_with = "text")]
-    pub message: Box<str>,
+    /// One of `status.conditions`.
+    pub struct Condition {
+        /// Which.
+        #[serde(rename = "type")]
+        pub kind: Box<str>,
+        /// `True`, `False` or `Unknown`.
+        pub status: Box<str>,
+        /// Why, in one word.
+        pub reason: Box<str>,
+        /// Why, in a sentence.
+        pub message: Box<str>,
+    }
 }

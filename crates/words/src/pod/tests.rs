@@ -21,7 +21,7 @@ spec:
   containers: [{name: main, resources: {requests: {cpu: 500m, memory: 1Gi}}}]
 ",
     );
-    assert_eq!(record.key, PodKey::new("ml", "trainer"));
+    assert_eq!(record.key, ObjectKey::new("ml", "trainer"));
     assert_eq!(record.priority, 2_000_001_000);
     assert_eq!(record.created, 1_709_209_815);
     assert_eq!(record.spec.strategy, Some(Strategy::Spread));
@@ -45,7 +45,7 @@ fn a_pod_with_resource_claims_waits_until_it_is_bound() {
 #[test]
 fn an_absent_namespace_is_default_and_an_absent_time_is_now() {
     let record = parsed("metadata: {generateName: job-}\nspec: {}\n");
-    assert_eq!(record.key, PodKey::new("default", "job-"));
+    assert_eq!(record.key, ObjectKey::new("default", "job-"));
     assert_eq!((record.created, record.priority, record.invalid), (i64::MAX, 0, None));
 }
 
@@ -192,4 +192,19 @@ fn a_bound_pod_counts_by_what_it_was_given() {
     assert_eq!(parse("nvidia.com/gpu: 2", ""), Request::whole(2));
     assert_eq!(parse("nvidia.com/gpu: 2", "GPU-1"), Request::whole(2));
     assert_eq!(parse("", "GPU-1 GPU-2 GPU-1"), Request::whole(2));
+}
+
+#[test]
+fn whole_cards_by_koordinators_names_count_once_bound_if_its_scheduler_wrote_them_down() {
+    let parse = |annotations: &str| {
+        let (metadata, spec) = testing::pod(&format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: p, annotations: {{{annotations}}}}}\n\
+             spec: {{nodeName: n1, containers: [{{name: c, resources: {{limits: {{koordinator.sh/gpu: 800}}}}}}]}}"
+        ));
+        let status = PodStatus::default();
+        pod(&metadata, &spec, Some(&status), None, &Priorities::default()).spec.request
+    };
+    assert_eq!(parse(""), Request::none(), "who names a node itself is given nothing");
+    let allocated = "scheduling.koordinator.sh/device-allocated: '{}'";
+    assert_eq!(parse(allocated), Request::whole(8));
 }

@@ -85,7 +85,7 @@ status: {phase: Lost}
         Requirement { key: "old".into(), test: Test::DoesNotExist },
     ]);
     let expected = ClaimRecord {
-        key: ClaimKey::new("ml", "data"),
+        key: ObjectKey::new("ml", "data"),
         uid: "u1".into(),
         owner: Some("owner".into()),
         terms: Terms {
@@ -109,7 +109,7 @@ status: {phase: Lost}
 fn a_claim_that_says_little_asks_little() {
     let text = "kind: PersistentVolumeClaim\nmetadata: {name: data}";
     let StorageEvent::Claim(record) = event(text) else { panic!() };
-    assert_eq!(record.key, ClaimKey::new("default", "data"));
+    assert_eq!(record.key, ObjectKey::new("default", "data"));
     assert_eq!((record.terms, record.volume, record.owner), (Terms::default(), None, None));
     assert!(record.selector.is_everything() && !record.bind_completed && !record.lost);
 }
@@ -157,7 +157,10 @@ status: {phase: Available}
     let attached =
         Attached { driver: "disk.example.com".into(), handle: "h1".into(), in_tree: false };
     assert_eq!(record.terms.size, Some(Bytes(20 << 30)));
-    assert_eq!(record.claim, Some(ClaimRef { key: ClaimKey::new("ml", "data"), uid: "u1".into() }));
+    assert_eq!(
+        record.claim,
+        Some(ClaimRef { key: ObjectKey::new("ml", "data"), uid: "u1".into() })
+    );
     assert_eq!(record.affinity.as_deref(), Some(&[zone][..]), "a term that is wrong holds nowhere");
     assert_eq!((record.attached, record.migrated), (Some(attached), None));
     assert!(record.available && record.labels.get("topology.kubernetes.io/zone").is_some());
@@ -318,11 +321,14 @@ fn a_pods_volumes_become_uses() {
     let cases = [
         (
             "{persistentVolumeClaim: {claimName: c}}",
-            vec![VolumeUse::Claim(ClaimKey::new("ml", "c"))],
+            vec![VolumeUse::Claim(ObjectKey::new("ml", "c"))],
         ),
         (
             "{name: scratch, ephemeral: {volumeClaimTemplate: {}}}",
-            vec![VolumeUse::Ephemeral { claim: ClaimKey::new("ml", "p-scratch"), pod: "u".into() }],
+            vec![VolumeUse::Ephemeral {
+                claim: ObjectKey::new("ml", "p-scratch"),
+                pod: "u".into(),
+            }],
         ),
         (
             "{gcePersistentDisk: {pdName: d, readOnly: true}}",

@@ -17,7 +17,7 @@ use crate::place::Place;
 use crate::state::action::{Action, Target};
 use crate::state::context::Context;
 use crate::state::timers::Timer;
-use divvy_engine::PodKey;
+use divvy_engine::ObjectKey;
 use divvy_ledger::{Bytes, CardShare, Node, Request};
 use divvy_words::cards::{CardName, NamedShare, print};
 use divvy_words::{keys, reservation};
@@ -31,13 +31,13 @@ const MAY_BE_USED: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(super) struct Adoption {
     /// Its reservations, and shares whose card is not known.
-    strangers: HashMap<PodKey, Box<PodItem>>,
+    strangers: HashMap<ObjectKey, Box<PodItem>>,
     /// Whether something has changed for them.
     has_changed: bool,
     /// What it decided, by pod.
-    decided: HashMap<PodKey, BindRequestItem>,
+    decided: HashMap<ObjectKey, BindRequestItem>,
     /// What was last written about shares, and their uids.
-    said: HashMap<PodKey, (Box<str>, Said)>,
+    said: HashMap<ObjectKey, (Box<str>, Said)>,
 }
 
 /// What is written about a share that KAI bound.
@@ -61,16 +61,16 @@ impl Cards {
     }
 
     /// A pod is seen anew.
-    pub(in crate::state) fn no_stranger(&mut self, key: &PodKey) {
+    pub(in crate::state) fn no_stranger(&mut self, key: &ObjectKey) {
         self.adoption.strangers.remove(key);
     }
 
-    pub(super) fn forget_adopted(&mut self, key: &PodKey) {
+    pub(super) fn forget_adopted(&mut self, key: &ObjectKey) {
         self.adoption.strangers.remove(key);
         self.forget_said(key);
     }
 
-    fn forget_said(&mut self, key: &PodKey) {
+    fn forget_said(&mut self, key: &ObjectKey) {
         if let Some((uid, _)) = self.adoption.said.remove(key) {
             self.wanted.forget(&Place::Cards(Target { key: key.clone(), uid }));
         }
@@ -85,7 +85,7 @@ impl Cards {
         }
     }
 
-    pub(in crate::state) fn undecided(&mut self, key: &PodKey) {
+    pub(in crate::state) fn undecided(&mut self, key: &ObjectKey) {
         self.adoption.decided.remove(key);
     }
 
@@ -113,7 +113,7 @@ impl Cards {
         let strangers = self.adoption.strangers.iter();
         // While KAI works, only shares on cards of ours can be known better than before.
         let is_due = |pod: &PodItem| adopts || !self.cards_by_group(pod, 1, cx).is_empty();
-        let keys: Vec<PodKey> =
+        let keys: Vec<ObjectKey> =
             strangers.filter(|(_, pod)| is_due(pod)).map(|(key, _)| key.clone()).collect();
         let pods = keys.iter().filter_map(|key| Some(*self.adoption.strangers.remove(key)?));
         let (reservations, shares) =
@@ -144,7 +144,7 @@ impl Cards {
     }
 
     /// Takes note of a bound pod, if it is one of KAI's.
-    pub(super) fn meet(&mut self, key: &PodKey, pod: &PodItem, cx: &Context) {
+    pub(super) fn meet(&mut self, key: &ObjectKey, pod: &PodItem, cx: &Context) {
         if !cx.hands_off() {
             return;
         }
@@ -211,7 +211,7 @@ impl Cards {
     /// Writes on a share which cards it has: from then on it does not depend on its groups.
     fn write_down(
         &mut self,
-        key: &PodKey,
+        key: &ObjectKey,
         pod: &PodItem,
         cards: &[CardShare],
         bytes: Bytes,
@@ -228,7 +228,7 @@ impl Cards {
     }
 
     /// Says on a share that nobody knows which card it has.
-    fn card_is_unknown(&mut self, key: &PodKey, cx: &mut Context) {
+    fn card_is_unknown(&mut self, key: &ObjectKey, cx: &mut Context) {
         let note = "this pod was bound by KAI with a share of a card, and no reservation holds that card: \
             divvy does not know which it is, and others may be given it; create the pod anew"
             .to_owned();
@@ -238,7 +238,7 @@ impl Cards {
     }
 
     /// The pod, unless this has been written about it.
-    fn unsaid(&mut self, key: &PodKey, said: Said, cx: &Context) -> Option<Target> {
+    fn unsaid(&mut self, key: &ObjectKey, said: Said, cx: &Context) -> Option<Target> {
         let now = (cx.scheduler.uid(key)?.into(), said);
         if self.adoption.said.get(key) == Some(&now) {
             return None;

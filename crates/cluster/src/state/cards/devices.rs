@@ -3,19 +3,19 @@
 use super::Cards;
 use crate::objects::PodItem;
 use crate::state::context::Context;
-use divvy_engine::PodKey;
+use divvy_engine::ObjectKey;
 use foldhash::HashMap;
 
 /// The cards of pods, and the pods of cards.
 #[derive(Debug, Default)]
 pub(super) struct Devices {
-    of_pods: HashMap<PodKey, Box<[Box<str>]>>,
-    owners: HashMap<Box<str>, Vec<PodKey>>,
+    of_pods: HashMap<ObjectKey, Box<[Box<str>]>>,
+    owners: HashMap<Box<str>, Vec<ObjectKey>>,
 }
 
 impl Devices {
     /// Whether that is new.
-    fn set(&mut self, key: &PodKey, devices: Box<[Box<str>]>) -> bool {
+    fn set(&mut self, key: &ObjectKey, devices: Box<[Box<str>]>) -> bool {
         if self.of_pods.get(key).is_some_and(|known| *known == devices) {
             return false;
         }
@@ -28,7 +28,7 @@ impl Devices {
     }
 
     /// Whether there was something to forget.
-    pub(super) fn remove(&mut self, key: &PodKey) -> bool {
+    pub(super) fn remove(&mut self, key: &ObjectKey) -> bool {
         let Some(devices) = self.of_pods.remove(key) else { return false };
         for device in devices {
             if let Some(owners) = self.owners.get_mut(&device) {
@@ -45,19 +45,19 @@ impl Devices {
         self.of_pods.is_empty()
     }
 
-    pub(super) fn contains(&self, key: &PodKey) -> bool {
+    pub(super) fn contains(&self, key: &ObjectKey) -> bool {
         self.of_pods.contains_key(key)
     }
 
     /// The pods that were given this card.
-    pub(super) fn owners(&self, uuid: &str) -> &[PodKey] {
+    pub(super) fn owners(&self, uuid: &str) -> &[ObjectKey] {
         self.owners.get(uuid).map_or(&[], Vec::as_slice)
     }
 }
 
 impl Cards {
     /// Takes note of the cards that a pod was given.
-    pub(super) fn notice_devices(&mut self, key: &PodKey, pod: &PodItem) {
+    pub(super) fn notice_devices(&mut self, key: &ObjectKey, pod: &PodItem) {
         let card = |id: &str| -> Box<str> { id.split("::").next().unwrap_or(id).into() };
         let devices: Box<[Box<str>]> = pod.status.devices().map(card).collect();
         if !devices.is_empty() && self.devices.set(key, devices) {
@@ -66,7 +66,7 @@ impl Cards {
     }
 
     /// The cards of a pod that goes are nobody's.
-    pub(super) fn forget_devices(&mut self, key: &PodKey, cx: &Context) {
+    pub(super) fn forget_devices(&mut self, key: &ObjectKey, cx: &Context) {
         if self.devices.remove(key)
             && let Some(node) = cx.node_of(key)
         {

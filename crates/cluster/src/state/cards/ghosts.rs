@@ -10,7 +10,7 @@ use crate::objects::PodItem;
 use crate::place::Place;
 use crate::state::context::Context;
 use crate::state::timers::Timer;
-use divvy_engine::{Bound, BoundCards, Event, PodKey, PodRecord, PodSpec};
+use divvy_engine::{Bound, BoundCards, Event, ObjectKey, PodRecord, PodSpec};
 use divvy_ledger::{CardShare, Holder, Holding, Part, Portion, Request};
 use divvy_words::ghosts::{self, Ghost};
 use divvy_words::{MAX_GRACE_PERIOD, keys};
@@ -29,9 +29,9 @@ const PER_NAMESPACE: usize = 8;
 /// What is left of pods.
 #[derive(Debug, Default)]
 pub(super) struct Ghosts {
-    all: BTreeMap<PodKey, Left>,
+    all: BTreeMap<ObjectKey, Left>,
     /// How long the containers of bound pods with GPUs have to end, where that is not the usual time.
-    graces: HashMap<PodKey, u32>,
+    graces: HashMap<ObjectKey, u32>,
 }
 
 #[derive(Debug)]
@@ -44,7 +44,7 @@ struct Left {
 
 impl Ghosts {
     /// A pod with GPUs is bound.
-    pub(super) fn seen(&mut self, key: &PodKey, pod: &PodItem) {
+    pub(super) fn seen(&mut self, key: &ObjectKey, pod: &PodItem) {
         let asked =
             [pod.spec.termination_grace_period_seconds, pod.metadata.deletion_grace_period_seconds];
         let grace = asked.into_iter().flatten().max();
@@ -57,24 +57,24 @@ impl Ghosts {
         }
     }
 
-    pub(super) fn forget(&mut self, key: &PodKey) {
+    pub(super) fn forget(&mut self, key: &ObjectKey) {
         self.graces.remove(key);
     }
 }
 
 impl Cards {
     /// A pod with GPUs is bound.
-    pub(in crate::state) fn gpus_bound(&mut self, key: &PodKey, pod: &PodItem) {
+    pub(in crate::state) fn gpus_bound(&mut self, key: &ObjectKey, pod: &PodItem) {
         self.ghosts.seen(key, pod);
     }
 
     /// Another pod of that name has its own time to end.
-    pub(in crate::state) fn forget_grace(&mut self, key: &PodKey) {
+    pub(in crate::state) fn forget_grace(&mut self, key: &ObjectKey) {
         self.ghosts.forget(key);
     }
 
     /// Keeps the cards of a pod that was taken out of the API while its containers may still run.
-    pub(in crate::state) fn quarantine(&mut self, key: &PodKey, cx: &mut Context) {
+    pub(in crate::state) fn quarantine(&mut self, key: &ObjectKey, cx: &mut Context) {
         let Some((node, request, cards, bound)) = left_by(key, cx) else { return };
         let grace = self.ghosts.graces.get(key).map_or(USUAL_GRACE, |grace| *grace);
         // Whoever may force the end of a share has waited for its node. Whole-GPU pods can be made to
@@ -131,13 +131,13 @@ impl Cards {
             let count = u32::try_from(cards.len()).unwrap_or(u32::MAX);
             let request = Request::share(count, Part::of(Portion::Memory(ghost.bytes)));
             let node = pod.node().unwrap_or_default().into();
-            let bound = BoundCards::Recorded(cards.clone());
+            let bound = BoundCards::Named(cards.clone());
             self.enter_ghost(Left { ghost, node, cards }, request, bound, until, cx);
         }
     }
 
     /// The time of a ghost is over.
-    pub(in crate::state) fn ghost_gone(&mut self, key: &PodKey, cx: &mut Context) {
+    pub(in crate::state) fn ghost_gone(&mut self, key: &ObjectKey, cx: &mut Context) {
         if self.ghosts.all.remove(key).is_some() {
             self.apply(Event::PodGone(key.clone()), cx);
             cx.held_back.may_go_on(key.namespace());
@@ -164,7 +164,7 @@ impl Cards {
     }
 
     /// Why nothing is given to a pod, if ghosts of its namespace are the reason.
-    pub(in crate::state) fn haunted(&self, key: &PodKey, request: &Request) -> Option<Arc<str>> {
+    pub(in crate::state) fn haunted(&self, key: &ObjectKey, request: &Request) -> Option<Arc<str>> {
         let namespace = key.namespace();
         let mut count = 0;
         if !request.is_none() && !self.ghosts.all.is_empty() {
@@ -192,13 +192,15 @@ impl Cards {
 
 /// What a bound pod has of cards, and where: what it holds, or what its record says where that could
 /// not be entered, as on a node that is not there.
-fn left_by(key: &PodKey, cx: &Context) -> Option<(Box<str>, Request, Vec<CardShare>, BoundCards)> {
+fn left_by(
+    key: &ObjectKey,
+    cx: &Context,
+) -> Option<(Box<str>, Request, Vec<CardShare>, BoundCards)> {
     if let Some(PodRecord { spec, bound: Some(bound), .. }) = cx.scheduler.unentered(key) {
-        let cards = match &bound.cards {
-            BoundCards::Recorded(cards) => cards.clone(),
-            BoundCards::Choose | BoundCards::Unknown => Vec::new(),
-            BoundCards::Nothing => return None,
-        };
+        if bound.cards == BoundCards::Nothing {
+            return None;
+        }
+        let cards = bound.cards.said().unwrap_or_default().to_vec();
         let node = bound.node.as_str().into();
         return Some((node, spec.request.clone(), cards, bound.cards.clone())).filter(
             |(_, request, _, cards)| request.asks_cards() || *cards == BoundCards::Unknown,
@@ -210,7 +212,7 @@ fn left_by(key: &PodKey, cx: &Context) -> Option<(Box<str>, Request, Vec<CardSha
     let (request, cards) = (holding.needs.request.clone(), holding.cards.to_vec());
     let bound = match request.is_share() {
         _ if holding.unknown => BoundCards::Unknown,
-        true => BoundCards::Recorded(cards.clone()),
+        true => BoundCards::Named(cards.clone()),
         false => BoundCards::Choose,
     };
     Some(((&**cx.node_of(key)?.name()).into(), request, cards, bound))

@@ -4,7 +4,7 @@ use super::Cards;
 use super::slots::{Hold, Slot};
 use crate::state::action::{Binding, Grant, HandOff};
 use crate::state::context::Context;
-use divvy_engine::PodKey;
+use divvy_engine::{BoundCards, ObjectKey};
 use divvy_ledger::{CardShare, Portion};
 use divvy_words::cards::{CardName, NamedShare};
 
@@ -46,7 +46,7 @@ impl Cards {
         groups: &[&str],
         shares: &[NamedShare],
         cx: &Context,
-    ) -> Vec<CardShare> {
+    ) -> BoundCards {
         let mut cards = Vec::new();
         // Of several groups nobody says which is whose: their reservations do.
         let group = if let [group] = groups { *group } else { "" };
@@ -63,12 +63,13 @@ impl Cards {
             };
             cards.push(CardShare { index, bytes: *bytes });
         }
-        cards
+        let by_index = shares.iter().any(|share| matches!(share.card, CardName::Index(_)));
+        if by_index { BoundCards::Recorded(cards) } else { BoundCards::Named(cards) }
     }
 }
 
 /// The part of each card that a pod holds, as a decimal.
-fn portion(key: &PodKey, cx: &Context) -> Option<String> {
+fn portion(key: &ObjectKey, cx: &Context) -> Option<String> {
     let holding = cx.scheduler.holding(key)?;
     Some(match holding.needs.request.portion()? {
         Portion::Fraction(fraction) => fraction.to_string(),

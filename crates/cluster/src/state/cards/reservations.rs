@@ -19,7 +19,7 @@ use crate::state::context::Context;
 use crate::state::records;
 use crate::state::timers::Timer;
 use divvy_api::Failure;
-use divvy_engine::{Bound, BoundCards, Event, PodKey, PodRecord, PodSpec};
+use divvy_engine::{Bound, BoundCards, Event, ObjectKey, PodRecord, PodSpec};
 use divvy_ledger::{Bytes, CardShare, Holder, Opening};
 use divvy_words::{keys, reservation};
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl Cards {
         is_ours.then_some(group)
     }
 
-    pub(in crate::state) fn is_reservation(&self, key: &PodKey) -> bool {
+    pub(in crate::state) fn is_reservation(&self, key: &ObjectKey) -> bool {
         self.reservations.contains_key(key)
     }
 
@@ -96,7 +96,7 @@ impl Cards {
         self.ask_for(key, cx);
     }
 
-    fn ask_for(&self, key: PodKey, cx: &mut Context) {
+    fn ask_for(&self, key: ObjectKey, cx: &mut Context) {
         let Some(Reservation { node, index, .. }) = self.reservations.get(&key) else { return };
         let Some(slot) = self.slots.get(node, *index) else { return };
         let node_uid = self.node_uids.get(&**node).cloned().unwrap_or_default();
@@ -197,7 +197,7 @@ impl Cards {
     /// The slot for a reservation pod: that of its card, else its own, else a new one.
     fn slot_for(
         &self,
-        key: &PodKey,
+        key: &ObjectKey,
         node: &str,
         uuid: Option<&str>,
         group: &str,
@@ -223,7 +223,7 @@ impl Cards {
     /// for.
     fn move_slot(
         &mut self,
-        key: &PodKey,
+        key: &ObjectKey,
         node: &str,
         index: u32,
         bindings: &mut Bindings,
@@ -243,13 +243,13 @@ impl Cards {
     }
 
     /// Nobody minds any more what stands on a reservation pod.
-    fn forget_written(&mut self, key: &PodKey) {
+    fn forget_written(&mut self, key: &ObjectKey) {
         self.wanted.forget(&Place::Ghosts(key.clone()));
         self.wanted.forget(&Place::Group(key.clone()));
     }
 
     /// Whether a reservation was given up before anybody had seen its pod.
-    fn was_given_up_unseen(&self, key: &PodKey) -> bool {
+    fn was_given_up_unseen(&self, key: &ObjectKey) -> bool {
         let known = self.reservations.get(key).filter(|known| known.uid.is_empty());
         let slot = known.and_then(|known| self.slots.get(&known.node, known.index));
         slot.is_some_and(|slot| slot.hold == Hold::Closing)
@@ -269,7 +269,7 @@ impl Cards {
     /// certainty that nobody else gets it.
     pub(super) fn reservation_lost(
         &mut self,
-        key: &PodKey,
+        key: &ObjectKey,
         why: &str,
         bindings: &mut Bindings,
         cx: &mut Context,
@@ -286,7 +286,7 @@ impl Cards {
     /// What became of [`Action::Reserve`].
     pub(in crate::state) fn reserved(
         &mut self,
-        key: PodKey,
+        key: ObjectKey,
         result: Result<(), Failure>,
         bindings: &mut Bindings,
         cx: &mut Context,
@@ -305,7 +305,7 @@ impl Cards {
     }
 
     /// Asks again for a reservation that nobody has seen yet.
-    pub(in crate::state) fn reserve_again(&self, key: PodKey, cx: &mut Context) {
+    pub(in crate::state) fn reserve_again(&self, key: ObjectKey, cx: &mut Context) {
         if self.reservations.get(&key).is_some_and(|r| r.uid.is_empty()) {
             self.ask_for(key, cx);
         }
@@ -314,7 +314,7 @@ impl Cards {
     /// Gives up on a reservation pod that does not come to run.
     pub(in crate::state) fn reservation_is_late(
         &mut self,
-        key: &PodKey,
+        key: &ObjectKey,
         bindings: &mut Bindings,
         cx: &mut Context,
     ) {
@@ -324,7 +324,7 @@ impl Cards {
     }
 
     /// Deletes a reservation pod that does not run yet; the shares that wait for it fail.
-    fn give_up(&mut self, key: &PodKey, what: &str, bindings: &mut Bindings, cx: &mut Context) {
+    fn give_up(&mut self, key: &ObjectKey, what: &str, bindings: &mut Bindings, cx: &mut Context) {
         let Some(made) = self.reservations.get(key) else { return };
         let Reservation { node, index, uid, why, .. } = made.clone();
         match self.slots.get_mut(&node, index) {
@@ -338,12 +338,12 @@ impl Cards {
     }
 
     /// Enters a reservation pod as the keeper of its card.
-    pub(super) fn enter_reservation(&mut self, key: &PodKey, cx: &mut Context) {
+    pub(super) fn enter_reservation(&mut self, key: &ObjectKey, cx: &mut Context) {
         let Some(made) = self.reservations.get(key) else { return };
         let Reservation { node, index, asks, .. } = made.clone();
         // While lost cards are looked for, there are more reservations than indexes for them.
         let cards = if cx.node(&node).is_some_and(|node| index < node.card_count()) {
-            BoundCards::Recorded(vec![CardShare { index, bytes: Bytes(0) }])
+            BoundCards::Named(vec![CardShare { index, bytes: Bytes(0) }])
         } else {
             BoundCards::Nothing
         };
@@ -360,7 +360,7 @@ impl Cards {
     /// What became of [`Action::Unreserve`].
     pub(in crate::state) fn unreserved(
         &mut self,
-        key: PodKey,
+        key: ObjectKey,
         uid: Box<str>,
         result: &Result<(), Failure>,
         cx: &mut Context,
@@ -375,7 +375,12 @@ impl Cards {
     }
 
     /// Deletes a reservation pod that could not be deleted before, if that is still wanted.
-    pub(in crate::state) fn unreserve_again(&self, key: PodKey, uid: Box<str>, cx: &mut Context) {
+    pub(in crate::state) fn unreserve_again(
+        &self,
+        key: ObjectKey,
+        uid: Box<str>,
+        cx: &mut Context,
+    ) {
         let known = self.reservations.get(&key);
         if known.is_some_and(|known| known.uid != uid) {
             return;
@@ -387,10 +392,10 @@ impl Cards {
     }
 }
 
-pub(super) fn unreserve(key: PodKey, uid: &str, cx: &mut Context) {
+pub(super) fn unreserve(key: ObjectKey, uid: &str, cx: &mut Context) {
     cx.act(Action::Unreserve { key, uid: uid.into() });
 }
 
-fn key_of(node: &str, group: &str) -> PodKey {
-    PodKey::new(reservation::NAMESPACE, &reservation::name(node, group))
+fn key_of(node: &str, group: &str) -> ObjectKey {
+    ObjectKey::new(reservation::NAMESPACE, &reservation::name(node, group))
 }

@@ -1,6 +1,6 @@
 //! The reservation pods that there are, also by node.
 
-use divvy_engine::PodKey;
+use divvy_engine::ObjectKey;
 use divvy_ledger::Opening;
 use foldhash::HashMap;
 use std::sync::Arc;
@@ -26,36 +26,36 @@ pub(super) struct Reservation {
 /// All reservation pods, also by node.
 #[derive(Debug, Default)]
 pub(super) struct Reservations {
-    all: HashMap<PodKey, Reservation>,
-    nodes: HashMap<Arc<str>, Vec<PodKey>>,
+    all: HashMap<ObjectKey, Reservation>,
+    nodes: HashMap<Arc<str>, Vec<ObjectKey>>,
 }
 
 impl Reservations {
-    pub(super) fn get(&self, key: &PodKey) -> Option<&Reservation> {
+    pub(super) fn get(&self, key: &ObjectKey) -> Option<&Reservation> {
         self.all.get(key)
     }
 
-    pub(super) fn get_mut(&mut self, key: &PodKey) -> Option<&mut Reservation> {
+    pub(super) fn get_mut(&mut self, key: &ObjectKey) -> Option<&mut Reservation> {
         self.all.get_mut(key)
     }
 
-    pub(super) fn contains_key(&self, key: &PodKey) -> bool {
+    pub(super) fn contains_key(&self, key: &ObjectKey) -> bool {
         self.all.contains_key(key)
     }
 
     /// Those of a node.
-    pub(super) fn of(&self, node: &str) -> impl Iterator<Item = (&PodKey, &Reservation)> {
+    pub(super) fn of(&self, node: &str) -> impl Iterator<Item = (&ObjectKey, &Reservation)> {
         let keys = self.nodes.get(node).map_or(&[][..], Vec::as_slice);
         keys.iter().filter_map(|key| Some((key, self.all.get(key)?)))
     }
 
-    pub(super) fn insert(&mut self, key: PodKey, made: Reservation) {
+    pub(super) fn insert(&mut self, key: ObjectKey, made: Reservation) {
         self.remove(&key);
         self.nodes.entry(made.node.clone()).or_default().push(key.clone());
         self.all.insert(key, made);
     }
 
-    pub(super) fn remove(&mut self, key: &PodKey) -> Option<Reservation> {
+    pub(super) fn remove(&mut self, key: &ObjectKey) -> Option<Reservation> {
         let made = self.all.remove(key)?;
         if let Some(keys) = self.nodes.get_mut(&made.node) {
             keys.retain(|other| other != key);

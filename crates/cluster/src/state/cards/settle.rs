@@ -9,7 +9,7 @@ use super::slots::Hold;
 use crate::place::Place;
 use crate::state::bindings::Bindings;
 use crate::state::context::Context;
-use divvy_engine::{Event, PodKey};
+use divvy_engine::{Event, ObjectKey};
 use divvy_ledger::Node;
 
 impl Cards {
@@ -84,7 +84,8 @@ impl Cards {
             return;
         }
         let here = self.reservations.of(node);
-        let here: Vec<(PodKey, u32)> = here.map(|(key, made)| (key.clone(), made.index)).collect();
+        let here: Vec<(ObjectKey, u32)> =
+            here.map(|(key, made)| (key.clone(), made.index)).collect();
         for (key, before) in here {
             let mut index = before;
             if before >= count && !self.is_used(node, before, cx) {
@@ -121,7 +122,7 @@ impl Cards {
 
     /// Returns a card that nobody shares any more.
     fn close(&mut self, node: &str, index: u32, cx: &mut Context) {
-        let is_its = |(_, made): &(&PodKey, &Reservation)| made.index == index;
+        let is_its = |(_, made): &(&ObjectKey, &Reservation)| made.index == index;
         let Some((key, made)) = self.reservations.of(node).find(is_its) else { return };
         // One that nobody has seen yet is deleted once it is.
         if made.uid.is_empty() {

@@ -7,7 +7,7 @@ use crate::objects::PodItem;
 use crate::place::Place;
 use crate::state::bindings::Bindings;
 use crate::state::context::Context;
-use divvy_engine::PodKey;
+use divvy_engine::ObjectKey;
 use divvy_ledger::{Mode, Node};
 use divvy_words::reservation::{self, CONFLICT, MISSING};
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 pub(super) struct Ground {
     usable: u32,
     /// Of each whole card its pod.
-    whole: Vec<PodKey>,
+    whole: Vec<ObjectKey>,
 }
 
 impl Cards {
@@ -60,9 +60,9 @@ impl Cards {
     }
 
     /// The pod that was given a shared card, if one was.
-    fn taker(&self, node: &str, slot: &Slot, cx: &Context) -> Option<PodKey> {
+    fn taker(&self, node: &str, slot: &Slot, cx: &Context) -> Option<ObjectKey> {
         let uuid = slot.uuid.as_deref()?;
-        let here = |key: &&PodKey| cx.node_of(key).is_some_and(|found| **found.name() == *node);
+        let here = |key: &&ObjectKey| cx.node_of(key).is_some_and(|found| **found.name() == *node);
         self.devices.owners(uuid).iter().find(here).cloned()
     }
 
@@ -84,7 +84,7 @@ impl Cards {
         let held = self.slots.of(node).filter(|(_, slot)| is_handed_out(slot)).count();
         let ground = Ground::of(node, cx);
         // Where kubelets tell, a pod that nobody told of may not have its cards yet.
-        let is_given = |key: &&PodKey| self.devices.is_empty() || self.devices.contains(key);
+        let is_given = |key: &&ObjectKey| self.devices.is_empty() || self.devices.contains(key);
         let given = ground.whole.iter().filter(is_given).count();
         let in_vain = ground.usable > 0 && held + given >= ground.usable as usize;
         if in_vain {
@@ -94,7 +94,7 @@ impl Cards {
     }
 
     /// What is to be said on which pods of a node.
-    fn troubles(&self, node: &str, cx: &Context) -> BTreeMap<(PodKey, &'static str), String> {
+    fn troubles(&self, node: &str, cx: &Context) -> BTreeMap<(ObjectKey, &'static str), String> {
         let mut troubles = BTreeMap::new();
         for (index, slot) in self.slots.of(node).filter(|(_, slot)| slot.hold.is_trouble()) {
             let uuid = slot.uuid.as_deref().unwrap_or_default();
@@ -137,7 +137,7 @@ impl Cards {
     }
 
     /// Takes note of what a pod says, by us or by who led before.
-    pub(super) fn notice_conditions(&mut self, key: &PodKey, pod: &PodItem) {
+    pub(super) fn notice_conditions(&mut self, key: &ObjectKey, pod: &PodItem) {
         for reason in [CONFLICT, MISSING] {
             let mut conditions = pod.status.conditions.iter().filter(|c| &*c.status == "True");
             let kind = reservation::condition(reason);
@@ -152,7 +152,7 @@ impl Cards {
         }
     }
 
-    pub(super) fn forget_conditions(&mut self, key: &PodKey) {
+    pub(super) fn forget_conditions(&mut self, key: &ObjectKey) {
         for reason in [CONFLICT, MISSING] {
             self.troubled.remove(&(key.clone(), reason));
             self.wanted.forget(&Place::Condition(key.clone(), reason));

@@ -8,20 +8,20 @@ use crate::state::action::Action;
 use crate::state::bindings::Bindings;
 use crate::state::context::Context;
 use crate::state::timers::Timer;
-use divvy_engine::PodKey;
+use divvy_engine::ObjectKey;
 use foldhash::HashSet;
 
 #[derive(Debug, Default)]
 pub(super) struct Unseen {
     /// For the next list.
-    next: HashSet<PodKey>,
+    next: HashSet<ObjectKey>,
     /// For the one that is under way.
-    sought: HashSet<PodKey>,
+    sought: HashSet<ObjectKey>,
 }
 
 impl Cards {
     /// A reservation is deleted that nobody has seen, or is not there.
-    pub(super) fn deleted_unseen(&mut self, key: PodKey, cx: &mut Context) {
+    pub(super) fn deleted_unseen(&mut self, key: ObjectKey, cx: &mut Context) {
         if self.unseen.next.is_empty() && self.unseen.sought.is_empty() {
             cx.after(AGAIN, Timer::Unseen);
         }
@@ -48,7 +48,7 @@ impl Cards {
         }
     }
 
-    fn is_unseen(&self, key: &PodKey) -> bool {
+    fn is_unseen(&self, key: &ObjectKey) -> bool {
         self.reservations.get(key).is_some_and(|made| made.uid.is_empty())
     }
 }

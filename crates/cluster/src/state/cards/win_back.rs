@@ -43,7 +43,7 @@ impl Cards {
         let is_there = self.node_uids.contains_key(node);
         let gpus = cx.node(node).map(|node| &node.capacity().gpus);
         // Of replicas nobody knows which card is behind which.
-        let has_cards = gpus.is_none_or(|gpus| gpus.count(Device::Gpu).is_none());
+        let has_cards = gpus.is_none_or(|gpus| gpus.pool(Device::Gpu).is_none());
         if !cx.hands_off() || !is_there || !has_cards || self.is_searching(node) {
             return;
         }

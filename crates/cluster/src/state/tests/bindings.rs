@@ -185,7 +185,7 @@ fn what_a_new_list_does_not_tell_is_gone() {
     state.node_changed(Change::Seen(node("a", 1)));
     state.node_changed(Change::Listed);
     assert_eq!(state.scheduler().node_count(), 1);
-    assert!(state.scheduler().holding(&PodKey::new("ml", "cpu")).is_none());
+    assert!(state.scheduler().holding(&ObjectKey::new("ml", "cpu")).is_none());
     assert_eq!(Bytes(40 << 30), Bytes(held(&state, "a")[0] << 30), "nobody saw how it went");
     state.tick(now + 40 * SECOND);
     assert_eq!(held(&state, "a"), [0]);

@@ -38,7 +38,7 @@ fn a_pod_whose_claim_is_not_bound_in_time_gives_its_place_up() {
     assert_eq!(acts(&mut state), [why]);
     let later = now + 602 * SECOND;
     made_void(&mut state, "p", &with_claim("p", "data"), later);
-    assert!(state.scheduler().holding(&PodKey::new("ml", "p")).is_none());
+    assert!(state.scheduler().holding(&ObjectKey::new("ml", "p")).is_none());
 }
 
 #[test]
@@ -67,12 +67,15 @@ fn each_place_has_its_own_time_for_claims_to_be_bound() {
     made_void(&mut state, "p", &with_claim("p", "data"), later);
     state.cx.actions.clear();
     state.pass(later);
-    assert!(state.bindings.is_providing(&PodKey::new("ml", "p")));
+    assert!(state.bindings.is_providing(&ObjectKey::new("ml", "p")));
     state.cx.actions.clear();
     state.tick(now + 605 * SECOND);
-    assert!(state.bindings.is_providing(&PodKey::new("ml", "p")), "that was the first one's time");
+    assert!(
+        state.bindings.is_providing(&ObjectKey::new("ml", "p")),
+        "that was the first one's time"
+    );
     state.tick(later + 601 * SECOND);
-    assert!(!state.bindings.is_providing(&PodKey::new("ml", "p")));
+    assert!(!state.bindings.is_providing(&ObjectKey::new("ml", "p")));
 }
 
 #[test]
@@ -107,6 +110,6 @@ fn a_decision_that_waits_loses_to_what_was_bound_meanwhile() {
     made_void(&mut state, "p", &pod, now);
     assert_eq!(held(&state, "a"), [80], "both that are bound are counted");
     assert!(
-        state.scheduler().holding(&PodKey::new("ml", "r")).is_some_and(|h| !h.cards.is_empty())
+        state.scheduler().holding(&ObjectKey::new("ml", "r")).is_some_and(|h| !h.cards.is_empty())
     );
 }

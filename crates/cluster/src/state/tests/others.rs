@@ -157,6 +157,20 @@ fn a_pod_that_cannot_be_read_and_vanishes_keeps_its_node_closed_for_a_while() {
 }
 
 #[test]
+fn a_record_of_a_card_that_is_not_there_closes_its_node_until_the_pod_is_gone() {
+    for mut state in [state(&[("a", 2)]), handing(&[("a", 2)])] {
+        let odd = bound(&half("odd"), "a", "7:42949672960");
+        see(&mut state, &odd);
+        see(&mut state, &whole("w", 2));
+        let told = acts(&mut state);
+        let why = "the record of a pod there does not say which cards it has, so no GPU is given";
+        assert_eq!(told, [format!("tell ml/w: 0/1 nodes are available: 1 {why}.")]);
+        ended(&mut state, &odd);
+        assert_eq!(acts(&mut state), ["bind ml/w v10 to a -"]);
+    }
+}
+
+#[test]
 fn a_node_that_cannot_be_read_any_more_gets_nothing() {
     let mut state = state(&[("a", 2)]);
     let text = r#"{"metadata": {"name": "a"}, "status": {"allocatable": 7}}"#;
@@ -198,4 +212,26 @@ fn what_the_kubelet_has_given_counts_whatever_a_pod_asks() {
     see(&mut state, &whole("ours", 1));
     let told = acts(&mut state);
     assert!(told.len() == 1 && told[0].contains("free cards 0 < 1 asked"), "{told:?}");
+}
+
+#[test]
+fn who_names_a_node_itself_holds_no_cards_by_koordinators_names() {
+    let mut state = state(&[("a", 8)]);
+    let list = json!({"koordinator.sh/gpu": "800"});
+    let mut closes = json!({
+        "metadata": {"namespace": "other", "name": "p", "uid": "f", "resourceVersion": "1"},
+        "spec": {"schedulerName": "default-scheduler", "nodeName": "a", "containers": [
+            {"name": "c", "resources": {"limits": list, "requests": list}}]},
+        "status": {"phase": "Pending"},
+    });
+    see(&mut state, &closes);
+    see(&mut state, &whole("p", 8));
+    assert_eq!(acts(&mut state), ["bind ml/p v10 to a -"]);
+    state.pod_changed(Change::Gone(item(&whole("p", 8))), Instant::now());
+    let allocated = "metadata.annotations.scheduling~koordinator~sh/device-allocated";
+    closes = with(&closes, allocated, "{}".into());
+    see(&mut state, &closes);
+    see(&mut state, &whole("q", 1));
+    let full = "tell ml/q: 0/1 nodes are available: 1 free cards 0 < 1 asked.";
+    assert_eq!(acts(&mut state), [full], "Koordinator's scheduler wrote that it has them");
 }

@@ -181,7 +181,7 @@ fn a_ghost_of_two_cards_is_known_from_both_reservations() {
         let told = reservation("a", group, Some(card));
         see(&mut state, &with(&told, "metadata.annotations.divvy~dev/ghosts", ghost.into()));
     }
-    let left = PodKey::new("ml", "p(gone-p)");
+    let left = ObjectKey::new("ml", "p(gone-p)");
     let bytes = |share: &divvy_ledger::CardShare| share.bytes.0;
     let cards = &state.scheduler().holding(&left).unwrap().cards;
     assert_eq!(cards.iter().map(bytes).collect::<Vec<_>>(), [5, 5]);

@@ -82,7 +82,7 @@ fn a_reason_is_told_on_the_version_that_it_holds_for_and_not_once_the_pod_has_a_
 }
 
 /// What was told of whom; all of it is written at once.
-fn tells(state: &mut State) -> Vec<PodKey> {
+fn tells(state: &mut State) -> Vec<ObjectKey> {
     let told = std::mem::take(&mut state.cx.actions).into_iter().map(|act| match act {
         Action::Tell { pod, version, .. } => (pod, version),
         other => panic!("{other:?}"),
@@ -165,7 +165,7 @@ fn why_a_pod_waits_is_told_before_all_reasons_of_another_namespace_are() {
         state.pass(now);
         let keys = tells(&mut state);
         told += keys.len();
-        if keys.contains(&PodKey::new("ml", "late")) {
+        if keys.contains(&ObjectKey::new("ml", "late")) {
             assert!(told < 1500, "{told} were told before");
             return;
         }

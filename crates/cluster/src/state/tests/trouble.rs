@@ -269,7 +269,7 @@ fn a_condition_that_could_not_be_written_is_written_again_and_in_order() {
     // While it is being written, nothing else is.
     ended(&mut state, &taker("w", "GPU-1"));
     assert!(!super::acts(&mut state).iter().any(|act| act.starts_with("mark ml/p")));
-    let place = || Place::Condition(PodKey::new("ml", "p"), "CardConflict");
+    let place = || Place::Condition(ObjectKey::new("ml", "p"), "CardConflict");
     let failed = |result| Outcome::Written { place: place(), text: Some("why".into()), result };
     state.outcome(failed(Err(Failure::Unclear("no answer".to_owned()))), now);
     assert!(!super::acts(&mut state).iter().any(|act| act.starts_with("mark ml/p")));

@@ -7,7 +7,7 @@
 use super::record::{ClaimRecord, VolumeRecord};
 use super::uses::VolumeStep;
 use super::{Refusal, VolumeReason, Volumes};
-use crate::record::ClaimKey;
+use crate::record::ObjectKey;
 use crate::rules::NodeFacts;
 use divvy_ledger::PodId;
 use foldhash::HashMap;
@@ -75,7 +75,7 @@ impl Volumes {
     }
 
     /// Takes back what was assumed of a claim for this pod alone.
-    pub(super) fn undo(&mut self, claim: &ClaimKey, pod: PodId) {
+    pub(super) fn undo(&mut self, claim: &ObjectKey, pod: PodId) {
         let Some(assumption) = self.assumed.get_mut(claim) else { return };
         assumption.pods.retain(|p| *p != pod);
         if assumption.pods.is_empty() {
@@ -83,7 +83,7 @@ impl Volumes {
         }
     }
 
-    pub(super) fn forget_assumption(&mut self, claim: &ClaimKey) {
+    pub(super) fn forget_assumption(&mut self, claim: &ObjectKey) {
         let Some(assumption) = self.assumed.remove(claim) else { return };
         if let Choice::Volume(volume) = assumption.choice {
             unreserve(&mut self.reserved, &volume, claim);
@@ -94,7 +94,7 @@ impl Volumes {
     }
 
     /// Looks whether the objects show what was assumed of a claim.
-    pub(super) fn confirm(&mut self, key: &ClaimKey) {
+    pub(super) fn confirm(&mut self, key: &ObjectKey) {
         let (Some(claim), Some(assumption)) = (self.claims.get(key), self.assumed.get_mut(key))
         else {
             return;
@@ -174,7 +174,7 @@ impl Volumes {
 }
 
 /// Another claim may have been given the volume since.
-fn unreserve(reserved: &mut HashMap<Box<str>, ClaimKey>, volume: &str, claim: &ClaimKey) {
+fn unreserve(reserved: &mut HashMap<Box<str>, ObjectKey>, volume: &str, claim: &ObjectKey) {
     if reserved.get(volume) == Some(claim) {
         reserved.remove(volume);
     }

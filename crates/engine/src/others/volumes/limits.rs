@@ -3,7 +3,7 @@
 use super::record::{Attached, CsiNodeRecord};
 use super::uses::VolumeUse;
 use super::{Member, Refusal, Volumes};
-use crate::record::ClaimKey;
+use crate::record::ObjectKey;
 use divvy_ledger::NodeId;
 use foldhash::HashSet;
 use std::collections::BTreeSet;
@@ -28,7 +28,7 @@ pub(super) struct VolumeId<'a> {
 enum Handle<'a> {
     Volume(&'a str),
     /// The volume that will be made for a claim.
-    Future(&'a ClaimKey),
+    Future(&'a ObjectKey),
 }
 
 impl<'a> Counted<'a> {

@@ -1,7 +1,6 @@
 //! Why the volumes of a pod keep it waiting, as data.
 
-use crate::record::ClaimKey;
-use crate::record::PodKey;
+use crate::record::ObjectKey;
 use divvy_ledger::Bytes;
 use std::fmt;
 use std::sync::Arc;
@@ -10,28 +9,28 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VolumeReason {
     /// The claim does not exist.
-    NoClaim(ClaimKey),
+    NoClaim(ObjectKey),
     /// The claim of an ephemeral volume does not exist yet.
-    NotMade(ClaimKey),
+    NotMade(ObjectKey),
     /// The claim of an ephemeral volume belongs to something else.
-    NotOwned(ClaimKey),
+    NotOwned(ObjectKey),
     /// The claim is being deleted.
-    Deleting(ClaimKey),
+    Deleting(ObjectKey),
     /// The claim's volume is lost, or does not exist.
     NoVolume {
         /// The claim.
-        claim: ClaimKey,
+        claim: ObjectKey,
         /// The volume.
         volume: Arc<str>,
     },
     /// The claim should have been bound before its pod.
-    NotBound(ClaimKey),
+    NotBound(ObjectKey),
     /// The claim takes one pod at a time.
     InUse {
         /// The claim.
-        claim: ClaimKey,
+        claim: ObjectKey,
         /// The pod that has it.
-        by: PodKey,
+        by: ObjectKey,
     },
     /// The volume cannot be reached from the node.
     Unreachable {
@@ -43,14 +42,14 @@ pub enum VolumeReason {
     /// The claim's volume is being made for another node.
     SelectedElsewhere {
         /// The claim.
-        claim: ClaimKey,
+        claim: ObjectKey,
         /// That node.
         node: Arc<str>,
     },
     /// No volume can be bound to the claim here, and none is made.
     NoMatch {
         /// The claim.
-        claim: ClaimKey,
+        claim: ObjectKey,
         /// Its class.
         class: Arc<str>,
     },
@@ -62,7 +61,7 @@ pub enum VolumeReason {
     /// There is no space for a new volume.
     NoSpace {
         /// The claim.
-        claim: ClaimKey,
+        claim: ObjectKey,
         /// Its class.
         class: Arc<str>,
         /// How much it asks.
@@ -73,7 +72,7 @@ pub enum VolumeReason {
         /// The disk, in words.
         disk: Arc<str>,
         /// The pod.
-        by: PodKey,
+        by: ObjectKey,
     },
     /// The driver is not on the node.
     NoDriver(Arc<str>),
@@ -85,11 +84,11 @@ pub enum VolumeReason {
         limit: u32,
     },
     /// The claim was given a node and no volume was made there.
-    NotProvisioned(ClaimKey),
+    NotProvisioned(ObjectKey),
     /// The claim was given a volume and lost it again.
     Released {
         /// The claim.
-        claim: ClaimKey,
+        claim: ObjectKey,
         /// The volume.
         volume: Arc<str>,
     },

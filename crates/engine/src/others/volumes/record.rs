@@ -1,7 +1,7 @@
 //! Storage objects as the edges hand them in: only what a decision asks.
 
 use crate::labels::{Labels, Selector};
-use crate::record::ClaimKey;
+use crate::record::ObjectKey;
 use crate::rules::Term;
 use divvy_ledger::Bytes;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ pub enum StorageEvent {
     /// A PersistentVolumeClaim.
     Claim(Box<ClaimRecord>),
     /// A PersistentVolumeClaim is gone.
-    ClaimGone(ClaimKey),
+    ClaimGone(ObjectKey),
     /// A PersistentVolume.
     Volume(Box<VolumeRecord>),
     /// A PersistentVolume is gone.
@@ -84,7 +84,7 @@ pub struct Terms {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimRecord {
     /// Which claim.
-    pub key: ClaimKey,
+    pub key: ObjectKey,
     /// Tells it from a later claim of the same name; empty where nobody knows.
     pub uid: Box<str>,
     /// The uid of the pod that it was made for, if it is the claim of an ephemeral volume.
@@ -116,7 +116,7 @@ impl ClaimRecord {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimRef {
     /// Which claim.
-    pub key: ClaimKey,
+    pub key: ObjectKey,
     /// Its uid; empty if an administrator reserved the volume by name.
     pub uid: Box<str>,
 }

@@ -4,8 +4,7 @@
 use super::VolumeReason;
 use super::record::{ClaimRecord, ClassRecord, VolumeRecord};
 use super::uses::Disk;
-use crate::record::ClaimKey;
-use crate::record::PodKey;
+use crate::record::ObjectKey;
 use crate::rules::{Requirement, Term, Test};
 use std::fmt::Write;
 use std::sync::Arc;
@@ -13,20 +12,20 @@ use std::sync::Arc;
 /// Why a node, or none at all, is for a pod.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Refusal<'a> {
-    NoClaim(&'a ClaimKey),
-    NotMade(&'a ClaimKey),
-    NotOwned(&'a ClaimKey),
-    Deleting(&'a ClaimKey),
+    NoClaim(&'a ObjectKey),
+    NotMade(&'a ObjectKey),
+    NotOwned(&'a ObjectKey),
+    Deleting(&'a ObjectKey),
     NoVolume(&'a ClaimRecord),
-    NotBound(&'a ClaimKey),
-    InUse(&'a ClaimKey, &'a PodKey),
+    NotBound(&'a ObjectKey),
+    InUse(&'a ObjectKey, &'a ObjectKey),
     Unreachable(&'a VolumeRecord, &'a [Term]),
     OtherZone(&'a VolumeRecord, &'static str, &'a str),
-    SelectedElsewhere(&'a ClaimKey, &'a str),
+    SelectedElsewhere(&'a ObjectKey, &'a str),
     NoMatch(&'a ClaimRecord),
     Topology(&'a ClassRecord),
     NoSpace(&'a ClaimRecord),
-    DiskInUse(&'a Disk, &'a PodKey),
+    DiskInUse(&'a Disk, &'a ObjectKey),
     NoDriver(&'a Arc<str>),
     Limit(&'a Arc<str>, u32),
 }

@@ -34,8 +34,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..40)
 }
 
-fn key(n: u8) -> ClaimKey {
-    ClaimKey::new("ml", &format!("c{n}"))
+fn key(n: u8) -> ObjectKey {
+    ObjectKey::new("ml", &format!("c{n}"))
 }
 
 fn on_host(value: &str) -> Box<[Term]> {
@@ -99,7 +99,7 @@ fn volume(n: u8, claim: Option<u8>) -> VolumeRecord {
 fn place(world: &mut World, pod: PodId, claims: &[u8], node: NodeId) -> Vec<VolumeStep> {
     let volumes = claims.iter().map(|n| VolumeUse::Claim(key(*n))).collect();
     let relations = Arc::new(Relations { volumes, ..Relations::default() });
-    world.others.volumes.enroll(pod, &PodKey::new("ml", &pod.0.to_string()), Some(&relations));
+    world.others.volumes.enroll(pod, &ObjectKey::new("ml", &pod.0.to_string()), Some(&relations));
     let Ok(wants) = world.others.volumes.prepare(&relations.volumes) else { return Vec::new() };
     if wants.pick(node, world).is_err() {
         return Vec::new();

@@ -1,18 +1,18 @@
 //! A pod's volumes, and what has to be done for them before the pod can be bound.
 
 use super::record::Attached;
-use crate::record::ClaimKey;
+use crate::record::ObjectKey;
 use std::fmt;
 
 /// One of a pod's volumes, as far as it decides where the pod can run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum VolumeUse {
     /// A claim by its name.
-    Claim(ClaimKey),
+    Claim(ObjectKey),
     /// A claim that is made for this pod alone.
     Ephemeral {
         /// The claim that will be made.
-        claim: ClaimKey,
+        claim: ObjectKey,
         /// The uid of the pod.
         pod: Box<str>,
     },
@@ -24,7 +24,7 @@ pub enum VolumeUse {
 
 impl VolumeUse {
     /// The claim, if it is one.
-    pub const fn claim(&self) -> Option<&ClaimKey> {
+    pub const fn claim(&self) -> Option<&ObjectKey> {
         match self {
             Self::Claim(claim) | Self::Ephemeral { claim, .. } => Some(claim),
             Self::Disk(_) | Self::Attached(_) => None,
@@ -102,12 +102,12 @@ pub enum VolumeStep {
     /// Annotate the claim with the pod's node, so that a volume is made there.
     SelectNode {
         /// The claim.
-        claim: ClaimKey,
+        claim: ObjectKey,
     },
     /// Reserve the volume for the claim.
     BindStatic {
         /// The claim.
-        claim: ClaimKey,
+        claim: ObjectKey,
         /// The volume.
         volume: Box<str>,
     },

@@ -201,6 +201,9 @@ fn no_second_entry_of_a_limit_is_accepted_and_no_mount_in_front_of_the_provider(
         let said = said.unwrap_or_default();
         assert!(said.contains("would hide") && said.contains("volumeMounts[0]"), "{path}: {said}");
     }
+    let block = json!([{"name": "v", "devicePath": "/etc/ld.so.preload"}]);
+    let said = refused(&|c| c["volumeDevices"] = block.clone()).unwrap_or_default();
+    assert!(said.contains("volumeDevices[0].devicePath"), "{said}");
     for path in ["/etc/app", "/usr/local/vgpus", "/data", "/etc/ld.so.preload.d"] {
         let said = refused(&|c| c["volumeMounts"] = json!([{"name": "v", "mountPath": path}]));
         assert_eq!(said, None, "{path}");
@@ -216,6 +219,33 @@ fn a_limit_is_for_one_container() {
     assert!(said.ends_with("allowed is one container in an Isolated pod"), "{said}");
     given["metadata"]["labels"] = json!({LEVEL: "Shared"});
     assert_eq!(admit(&given, &on()).1, Ok(Vec::new()));
+}
+
+#[test]
+fn an_init_container_behind_a_sidecar_runs_beside_it_and_one_in_front_does_not() {
+    let init = json!({"name": "i", "resources": {"limits": {"koordinator.sh/gpu": "50"}}});
+    let mut sidecar = init.clone();
+    sidecar["restartPolicy"] = json!("Always");
+    let said = |inits: Value| {
+        let mut given = isolated(json!({"initContainers": inits, "containers": [{"name": "c"}]}));
+        given["metadata"]["annotations"] = json!({});
+        admit(&given, &on()).1
+    };
+    assert_eq!(said(json!([init, sidecar])), Ok(Vec::new()));
+    assert_eq!(said(json!([init, init])), Ok(Vec::new()));
+    for inits in [json!([sidecar, init]), json!([sidecar, sidecar])] {
+        assert!(said(inits).unwrap_err().ends_with("one container in an Isolated pod"));
+    }
+}
+
+#[test]
+fn no_pod_reads_a_limit_before_somebody_has_looked_at_all_of_it() {
+    let env = json!([limit("X", "divvy.dev/memory-limit")]);
+    let given = |level| labelled(None, level, json!({"containers": [{"name": "c", "env": env}]}));
+    for settings in [settings(), on()] {
+        let said = admit(&given(Some("Shared")), &settings).1.unwrap_err();
+        assert!(said.contains("c reads the annotation divvy.dev/memory-limit"), "{said}");
+    }
 }
 
 #[test]
@@ -236,6 +266,10 @@ fn the_scheduler_binds_no_isolated_pod_whose_limits_are_not_read() {
     assert_eq!(ready(&pod, 0), Ok(()));
     let said = ready(&pod, 30).unwrap_err();
     assert!(said.starts_with("the variable CUDA_DEVICE_SM_LIMIT of container main"), "{said}");
+    let mut twice = pod.clone();
+    let second = json!({"name": "CUDA_DEVICE_MEMORY_LIMIT", "value": "80g"});
+    twice["spec"]["containers"][0]["env"].as_array_mut().unwrap().push(second);
+    assert!(ready(&twice, 0).unwrap_err().contains("CUDA_DEVICE_MEMORY_LIMIT"), "the last counts");
     let (plain, _) = admit(&isolated(one()), &settings());
     assert!(ready(&plain, 0).unwrap_err().contains("CUDA_DEVICE_MEMORY_LIMIT"));
 }

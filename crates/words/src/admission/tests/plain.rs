@@ -29,10 +29,6 @@ fn places(pod: &Value) -> Vec<String> {
     [of("initContainers"), of("containers")].concat()
 }
 
-fn is_ours(spec: &PodManifest, settings: &Settings) -> bool {
-    settings.scheduler_names.iter().any(|name| **name == *spec.scheduler_name)
-}
-
 fn asks_gpu(container: &Container) -> bool {
     let all = container.resources.limits.iter().chain(container.resources.requests.iter());
     all.filter(|(name, _)| {
@@ -62,7 +58,7 @@ pub(super) fn mutated(pod: &Value, settings: &Settings) -> Value {
         }
     }
     let (metadata, spec) = read(&pod);
-    if !is_ours(&spec, settings) {
+    if !settings.places(&spec) {
         return pod;
     }
     if !is_share(&metadata, &spec) {
@@ -153,7 +149,7 @@ pub(super) fn voided(pod: &Value, settings: &Settings) -> Value {
     let (metadata, spec) = read(&pod);
     let class = pod["spec"]["runtimeClassName"].as_str().unwrap_or_default();
     let has_gpu_runtime = class.starts_with("nvidia") || containers(&spec).any(asks_gpu);
-    if (is_ours(&spec, settings) && is_share(&metadata, &spec)) || !has_gpu_runtime {
+    if (settings.places(&spec) && is_share(&metadata, &spec)) || !has_gpu_runtime {
         return pod;
     }
     for (place, container) in places(&pod).iter().zip(containers(&spec)) {
@@ -167,7 +163,7 @@ pub(super) fn voided(pod: &Value, settings: &Settings) -> Value {
 /// What is said of a new pod, or why it is refused.
 pub(super) fn verdict(pod: &Value, settings: &Settings) -> Result<Vec<String>, String> {
     let (metadata, spec) = read(pod);
-    if !is_ours(&spec, settings) {
+    if !settings.places(&spec) {
         return Ok(Vec::new());
     }
     let (mut problems, mut warnings) = (Problems::default(), Vec::new());

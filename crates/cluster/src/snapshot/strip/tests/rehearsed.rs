@@ -4,7 +4,7 @@
 use super::super::strip;
 use super::filled::filled;
 use crate::snapshot::{EVERYTHING, Saved};
-use divvy_differential::{Group, generate};
+use divvy_differential::{Topic, generate};
 use divvy_sim::{EMBEDDED_CLUSTER, Input, Rehearsal, Setup};
 use divvy_testbed::manifests::{GpuNode, cpu_node, pod, with_fraction, with_gpus, with_memory};
 use divvy_words::keys;
@@ -61,7 +61,7 @@ fn said(objects: &[Value]) -> (String, [usize; 2]) {
         Err(why) => return (why.to_string(), [0, 0]),
     };
     rehearsal.run(&());
-    let Rehearsal { scheduler, pods, ended, others, kai_runs, warnings, .. } = &rehearsal;
+    let Rehearsal { scheduler, pods, ended, others, running, warnings, .. } = &rehearsal;
     let simulation = divvy_views::simulation(scheduler, pods);
     let placed = [simulation.summary.placed, simulation.summary.pending];
     let explained: Vec<_> =
@@ -74,7 +74,7 @@ fn said(objects: &[Value]) -> (String, [usize; 2]) {
             divvy_views::top_cards(scheduler),
             divvy_views::top_pods(scheduler),
         ),
-        (warnings, format!("{ended:?} {others:?} {kai_runs}")),
+        (warnings, format!("{ended:?} {others:?} {running:?}")),
     ));
     (text.unwrap(), placed)
 }
@@ -94,7 +94,7 @@ fn rehearse(objects: &[Value]) -> [usize; 2] {
 
 #[test]
 fn random_clusters_are_rehearsed_the_same_from_a_snapshot() {
-    use Group::{Affinity, Mixed, PodAffinity, Ports, Resources, Spread, Taints, Volumes};
+    use Topic::{Affinity, Mixed, PodAffinity, Ports, Resources, Spread, Taints, Volumes};
     for group in [Resources, Taints, Affinity, Ports, PodAffinity, Spread, Volumes, Mixed] {
         let mut sum = [0, 0];
         for seed in 1..=25 {
