@@ -1,4 +1,4 @@
-//! Time slices.
+//! Time slices, and replicas of MPS.
 
 use super::{pod, time_slices};
 use crate::check::devices as given;
@@ -110,4 +110,23 @@ async fn a_request_of_two_slices_that_the_plugin_refuses_ends_with_its_words() {
     // One is given.
     cluster.create(&pod("notebook-small")).await;
     cluster.until_running("team", "notebook-small").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_gets_one_replica_of_mps_and_who_asks_two_is_told_before() {
+    let Some(mut cluster) = Cluster::enter().await else { return };
+    let replicas = json!({"resources": [{"name": GPU, "replicas": 4}]});
+    let config = json!({"version": "v1", "sharing": {"mps": replicas}});
+    cluster.reconfigure(Options::default().cards, config);
+    assert_eq!(cluster.allocatable(GPU).await, "32");
+    let _divvy = cluster.start_divvy();
+    cluster.create(&whole("default", "one", 1)).await;
+    assert_eq!(cluster.cards_of("default", "one").await.len(), 1);
+    let told = cluster.environment("default", "one");
+    assert_eq!(told["CUDA_MPS_PIPE_DIRECTORY"], "/mps/nvidia.com/gpu/pipe");
+    cluster.create(&whole("default", "two", 2)).await;
+    cluster.said("default", "two", "a container gets one of its MPS replicas, 2 asked").await;
+    cluster.create(&half("default", "share")).await;
+    cluster.said("default", "share", "its GPUs are MPS replicas, which take no shares").await;
+    cluster.check().await;
 }
