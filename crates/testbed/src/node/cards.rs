@@ -4,7 +4,7 @@
 use super::inside::{Inside, output};
 use super::{Node, Options, config};
 use crate::{Program, Unavailable, io};
-use divvy_mock_nvml::{Card, Inventory};
+use divvy_mock_nvml::{Card, Inventory, Slice};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;
@@ -160,8 +160,10 @@ fn resources(cards: &[Card], plugin_config: &Value) -> BTreeMap<String, u64> {
     for card in cards {
         let names = match (&card.slices, strategy) {
             (Some(slices), "mixed") => {
-                let name = |profile: &str| format!("{VENDOR}mig-{}", profile.replace('+', "."));
-                slices.iter().map(|slice| name(&slice.profile)).collect()
+                // It finds 1g.5gb in 1g.5gb+me, too, unlike feature discovery.
+                let plain = |slice: &Slice| slice.profile.split('+').next().map(str::to_owned);
+                let names = slices.iter().filter_map(plain);
+                names.map(|name| format!("{VENDOR}mig-{name}")).collect()
             }
             (Some(slices), "single") => vec![whole(); slices.len()],
             _ => vec![whole()],
