@@ -283,7 +283,8 @@ impl Loop {
         }
     }
 
-    /// Takes in whatever else has come, so that one pass sees all of it.
+    /// Takes in whatever else has come by now, so that one pass sees all of it; not what comes
+    /// meanwhile, for there may be no end of that.
     fn drain(&mut self) {
         while let Ok(outcome) = self.outcomes.try_recv() {
             self.state.outcome(outcome, Instant::now());
@@ -291,8 +292,10 @@ impl Loop {
         while let Ok(()) = self.side_done.try_recv() {
             self.side_writes -= 1;
         }
-        while let Ok(heard) = self.others.try_recv() {
-            self.on_others(heard);
+        for _ in 0..self.others.len() {
+            if let Ok(heard) = self.others.try_recv() {
+                self.on_others(heard);
+            }
         }
         if self.state.takes_pods()
             && let Ok(batch) = self.pods.try_recv()

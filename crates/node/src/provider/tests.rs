@@ -210,6 +210,23 @@ fn there_is_no_provider_where_the_runtime_would_not_grant_it() {
 }
 
 #[test]
+fn what_containers_mount_is_for_everybody_to_read() {
+    // Of this whole process: nothing else here is for others.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    let machine = Machine::new("modes");
+    let version = machine.host.at(&machine.install().unwrap().version);
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&version), 0o755);
+    for name in ["libvgpu.so", "ld.so.preload", "limit.json"] {
+        assert_eq!(mode(&version.join(name)), 0o644, "{name}");
+    }
+    machine.install().unwrap();
+    let nobodys = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(version.join("ld.so.preload"), nobodys).unwrap();
+    assert!(machine.refused().contains("ld.so.preload: has been changed"));
+}
+
+#[test]
 fn a_library_that_the_loader_would_leave_out_is_refused() {
     let machine = Machine::new("library");
     let mut other = library("for another machine");

@@ -43,6 +43,10 @@ impl Cards {
     ) -> Option<&'a str> {
         let group = reservation::group(&pod.metadata).filter(|_| pod.node().is_some())?;
         let known = self.reservations.get(&pod.key());
+        if known.is_some_and(|known| pod.node() != Some(&*known.node)) {
+            // Its name is that of one for another node, which cannot be made until it is gone.
+            return None;
+        }
         let is_ours = reservation::is_ours(&pod.metadata)
             || known.is_some_and(|known| known.uid == pod.metadata.uid)
             || adopts && super::adopt::is_on_cards(pod, cx);
