@@ -1,8 +1,9 @@
 //! Cards that are divided beside cards that are not.
 
-use super::strategy;
+use super::{strategy, time_slices};
 use crate::cluster::{Cluster, devices, half, whole};
 use divvy_testbed::node::Card;
+use serde_json::json;
 
 const SMALL: &str = "nvidia.com/mig-1g.5gb";
 
@@ -46,5 +47,22 @@ async fn cards_beside_divided_ones_are_shared_and_keep_their_shares_over_restart
     cluster.create(&whole("team", "after", 2)).await;
     let others = cluster.cards_of("team", "after").await;
     assert!(others.len() == 2 && !others.contains(&a), "{others:?} {a}");
+    cluster.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cards_beside_divided_ones_are_time_sliced_and_counted_without_them() {
+    let Some(mut cluster) = Cluster::enter().await else { return };
+    let divided = Card::a100(0).divided(&["3g.20gb", "1g.5gb", "1g.5gb"]).unwrap();
+    let mut config = time_slices(2, false);
+    config["flags"] = json!({"migStrategy": "mixed"});
+    cluster.reconfigure(vec![divided, Card::a100(1), Card::a100(2)], config);
+    let _divvy = cluster.start_divvy();
+    cluster.start_each("turn", "nvidia.com/gpu", 4).await;
+    cluster.start_each("slice", SMALL, 2).await;
+    cluster.create(&whole("team", "late", 1)).await;
+    cluster.said("team", "late", "4 of 4 time slices of 2 cards are taken").await;
+    cluster.create(&devices("team", "later", SMALL, 1)).await;
+    cluster.said("team", "later", "2 of 2 nvidia.com/mig-1g.5gb are taken").await;
     cluster.check().await;
 }
