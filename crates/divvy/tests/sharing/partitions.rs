@@ -2,6 +2,7 @@
 
 mod churn;
 mod mig;
+mod mixed;
 mod time;
 
 use crate::cluster::{Cluster, devices};

@@ -4,9 +4,11 @@
 use super::inside::{Inside, output};
 use super::{Node, Options, config};
 use crate::{Program, Unavailable, io};
-use divvy_mock_nvml::{Card, Inventory};
+use divvy_mock_nvml::{Card, Inventory, Slice};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 /// What the names of all resources of cards and slices begin with.
 pub(super) const VENDOR: &str = "nvidia.com/";
@@ -56,6 +58,7 @@ impl Node {
     pub(super) fn start_plugin(&mut self) -> Result<(), Unavailable> {
         let mut command = self.nvidia(Program::DevicePlugin);
         command.args(["--device-list-strategy=envvar", "--device-discovery-strategy=nvml"]);
+        self.stand_in_for_mps(&mut command)?;
         let log = self.folder.join("nvidia-device-plugin.log");
         let read = || std::fs::read_to_string(&log).unwrap_or_default();
         let before = read().len();
@@ -69,6 +72,27 @@ impl Node {
             let missing = resources.keys().find(is_missing);
             missing.map_or(Ok(()), |name| Err(format!("{name} is not registered")))
         })
+    }
+
+    /// Lets the plugin take MPS for started: nobody limits the clients, nor are there any.
+    fn stand_in_for_mps(&self, plugin: &mut Command) -> Result<(), Unavailable> {
+        let (root, programs) = (self.folder.join("mps"), self.folder.join("bin"));
+        let control = programs.join("nvidia-cuda-mps-control");
+        let wrong = || io("cannot make what MPS needs");
+        let resources = resources(&self.inventory.cards, &self.plugin_config).into_keys();
+        // What containers are given of it.
+        let pipes = resources.map(|resource| root.join(resource).join("pipe"));
+        for folder in pipes.chain([root.join("shm"), programs.clone()]) {
+            std::fs::create_dir_all(folder).map_err(wrong())?;
+        }
+        std::fs::write(&control, "#!/bin/sh\ncat > /dev/null\n").map_err(wrong())?;
+        let all = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&control, all).map_err(wrong())?;
+        let paths = std::env::var_os("PATH").unwrap_or_default();
+        let paths = [programs].into_iter().chain(std::env::split_paths(&paths));
+        plugin.env("PATH", std::env::join_paths(paths).unwrap_or_default());
+        plugin.arg("--mps-root").arg(root);
+        Ok(())
     }
 
     /// Waits until the node can give what the device plugin has, and nothing of what it had.
@@ -136,8 +160,10 @@ fn resources(cards: &[Card], plugin_config: &Value) -> BTreeMap<String, u64> {
     for card in cards {
         let names = match (&card.slices, strategy) {
             (Some(slices), "mixed") => {
-                let name = |profile: &str| format!("{VENDOR}mig-{}", profile.replace('+', "."));
-                slices.iter().map(|slice| name(&slice.profile)).collect()
+                // It finds 1g.5gb in 1g.5gb+me, too, unlike feature discovery.
+                let plain = |slice: &Slice| slice.profile.split('+').next().map(str::to_owned);
+                let names = slices.iter().filter_map(plain);
+                names.map(|name| format!("{VENDOR}mig-{name}")).collect()
             }
             (Some(slices), "single") => vec![whole(); slices.len()],
             _ => vec![whole()],
@@ -146,7 +172,8 @@ fn resources(cards: &[Card], plugin_config: &Value) -> BTreeMap<String, u64> {
             *resources.entry(name).or_default() += 1;
         }
     }
-    let sharing = &plugin_config["sharing"]["timeSlicing"];
+    let sharing = &plugin_config["sharing"];
+    let sharing = sharing.get("mps").unwrap_or(&sharing["timeSlicing"]);
     for resource in sharing["resources"].as_array().into_iter().flatten() {
         let name = resource["name"].as_str().unwrap_or_default();
         if let Some(count) = resources.remove(name) {

@@ -47,7 +47,7 @@ async fn while_pods_of_all_kinds_come_and_go_and_divvy_is_killed_nothing_is_give
     let history = History::record(&cluster.api).await.unwrap();
     let (start, mut dice, mut made) = (Instant::now(), Dice(11), 0);
     let mut pods: Vec<(&str, String)> = Vec::new();
-    while start.elapsed() < Duration::from_secs(20) {
+    while start.elapsed() < Duration::from_secs(12) {
         let (namespace, name) = (dice.of(&["default", "team"]), format!("p-{made}"));
         cluster.create(&any(&mut dice, namespace, &name)).await;
         made += 1;

@@ -29,14 +29,13 @@ async fn the_recipes_slices_are_given_by_profile_while_the_cards_are_divided_ane
     cluster.until_running("default", "other").await;
     for name in ["third", "fourth"] {
         cluster.create(&devices("default", name, LARGE, 1)).await;
-        cluster.said("default", name, "0/1 nodes are available").await;
+        cluster.said("default", name, "2 of 2 nvidia.com/mig-3g.40gb are taken").await;
     }
-    // There is no whole card, and none to share.
     cluster.create(&whole("team", "whole", 1)).await;
+    let told = "no nvidia.com/gpu: MIG slices are called nvidia.com/mig-1g.10gb there";
+    cluster.said("team", "whole", told).await;
     cluster.create(&half("team", "half")).await;
-    for name in ["whole", "half"] {
-        cluster.said("team", name, "0/1 nodes are available").await;
-    }
+    cluster.said("team", "half", "its GPUs are MIG slices, which take no shares").await;
     cluster.check().await;
     cluster.delete("default", "other").await;
     cluster
@@ -59,7 +58,7 @@ async fn the_recipes_slices_are_given_by_profile_while_the_cards_are_divided_ane
     assert_eq!(cluster.allocatable(SMALL).await, "9");
     assert_eq!(cluster.allocatable(LARGE).await, "1");
     cluster.create(&devices("default", "late", LARGE, 1)).await;
-    cluster.said("default", "late", "0/1 nodes are available").await;
+    cluster.said("default", "late", "1 of 1 nvidia.com/mig-3g.40gb are taken").await;
     for name in ["small-inference", "medium-training", "large-training"] {
         assert_eq!(cluster.cards_of("team", name).await.len(), 1, "what runs runs on: {name}");
     }
@@ -72,9 +71,12 @@ async fn the_recipes_slices_are_given_by_profile_while_the_cards_are_divided_ane
     let _divvy = cluster.start_divvy();
     // One is held already.
     cluster.start_each("small", SMALL, 13).await;
-    for (name, resource) in [("small", SMALL), ("large", LARGE)] {
+    for (name, resource, told) in [
+        ("small", SMALL, "14 of 14 nvidia.com/mig-1g.10gb are taken"),
+        ("large", LARGE, "no nvidia.com/mig-3g.40gb"),
+    ] {
         cluster.create(&devices("team", name, resource, 1)).await;
-        cluster.said("team", name, "0/1 nodes are available").await;
+        cluster.said("team", name, told).await;
     }
     for pod in [cluster.pods("default").await, cluster.pods("team").await].concat() {
         assert_ne!(pod["status"]["phase"], "Failed", "{pod:#}");
@@ -131,10 +133,9 @@ async fn slices_that_are_called_gpus_are_given_one_by_one_and_never_shared() {
     let _divvy = cluster.start_divvy();
     let names = cluster.start_each("slice", "nvidia.com/gpu", 7).await;
     cluster.create(&whole("default", "late", 1)).await;
+    cluster.said("default", "late", "7 of 7 MIG slices are taken").await;
     cluster.create(&half("team", "half")).await;
-    for (namespace, name) in [("default", "late"), ("team", "half")] {
-        cluster.said(namespace, name, "0/1 nodes are available").await;
-    }
+    cluster.said("team", "half", "its GPUs are MIG slices, which take no shares").await;
     cluster.check().await;
     cluster.delete("default", &names[0]).await;
     cluster.until_running("default", "late").await;
