@@ -22,6 +22,8 @@ async fn two_kinds_of_model_servers_never_meet_and_each_sees_its_part_of_its_car
     for nth in first {
         cluster.api.create(&mixed(nth)).await.unwrap();
     }
+    // Some of them have their card by now, and some have not.
+    cluster.running("default", "burst-0").await;
     drop(scheduler);
     for nth in last {
         cluster.api.create(&mixed(nth)).await.unwrap();

@@ -1,7 +1,7 @@
 //! A tenant tries to get more than its Isolated share through the API: it is refused, or its
 //! container has its limit all the same.
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, SERVER};
 use super::divvy::{LEVEL, PROVIDER, share};
 use http::Method;
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ async fn is_refused_at_create(cluster: &Cluster) {
     let variable =
         |name: &str, value: &str| with(&pod, ENV, json!([{"name": name, "value": value}]));
     let mut beside = pod.clone();
-    let other = json!({"name": "beside", "image": "x", "restartPolicy": "Always",
+    let other = json!({"name": "beside", "image": SERVER, "imagePullPolicy": "Never", "restartPolicy": "Always",
         "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]});
     beside["spec"]["initContainers"] = json!([other]);
     for (what, pod, said) in [
@@ -83,6 +83,10 @@ async fn is_refused_at_create(cluster: &Cluster) {
                 assert_eq!(said, "", "{what}: {stored}");
                 let running = cluster.running("default", "tries").await;
                 cluster.sees_its_part(&running);
+                if running["spec"]["initContainers"].is_array() {
+                    let beside = cluster.node.look_into(&running, "beside").unwrap();
+                    assert!(beside.cards.is_empty(), "{what}: {beside:?}");
+                }
                 cluster.delete("default", "tries").await;
             }
         }
