@@ -126,9 +126,19 @@ pub struct RehearsalArgs {
     /// input; may be given more than once
     ///
     /// Pods are taken as they are, and Deployments, StatefulSets, ReplicaSets, Jobs and
-    /// DaemonSets as the pods they would make. Other kinds are counted and left alone.
+    /// DaemonSets as the pods they would make. ConfigMaps of NVIDIA's device plugin and MIG manager
+    /// change the nodes as the GPU operator would (docs/partitions.md). Other kinds are counted and
+    /// left alone.
     #[arg(short = 'f', long = "filename", value_name = "FILE")]
     pub files: Vec<PathBuf>,
+    /// Try a config of the ConfigMaps given with -f on a node that has no label for it: CONFIG, or
+    /// CONFIGMAP/CONFIG; may be given more than once
+    ///
+    /// A node gets the config that its label nvidia.com/device-plugin.config or nvidia.com/mig.config
+    /// names; of the device plugin else the default of the ClusterPolicy given with -f, or the only
+    /// one.
+    #[arg(long = "partition", value_name = "NODE=CONFIG", value_parser = partition)]
+    pub partitions: Vec<(String, String)>,
     /// Place on a copy of the live cluster that the kubeconfig names; nothing there is changed
     ///
     /// Without this and --cluster, manifests are placed on the small cluster that is embedded in
@@ -164,6 +174,7 @@ Examples:
   divvy simulate -f pod.yaml --replicas 12             what if there were twelve of it
   divvy simulate -f pods.yaml --strategy spread --svg map.svg
   divvy simulate --from-cluster -f new.yaml            on a copy of the live cluster
+  divvy simulate -f mig.yaml --partition n1=all-1g.10gb  what if node n1 had that MIG config
   divvy snapshot -o now.yaml
   divvy simulate --cluster now.yaml -f new.yaml -o json
 
@@ -290,6 +301,15 @@ pub enum StrategyArg {
     Binpack,
     /// The emptiest
     Spread,
+}
+
+fn partition(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((node, config)) if !node.is_empty() && !config.is_empty() => {
+            Ok((node.to_owned(), config.to_owned()))
+        }
+        _ => Err("allowed is the name of a node, =, and that of a config".to_owned()),
+    }
 }
 
 fn replicas() -> RangedI64ValueParser<u32> {

@@ -21,8 +21,9 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<u8> {
     if rehearsal.ended.contains(&key) {
         bail!("pod {key} has ended: it waits for nothing and holds nothing");
     }
-    let explanation = explanation(&rehearsal, &key, is_bound)
+    let mut explanation = explanation(&rehearsal, &key, is_bound)
         .with_context(|| not_found(&key, args, &rehearsal.pods))?;
+    explanation.repartition = output::repartition(&rehearsal);
     output::print(args.output, &explanation, |options| {
         divvy_views::explanation_text(&explanation, options)
     })?;

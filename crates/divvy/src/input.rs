@@ -76,6 +76,7 @@ fn given(
         namespace: namespace.clone(),
         config,
         gpu_sharing: args.gpu_sharing,
+        partitions: args.partitions.clone(),
         isolation: isolation(args.cluster.gates.feature_gates, args.placement.config.as_deref())?,
         ..setup(&args.cluster, cluster)
     };

@@ -122,6 +122,9 @@ fn plan(args: &PlanArgs) -> anyhow::Result<u8> {
         None => input::rehearsal(&args.rehearsal, false, &bar)?,
     };
     let mut rehearsal = given.rehearsal;
+    for partition in &rehearsal.partitions {
+        output::note(&format!("note: {}", partition.message()));
+    }
     let in_use = CardsInUse::of(&rehearsal.scheduler);
     rehearsal.run(&bar);
     bar.begin("planning", 0);

@@ -2,7 +2,9 @@
 
 use crate::cli::Format;
 use anyhow::Context;
+use divvy_sim::{Displaced, Effect, Rehearsal, Repartition};
 use divvy_views::TextOptions;
+use divvy_words::keys;
 use serde::Serialize;
 use std::io::{ErrorKind, IsTerminal, Write};
 
@@ -30,6 +32,40 @@ pub fn render<T: Serialize>(
         rendered.push('\n');
     }
     Ok(rendered)
+}
+
+/// What the configs of a rehearsal make of its nodes, to be printed.
+pub fn repartition(rehearsal: &Rehearsal) -> divvy_views::Repartition {
+    let displaced = |displaced: &Displaced| divvy_views::Displaced {
+        node: displaced.node.clone(),
+        resource: displaced.device.map_or_else(|| keys::GPU.to_owned(), |d| d.to_string()),
+        undivided: displaced.device.is_none(),
+        held: displaced.held,
+        left: displaced.left,
+        pods: displaced
+            .pods
+            .iter()
+            .map(|holder| divvy_views::DisplacedPod {
+                pod: holder.pod.to_string(),
+                request: holder.request.clone(),
+            })
+            .collect(),
+    };
+    let partition = |partition: &Repartition| divvy_views::Partition {
+        config: partition.config.clone(),
+        effect: match partition.effect {
+            Effect::Applied => "applied",
+            Effect::Unchanged => "unchanged",
+            Effect::Withheld => "withheld",
+        },
+        nodes: partition.nodes.clone(),
+        resources: partition.resources.clone(),
+        message: partition.message(),
+    };
+    divvy_views::Repartition {
+        displaced: rehearsal.displaced.iter().map(displaced).collect(),
+        partitions: rehearsal.partitions.iter().map(partition).collect(),
+    }
 }
 
 /// Writes to standard output. A reader that has seen enough (`| head`) is no error.

@@ -23,7 +23,8 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<u8> {
     let mut rehearsal = input::rehearsal(&args.rehearsal, false, &bar)?.rehearsal;
     rehearsal.run(&bar);
     bar.begin("explaining", 0);
-    let simulation = divvy_views::simulation(&rehearsal.scheduler, &rehearsal.pods);
+    let mut simulation = divvy_views::simulation(&rehearsal.scheduler, &rehearsal.pods);
+    simulation.repartition = output::repartition(&rehearsal);
     bar.begin("printing", 0);
     bar.finish();
     if let Some(path) = &args.svg {

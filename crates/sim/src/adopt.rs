@@ -32,6 +32,11 @@ fn kept_groups(metadata: &Metadata) -> Vec<&str> {
     if is_there { reservation::groups(metadata) } else { Vec::new() }
 }
 
+/// Whether a pod only holds a card for others.
+pub(crate) fn is_reservation(metadata: &Metadata) -> bool {
+    !kept_groups(metadata).is_empty()
+}
+
 /// What a pod says. A reservation pod has nothing of the card that it keeps; where cards are
 /// replicas, nobody can join the one that it has. A share of a scheduler that gives none is no share,
 /// whatever its annotations say.

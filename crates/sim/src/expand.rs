@@ -57,6 +57,8 @@ impl Expansion<'_> {
             | Content::Namespace
             | Content::Storage(..)
             | Content::PodGroup(_)
+            | Content::ConfigMap(_)
+            | Content::ClusterPolicy(_)
             | Content::List(_)
             | Content::Other => None,
         }

@@ -48,6 +48,9 @@ pub enum InputError {
     /// A text makes no sense.
     #[error(transparent)]
     Text(#[from] ReadError),
+    /// A config of the device plugin, the MIG manager or the operator makes no sense.
+    #[error("{0}")]
+    Config(String),
     /// A node makes no sense.
     #[error("{input}: {message}")]
     Node {

@@ -10,11 +10,13 @@ mod adopt;
 mod expand;
 mod hints;
 mod input;
+mod partition;
 mod rehearsal;
 mod storage;
 
 pub use expand::MAX_REPLICAS;
 pub use input::{Input, InputError, read_inputs};
+pub use partition::{Displaced, Effect, Holder, Repartition};
 pub use rehearsal::{Rehearsal, Setup};
 
 /// The cluster that is rehearsed on when none is given.

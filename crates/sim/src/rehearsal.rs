@@ -4,6 +4,7 @@ use crate::adopt::{self, CardNames, NamedCards, OwnWord};
 use crate::expand::{Expansion, Pods};
 use crate::hints::Hints;
 use crate::input::{Input, InputError, MAX_PODS};
+use crate::partition::{Before, Configs, Displaced, Log, Repartition};
 use crate::storage::Storage;
 use crate::{EMBEDDED_CLUSTER, Progress};
 use divvy_engine::{Bound, BoundCards, Config, Event, ObjectKey, PodRecord, PodSpec, Scheduler};
@@ -36,6 +37,8 @@ pub struct Setup {
     pub gpu_sharing: Option<bool>,
     /// Who enforces which level of isolation; `None` if levels are not told apart.
     pub isolation: Option<Isolation>,
+    /// Nodes and the configs that they would get of those in the workload.
+    pub partitions: Vec<(String, String)>,
 }
 
 impl Default for Setup {
@@ -49,6 +52,7 @@ impl Default for Setup {
             config: Config::default(),
             gpu_sharing: None,
             isolation: None,
+            partitions: Vec::new(),
         }
     }
 }
@@ -68,6 +72,10 @@ pub struct Rehearsal {
     pub others: BTreeMap<ObjectKey, Box<str>>,
     /// The schedulers of other projects that run in the cluster: their pods are left to them.
     pub running: OtherSchedulers,
+    /// What configs of the workload make of the nodes.
+    pub partitions: Vec<Repartition>,
+    /// What bound pods hold that the nodes would not have then.
+    pub displaced: Vec<Displaced>,
     /// What was not as it should be, in sentences.
     pub warnings: Vec<String>,
 }
@@ -83,6 +91,10 @@ struct Loading<'a> {
     /// Pods that are about to go.
     terminating: BTreeSet<ObjectKey>,
     isolation: Option<&'a Isolation>,
+    configs: &'a Configs,
+    before: Before,
+    /// Pods on nodes that configs change, and why they could not be entered.
+    unentered: Vec<(ObjectKey, String)>,
     progress: &'a dyn Progress,
 }
 
@@ -122,6 +134,7 @@ impl Rehearsal {
                 groups.add(object);
             }
         }
+        let configs = Configs::read(&workload, &setup.partitions)?;
         let names = CardNames::seen(&cluster_entries);
         let hand_off = names.hand_off(setup.gpu_sharing);
         let mut rehearsal = Self {
@@ -136,6 +149,8 @@ impl Rehearsal {
                     .iter()
                     .any(|e| is_pod(e, divvy_words::is_koordinator_scheduler)),
             },
+            partitions: Vec::new(),
+            displaced: Vec::new(),
             warnings: Vec::new(),
         };
         let (storage, events) = Storage::read(&cluster_entries, &workload, &mut rehearsal.warnings);
@@ -152,6 +167,9 @@ impl Rehearsal {
             schedulers,
             terminating,
             isolation: setup.isolation.as_ref(),
+            configs: &configs,
+            before: Before::default(),
+            unentered: Vec::new(),
             progress,
         };
         if let Some(isolation) = &setup.isolation {
@@ -169,6 +187,7 @@ impl Rehearsal {
             loading.apply(event);
         }
         loading.cluster_pods(&cluster_entries, &names);
+        loading.displaced();
         loading.workload(&workload, setup.replicas)?;
         let left_out = loading.storage.warning();
         loading.rehearsal.warnings.extend(left_out);
@@ -204,12 +223,20 @@ impl Loading<'_> {
 
     fn nodes(&mut self, input: &str, entries: &[Entry]) -> Result<(), InputError> {
         let fault = |message| InputError::Node { input: input.to_owned(), message };
+        let mut log = Log::default();
         for entry in entries {
             match entry {
                 Entry::Object(object) if let Content::Node(node) = &object.content => {
                     let named = |why| format!("Node {}: {why}", object.metadata.name);
                     let (mut record, warnings) =
                         divvy_words::node(object).map_err(|why| fault(named(why)))?;
+                    if let Some(changed) = self.configs.change(object, &mut log) {
+                        let before = record.gpus;
+                        (record, _) =
+                            divvy_words::node(&changed.object).map_err(|why| fault(named(why)))?;
+                        changed.complete(&mut record.gpus, &before);
+                        self.before.node(&record.name, before, record.gpus.clone());
+                    }
                     if let Some(isolation) = self.isolation {
                         isolation.enter_node(&object.metadata, &mut record);
                     }
@@ -234,7 +261,24 @@ impl Loading<'_> {
         if self.rehearsal.scheduler.node_count() == 0 {
             self.warn(format!("{input} has no Node: the cluster is empty"));
         }
+        let ledger = self.rehearsal.scheduler.ledger();
+        if let Some((node, config)) =
+            self.configs.asked_nodes().find(|(node, _)| ledger.find(node).is_none())
+        {
+            let why = format!("--partition {node}={config}: the cluster has no such node");
+            return Err(InputError::Config(why));
+        }
+        self.rehearsal.partitions = log.finish(self.configs);
         Ok(())
+    }
+
+    /// Says what pods hold that is not there any more, once.
+    fn displaced(&mut self) {
+        let (displaced, whose) = std::mem::take(&mut self.before).finish();
+        self.rehearsal.displaced = displaced;
+        let others = std::mem::take(&mut self.unentered).into_iter();
+        let others = others.filter(|(pod, _)| !whose.contains(pod)).map(|(_, problem)| problem);
+        self.rehearsal.warnings.extend(others);
     }
 
     /// Bound pods take what they hold; the others wait like the workload does.
@@ -300,6 +344,9 @@ impl Loading<'_> {
             if !self.known.insert(record.key.clone()) {
                 let key = &record.key;
                 self.warn(format!("pod {key} is twice in the cluster: the later one counts"));
+            }
+            if !adopt::is_reservation(&object.metadata) {
+                self.before.pod(&node, &record.key, &record.spec.request);
             }
             let cluster = &self.rehearsal.scheduler;
             let place = (&*node, is_ours || scheduler == keys::KAI_SCHEDULER);
@@ -398,8 +445,13 @@ impl Loading<'_> {
     fn hold(&mut self, mut record: PodRecord, node: String, cards: BoundCards) {
         let devices = record.bound.take().map(|bound| bound.devices).unwrap_or_default();
         let terminating = self.terminating.contains(&record.key);
+        let (key, is_changed) = (record.key.clone(), self.before.has(&node));
         record.bound = Some(Bound { terminating, devices, ..Bound::new(node, cards) });
-        self.apply(Event::Pod(Box::new(record)));
+        match self.rehearsal.scheduler.apply(Event::Pod(Box::new(record))) {
+            Err(problem) if is_changed => self.unentered.push((key, problem.to_string())),
+            Err(problem) => self.warn(problem.to_string()),
+            Ok(()) => {}
+        }
     }
 
     fn workload(&mut self, entries: &[Entry], replicas: Option<u32>) -> Result<(), InputError> {
@@ -440,6 +492,9 @@ impl Loading<'_> {
                     (&workload.template.metadata, &workload.template.spec)
                 }
                 Content::Namespace | Content::PodGroup(_) => continue,
+                Content::ConfigMap(_) | Content::ClusterPolicy(_) if self.configs.has(object) => {
+                    continue;
+                }
                 Content::Storage(..) if self.storage.is_known() => continue,
                 _ => {
                     *ignored.entry(object.kind.to_string()).or_default() += 1;

@@ -8,6 +8,7 @@ pub use text::explanation_text;
 use crate::API_VERSION;
 use crate::amount::Amount;
 use crate::cards::{CardGrant, NodeCards, grants};
+use crate::repartition::Repartition;
 use crate::simulation::UNKNOWN_NODE;
 use crate::slices::{self, SliceHolders};
 use crate::stranded::ShareSizes;
@@ -23,6 +24,9 @@ pub struct Explanation<'a> {
     pub api_version: &'static str,
     /// `Explanation`.
     pub kind: &'static str,
+    /// What configs that are rehearsed make of the nodes.
+    #[serde(flatten)]
+    pub repartition: Repartition,
     /// The pod's namespace.
     pub namespace: String,
     /// The pod's name.
@@ -180,6 +184,7 @@ impl Explanation<'_> {
         Self {
             api_version: API_VERSION,
             kind: "Explanation",
+            repartition: Repartition::default(),
             namespace: key.namespace().to_owned(),
             name: key.name().to_owned(),
             state: Verdict::Placed,

@@ -27,6 +27,7 @@ mod mig_plan;
 mod model;
 mod options;
 mod paint;
+mod repartition;
 mod simulate_text;
 mod simulation;
 mod slices;
@@ -53,6 +54,7 @@ pub use mig_plan::{
 };
 pub use model::short_model;
 pub use options::TextOptions;
+pub use repartition::{Displaced, DisplacedPod, Partition, Repartition};
 pub use simulate_text::simulation_text;
 pub use simulation::{PodOutcome, ReasonCount, Simulation, Summary, simulation};
 pub use slices::{SliceHolder, SliceUse};

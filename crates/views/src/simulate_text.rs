@@ -4,6 +4,7 @@ use crate::card_map::CardMap;
 use crate::cards::NodeCards;
 use crate::options::TextOptions;
 use crate::paint::{Painter, Tint};
+use crate::repartition::repartition_text;
 use crate::simulation::{PodOutcome, Simulation};
 use crate::slices::plural;
 use crate::table::{Cell, Table};
@@ -23,6 +24,7 @@ const MOST_NODES: usize = 40;
 pub fn simulation_text(sim: &Simulation<'_>, options: TextOptions) -> String {
     let painter = Painter::new(options.colour);
     let mut out = String::new();
+    let first = repartition_text(&sim.repartition, options);
     write_pods(&mut out, sim, options);
     write_map(&mut out, sim, options);
     paragraph(&mut out);
@@ -36,7 +38,7 @@ pub fn simulation_text(sim: &Simulation<'_>, options: TextOptions) -> String {
             clean(pod.namespace)
         );
     }
-    out
+    first + &out
 }
 
 /// An empty line, unless this is where the text begins.

@@ -2,6 +2,7 @@
 
 use crate::API_VERSION;
 use crate::cards::{CardGrant, NodeCards, grants};
+use crate::repartition::Repartition;
 use crate::slices::SliceHolders;
 use crate::stranded::ShareSizes;
 use crate::totals::Totals;
@@ -19,6 +20,9 @@ pub struct Simulation<'a> {
     pub api_version: &'static str,
     /// `Simulation`.
     pub kind: &'static str,
+    /// What configs that are rehearsed make of the nodes.
+    #[serde(flatten)]
+    pub repartition: Repartition,
     /// The pods of the workload, in the order they were given.
     pub pods: Vec<PodOutcome<'a>>,
     /// All nodes, by name.
@@ -113,7 +117,14 @@ pub fn simulation<'a>(scheduler: &'a Scheduler, pods: &'a [ObjectKey]) -> Simula
     let nodes = nodes.filter_map(|(_, id)| NodeCards::of(scheduler, id, &mut sizes, &holders));
     let nodes: Vec<_> = nodes.collect();
     let summary = summary(&outcomes, Totals::with(scheduler, &mut sizes));
-    Simulation { api_version: API_VERSION, kind: "Simulation", pods: outcomes, nodes, summary }
+    Simulation {
+        api_version: API_VERSION,
+        kind: "Simulation",
+        repartition: Repartition::default(),
+        pods: outcomes,
+        nodes,
+        summary,
+    }
 }
 
 fn outcome<'a>(

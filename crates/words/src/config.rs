@@ -18,10 +18,14 @@
 //!   environment: {CUDA_DISABLE_CONTROL: "false"}
 //! ```
 
+mod device_plugin;
 mod mig_parted;
 mod providers;
 
-pub use mig_parted::{mig_configs, mig_configs_text};
+pub use device_plugin::{
+    MigStrategy, PluginConfig, Sharing, is_device_plugin_config, plugin_config,
+};
+pub use mig_parted::{is_mig_config, mig_configs, mig_configs_text};
 
 use crate::documents::untyped;
 use crate::isolation::Provider;

@@ -189,6 +189,14 @@ pub const LABEL_GPU_PRODUCT: &str = "nvidia.com/gpu.product";
 pub const LABEL_GPU_REPLICAS: &str = "nvidia.com/gpu.replicas";
 /// How the product label ends when replicas are called as whole GPUs are.
 pub const SHARED_PRODUCT: &str = "-SHARED";
+/// Node label: the named config of the device plugin that it gets.
+pub const LABEL_PLUGIN_CONFIG: &str = "nvidia.com/device-plugin.config";
+/// Node label: the named config of the MIG manager that it gets.
+pub const LABEL_MIG_CONFIG: &str = "nvidia.com/mig.config";
+/// Node label: what has become of that.
+pub const LABEL_MIG_STATE: &str = "nvidia.com/mig.config.state";
+/// Node label: how MIG slices are called.
+pub const LABEL_MIG_STRATEGY: &str = "nvidia.com/mig.strategy";
 /// What the product label contains when its GPUs are MIG slices.
 pub const MIG_PRODUCT: &str = "-MIG-";
 

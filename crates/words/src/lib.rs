@@ -44,7 +44,10 @@ mod testing;
 mod time;
 mod volumes;
 
-pub use config::{ConfigError, config, isolation_providers, mig_configs, mig_configs_text};
+pub use config::{
+    ConfigError, MigStrategy, PluginConfig, Sharing, config, is_device_plugin_config,
+    is_mig_config, isolation_providers, mig_configs, mig_configs_text, plugin_config,
+};
 pub use documents::{Entry, ReadError, read};
 pub use gates::FeatureGates;
 pub use grace_period::{MAX_GRACE_PERIOD, grace_period_allowed};
@@ -54,7 +57,7 @@ pub use kai::{is_kai_binder, is_kai_scheduler};
 pub use koordinator::{asks_as_koordinators, is_koordinator_scheduler};
 pub use manifest::{Content, Kind, Metadata, Object, PodManifest, StorageKind, StorageManifest};
 pub use namespace::{namespace_of, namespaces};
-pub use node::{is_unsettled, node};
+pub use node::{Offer, Single, is_unsettled, mig_strategy_of, node};
 pub use pod::pod;
 pub use priorities::Priorities;
 pub use problem::shortened;

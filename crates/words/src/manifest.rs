@@ -302,6 +302,36 @@ manifest! {
         pub allocatable: Option<ResourceList>,
     }
 
+    /// `spec` of the GPU operator's ClusterPolicy.
+    pub struct ClusterPolicyManifest {
+        /// About the device plugin.
+        pub device_plugin: ConfiguredPart,
+        /// About the MIG manager.
+        pub mig_manager: ConfiguredPart,
+        /// About MIG.
+        pub mig: MigManifest,
+    }
+
+    /// A part of the GPU operator that takes its configs from a ConfigMap.
+    pub struct ConfiguredPart {
+        /// Which.
+        pub config: ConfigChoice,
+    }
+
+    /// A ConfigMap with configs by name, and which of them is for nodes that name none.
+    pub struct ConfigChoice {
+        /// The ConfigMap.
+        pub name: Box<str>,
+        /// The config.
+        pub default: Box<str>,
+    }
+
+    /// `spec.mig` of a ClusterPolicy.
+    pub struct MigManifest {
+        /// `single` or `mixed`.
+        pub strategy: Box<str>,
+    }
+
     /// `spec` of what makes pods: Deployment, StatefulSet, ReplicaSet, Job, DaemonSet.
     pub struct WorkloadManifest {
         /// How many pods.

@@ -1,5 +1,9 @@
 //! A node manifest into a record for the engine.
 
+mod offer;
+
+pub use offer::{Offer, Single, mig_strategy_of};
+
 use crate::keys;
 use crate::manifest::{Content, NodeManifest, NodeStatus, Object, ResourceList, Texts};
 use crate::problem::{Problems, check_metadata, short};

@@ -5,6 +5,7 @@ use crate::card_map::CardMap;
 use crate::cards::{CardUse, NodeCards};
 use crate::options::TextOptions;
 use crate::paint::{Painter, Tint};
+use crate::repartition::repartition_text;
 use crate::wording::{Names, asked, clean, count, in_other_words, labels};
 use std::fmt::Write;
 
@@ -46,7 +47,7 @@ pub fn explanation_text(explanation: &Explanation<'_>, options: TextOptions) -> 
     if let Some(next) = &explanation.next {
         let _ = writeln!(out, "{} {}", painter.paint("Next:", Tint::Strong), clean(next));
     }
-    out
+    repartition_text(&explanation.repartition, options) + &out
 }
 
 /// The cards in question; wide shows all cards of the node.

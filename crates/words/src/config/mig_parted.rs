@@ -43,6 +43,11 @@ pub fn mig_configs(text: &str) -> Result<Vec<Partition>, ConfigError> {
     Ok(configs)
 }
 
+/// Whether a text, as it stands in a ConfigMap, is meant to be a file of mig-parted.
+pub fn is_mig_config(text: &str) -> bool {
+    text.contains(CONFIGS)
+}
+
 fn object(value: &Value, configs: &mut Vec<Partition>) -> Result<(), ConfigError> {
     if value.get("kind").is_none() {
         return if value.get(CONFIGS).is_some() { file(value, configs) } else { Ok(()) };
@@ -50,7 +55,7 @@ fn object(value: &Value, configs: &mut Vec<Partition>) -> Result<(), ConfigError
     let is_map = value.get("kind").and_then(Value::as_str) == Some("ConfigMap");
     let data = value.get("data").and_then(Value::as_object).filter(|_| is_map);
     let texts = data.into_iter().flatten().filter_map(|(key, text)| Some((key, text.as_str()?)));
-    for (key, text) in texts.filter(|(_, text)| text.contains(CONFIGS)) {
+    for (key, text) in texts.filter(|(_, text)| is_mig_config(text)) {
         let inside = |error: ConfigError| ConfigError(format!("data[{:?}]: {error}", short(key)));
         for document in untyped(text).map_err(ConfigError).map_err(inside)? {
             file(&document, configs).map_err(inside)?;

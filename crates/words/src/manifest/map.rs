@@ -138,6 +138,18 @@ impl Texts {
         self.kept.iter().map(|(key, text)| (key.as_ref(), text.as_str()))
     }
 
+    /// The same without some keys, and with others set.
+    #[must_use]
+    pub fn with(&self, drops: impl Fn(&str) -> bool, set: Vec<(String, String)>) -> Self {
+        let kept = self.kept.iter().filter(|(key, _)| !drops(key)).cloned();
+        let new = set
+            .into_iter()
+            .map(|(key, text)| (key.into(), Text { text: text.into(), written: Written::String }));
+        let mut all: Vec<(Box<str>, Text)> = kept.chain(new).collect();
+        tidy(&mut all);
+        Self { kept: all.into(), bytes: self.bytes }
+    }
+
     /// What is wrong with the first value that is no string. `field` is where the map stands and
     /// `what` is what its values are called.
     pub fn problem(&self, field: &str, what: &str) -> Option<String> {
@@ -280,6 +292,15 @@ impl ResourceList {
     /// Whether none is given.
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
+    }
+
+    /// The same without some resources, and with others added.
+    #[must_use]
+    pub fn with(&self, drops: impl Fn(&str) -> bool, added: &[(String, u64)]) -> Self {
+        let kept = self.kept.iter().filter(|(name, _)| !drops(name)).cloned();
+        let amount = |count: u64| Ok(Quantity::from_units(count.into()));
+        let new = added.iter().map(|(name, count)| (Cow::Owned(name.clone()), amount(*count)));
+        Self { kept: kept.chain(new).collect(), is_cut: self.is_cut }
     }
 }
 

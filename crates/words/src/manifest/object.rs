@@ -2,8 +2,9 @@
 //! first; where it stands behind the fields, these wait for it as untyped values.
 
 use super::lenient::{Key, NoList, integer, list, optional};
+use super::{ClusterPolicyManifest, Metadata, NodeManifest, NodeStatus, PodManifest, PodStatus};
 use super::{GroupManifest, StorageKind, StorageManifest};
-use super::{Metadata, NodeManifest, NodeStatus, PodManifest, PodStatus, WorkloadManifest};
+use super::{Texts, WorkloadManifest};
 use crate::keys;
 use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
@@ -44,6 +45,10 @@ pub enum Content {
     Storage(StorageKind, Box<StorageManifest>),
     /// A group of pods that start together.
     PodGroup(GroupManifest),
+    /// A ConfigMap: its `data`.
+    ConfigMap(Texts),
+    /// The settings of NVIDIA's GPU operator.
+    ClusterPolicy(Box<ClusterPolicyManifest>),
     /// Objects.
     List(Vec<Object>),
     /// A kind that divvy does not read.
@@ -68,6 +73,10 @@ pub enum Kind {
     Storage(StorageKind),
     /// PodGroup.
     PodGroup,
+    /// ConfigMap.
+    ConfigMap,
+    /// ClusterPolicy of NVIDIA's GPU operator.
+    ClusterPolicy,
     /// `List`, or one of the others with `List` behind it.
     List,
 }
@@ -85,6 +94,8 @@ impl Kind {
             "Job" => (Self::Workload, "batch"),
             "PriorityClass" => (Self::PriorityClass, "scheduling.k8s.io"),
             "List" => (Self::List, ""),
+            "ConfigMap" => (Self::ConfigMap, ""),
+            "ClusterPolicy" => (Self::ClusterPolicy, "nvidia.com"),
             "PodGroup" => {
                 let given = api_version.split_once('/').map_or("", |(group, _)| group);
                 let is_known = api_version.is_empty() || keys::POD_GROUP_GROUPS.contains(&given);
@@ -102,9 +113,10 @@ impl Kind {
 }
 
 /// The fields that mean something else in every kind.
-const FIELDS: [&str; 12] = [
+const FIELDS: [&str; 13] = [
     "spec",
     "status",
+    "data",
     "value",
     "globalDefault",
     "items",
@@ -129,6 +141,8 @@ struct Fields {
     global_default: bool,
     storage: Option<Box<StorageManifest>>,
     group: Option<GroupManifest>,
+    data: Option<Texts>,
+    policy: Option<Box<ClusterPolicyManifest>>,
     items: Vec<Object>,
 }
 
@@ -152,6 +166,8 @@ impl Fields {
                 self.storage.get_or_insert_default().read(name, value)?;
             }
             (Some(Kind::PodGroup), "spec") => self.group = optional(value)?,
+            (Some(Kind::ConfigMap), "data") => self.data = optional(value)?,
+            (Some(Kind::ClusterPolicy), "spec") => self.policy = optional(value)?,
             (Some(Kind::List), "items") => self.items = list(value)?,
             _ => {
                 IgnoredAny::deserialize(value)?;
@@ -182,6 +198,8 @@ impl Fields {
                 )
             }
             Some(Kind::PodGroup) => Content::PodGroup(self.group.unwrap_or_default()),
+            Some(Kind::ConfigMap) => Content::ConfigMap(self.data.unwrap_or_default()),
+            Some(Kind::ClusterPolicy) => Content::ClusterPolicy(self.policy.unwrap_or_default()),
             Some(Kind::List) => Content::List(self.items),
             None => Content::Other,
         }
