@@ -55,7 +55,7 @@ pub enum Certificates {
 
 /// Why there is no fresh certificate.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+pub(crate) enum CertificateError {
     #[error("{method} {path}: {}", said(.why))]
     Api { method: Method, path: String, why: divvy_api::Failure },
     #[error("failed to make a certificate: {0}")]
@@ -90,22 +90,24 @@ impl Certificates {
         }
     }
 
-    async fn refresh(&self, api: &Api, current: &Current) -> Result<(), Failure> {
+    async fn refresh(&self, api: &Api, current: &Current) -> Result<(), CertificateError> {
         match self {
             Self::Files { certificate, key } => {
                 let read = |path: &PathBuf| {
-                    std::fs::read_to_string(path)
-                        .map_err(|why| Failure::File { path: path.clone(), why: why.to_string() })
+                    std::fs::read_to_string(path).map_err(|why| CertificateError::File {
+                        path: path.clone(),
+                        why: why.to_string(),
+                    })
                 };
                 let pair = certified_key(&read(certificate)?, &read(key)?);
-                let failed = |why| Failure::File { path: certificate.clone(), why };
+                let failed = |why| CertificateError::File { path: certificate.clone(), why };
                 current.set(pair.map_err(failed)?);
             }
             Self::Own { namespace, secret, names, mutating, validating } => {
                 let place = secret::Place { namespace, name: secret };
                 let material = place.ensure(api, names).await?;
                 let pair = certified_key(&material.chain, &material.key);
-                current.set(pair.map_err(Failure::Certificate)?);
+                current.set(pair.map_err(CertificateError::Certificate)?);
                 for (webhooks, name) in [
                     (resources::MUTATING_WEBHOOKS, mutating),
                     (resources::VALIDATING_WEBHOOKS, validating),
@@ -125,9 +127,9 @@ fn answer(
     method: Method,
     path: &str,
     answer: Result<Vec<u8>, divvy_api::Failure>,
-) -> Result<Value, Failure> {
+) -> Result<Value, CertificateError> {
     let read = answer.and_then(|bytes| divvy_api::read(&bytes));
-    read.map_err(|why| Failure::Api { method, path: path.to_owned(), why })
+    read.map_err(|why| CertificateError::Api { method, path: path.to_owned(), why })
 }
 
 fn said(why: &divvy_api::Failure) -> String {

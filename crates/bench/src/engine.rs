@@ -64,6 +64,17 @@ fn measure(nodes: usize, churn: usize) -> anyhow::Result<()> {
     let peak = memory("VmHWM")? / 1024;
     drop(filled);
     compare(&scheduler, nodes, "64", true, churn, &few)?;
+    // The same with isolation levels told apart, which cost nothing where they are not.
+    let mut levels = Scheduler::new(Config::default());
+    for i in 0..nodes {
+        levels.apply(Event::Node(Box::new(workload::provided(workload::node(i)))))?;
+    }
+    let mixed = |dice: &mut Dice| {
+        let spec = shapes[dice.below(64) as usize].clone();
+        if dice.below(2) == 0 { workload::isolated(spec) } else { spec }
+    };
+    compare(&levels, nodes, "64, levels", true, churn, &mixed)?;
+    drop(levels);
 
     let own = |dice: &mut Dice| {
         let mut spec = workload::spec(dice);

@@ -3,7 +3,7 @@
 use divvy_engine::{
     NodeFacts, NodeRecord, ObjectKey, PodRecord, PodSpec, Rules, Taint, Toleration,
 };
-use divvy_ledger::{Bytes, Fraction, Gpus, MilliCpu, Part, Portion, Request};
+use divvy_ledger::{Bytes, Class, Fraction, Gpus, MilliCpu, Part, Portion, Request};
 use divvy_testbed::dice::Dice;
 
 const GIB: u64 = 1 << 30;
@@ -50,6 +50,22 @@ pub fn node(i: usize) -> NodeRecord {
         gpus,
         model: (cards > 0).then(|| model.to_owned()),
     }
+}
+
+const ISOLATED: Class = Class(1);
+
+/// The same node with an isolation provider.
+pub fn provided(mut node: NodeRecord) -> NodeRecord {
+    node.gpus.classes = vec![ISOLATED];
+    node
+}
+
+/// The same pod, isolated if it asks for a share.
+pub fn isolated(mut spec: PodSpec) -> PodSpec {
+    if let Some(part) = spec.request.part() {
+        spec.request = Request::share(spec.request.cards(), Part { class: ISOLATED, ..part });
+    }
+    spec
 }
 
 /// One of the pod shapes: shares, whole GPUs and CPU pods, some bound to a model or a zone.

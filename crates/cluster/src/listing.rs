@@ -18,8 +18,6 @@ pub(crate) enum News<T: Keyed> {
     Seen(T),
     /// It is gone; as it was at last, if the watch saw it go.
     Gone(T::Key, Option<T>),
-    /// All has been told.
-    Listed,
 }
 
 /// The objects of one watch that are known to exist, each with the list that told it last.
@@ -36,8 +34,9 @@ impl<T: Keyed> Default for Listing<T> {
 }
 
 impl<T: Keyed> Listing<T> {
-    /// Says what a change means for each object that it is about.
-    pub(crate) fn enter(&mut self, change: Change<T>, mut tell: impl FnMut(News<T>)) {
+    /// Says what a change means for each object that it is about, and gives whether all has been told
+    /// by it.
+    pub(crate) fn enter(&mut self, change: Change<T>, mut tell: impl FnMut(News<T>)) -> bool {
         match change {
             Change::Relisting => self.list += 1,
             Change::Seen(object) => {
@@ -53,8 +52,9 @@ impl<T: Keyed> Listing<T> {
                 let list = self.list;
                 let gone = self.known.extract_if(|_, told| *told != list);
                 gone.for_each(|(key, _)| tell(News::Gone(key, None)));
-                tell(News::Listed);
+                return true;
             }
         }
+        false
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::state::Target;
 use divvy_api::Failure;
+use divvy_api::resources::{NODES, PODS};
 use divvy_engine::ObjectKey;
 use divvy_words::{keys, reservation};
 use k8s_openapi::jiff::Timestamp;
@@ -39,7 +40,7 @@ impl Place {
                 let metadata = json!({ "uid": uid, "annotations": { keys::CARDS: text } });
                 (format!("{}/status", path(&pod.key)), json!({ "metadata": metadata }))
             }
-            Self::Taint(node) => (format!("/api/v1/nodes/{node}"), Value::Null),
+            Self::Taint(node) => (NODES.path_of("", node), Value::Null),
             Self::Condition(key, reason) => {
                 let condition = json!({
                     "type": reservation::condition(reason),
@@ -97,5 +98,5 @@ pub(crate) fn with_taint(node: &Value, on: bool) -> Option<Value> {
 }
 
 fn path(key: &ObjectKey) -> String {
-    format!("/api/v1/namespaces/{}/pods/{}", key.namespace(), key.name())
+    PODS.path_of(key.namespace(), key.name())
 }

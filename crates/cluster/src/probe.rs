@@ -16,6 +16,7 @@ use divvy_api::resources::{KAI_BIND_REQUESTS, NAMESPACES, NODES, PODS};
 use divvy_api::watch::{Batch, Change, Item, decode, read_lines};
 use divvy_api::{Api, Resource};
 use divvy_engine::{Config, Scheduler};
+use divvy_words::isolation::Isolation;
 use divvy_words::{keys, reservation};
 use http::{Request, Response};
 use std::sync::Arc;
@@ -93,8 +94,13 @@ impl Delivery<'_> {
 }
 
 impl Live {
-    /// One that knows nothing yet, and hands cards to containers if `hand_off`.
-    pub fn new(hand_off: bool, server: Server) -> std::io::Result<Self> {
+    /// One that knows nothing yet, hands cards to containers if `hand_off`, and tells levels of
+    /// isolation apart if there is something to isolate by.
+    pub fn new(
+        hand_off: bool,
+        isolation: Option<Isolation>,
+        server: Server,
+    ) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let reservation = reservation::Settings {
             image: "divvy".to_owned(),
@@ -109,6 +115,7 @@ impl Live {
             writes: 4,
             quarantine: Duration::from_secs(10),
             max_grace_period: 600,
+            isolation,
             clock: Clock { moment: now, unix: BEGIN },
         };
         let opening = hand_off.as_ref().map(|h| h.reservation.resources);
@@ -138,7 +145,7 @@ impl Live {
             }
         } else if let Some(heard) = heard(watch, told) {
             // None of them ends.
-            let _ = self.lists.others(heard, &mut self.state);
+            let _ = self.lists.others(heard, &mut self.state, self.now);
         }
     }
 

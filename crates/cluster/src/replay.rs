@@ -143,7 +143,13 @@ fn binding(repeated: RepeatedBinding) -> Binding {
     let grant = match (cards, group) {
         (Some(_), Some(group)) => {
             let groups = vec![group.into()];
-            Grant::HandOff(Some(HandOff { cards: shares.clone(), groups, portion }))
+            Grant::HandOff(Some(HandOff {
+                cards: shares.clone(),
+                groups,
+                portion,
+                devices: None,
+                device_allocated: None,
+            }))
         }
         (Some(_), None) => Grant::Indexes,
         (None, _) => Grant::Nothing,
@@ -158,6 +164,8 @@ fn binding(repeated: RepeatedBinding) -> Binding {
         version: version.into(),
         placement: Placement { node: node.into(), cards },
         grant,
+        limits: Vec::new(),
+        asks_as_koordinators: false,
         volumes: Vec::new(),
     }
 }

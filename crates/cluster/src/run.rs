@@ -192,6 +192,7 @@ impl Loop {
             writes: settings.writes,
             quarantine: settings.quarantine,
             max_grace_period: settings.hand_off.as_ref().map_or(0, |h| h.max_grace_period),
+            isolation: settings.isolation.clone(),
             clock: Clock { moment: Instant::now(), unix: Timestamp::now().as_second() },
         };
         let hand_off = settings.hand_off.as_ref().map(|h| h.reservation.resources);
@@ -283,7 +284,8 @@ impl Loop {
         }
     }
 
-    /// Takes in whatever else has come, so that one pass sees all of it.
+    /// Takes in whatever else has come by now, so that one pass sees all of it; not what comes
+    /// meanwhile, for there may be no end of that.
     fn drain(&mut self) {
         while let Ok(outcome) = self.outcomes.try_recv() {
             self.state.outcome(outcome, Instant::now());
@@ -291,8 +293,10 @@ impl Loop {
         while let Ok(()) = self.side_done.try_recv() {
             self.side_writes -= 1;
         }
-        while let Ok(heard) = self.others.try_recv() {
-            self.on_others(heard);
+        for _ in 0..self.others.len() {
+            if let Ok(heard) = self.others.try_recv() {
+                self.on_others(heard);
+            }
         }
         if self.state.takes_pods()
             && let Ok(batch) = self.pods.try_recv()
@@ -307,7 +311,7 @@ impl Loop {
     }
 
     fn on_others(&mut self, heard: Heard) {
-        match self.lists.others(heard, &mut self.state) {
+        match self.lists.others(heard, &mut self.state, Instant::now()) {
             Ok(seen) => self.has_seen(seen),
             Err(ended) => self.dead = Some(ended),
         }

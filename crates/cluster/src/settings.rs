@@ -1,6 +1,7 @@
 //! How a scheduler is to run.
 
 use divvy_engine::{Config, Strategy};
+use divvy_words::isolation::Isolation;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -33,6 +34,8 @@ pub struct Settings {
     pub watch_silence: Duration,
     /// How shares are handed to their containers; `None` if nobody does.
     pub hand_off: Option<HandOffSettings>,
+    /// What keeps isolated shares to their part; `None` if levels of isolation are not told apart.
+    pub isolation: Option<Isolation>,
 }
 
 impl Settings {

@@ -73,28 +73,32 @@ pub(crate) struct Lists {
 impl Lists {
     /// Takes in news of pods.
     pub(crate) fn pods(&mut self, batch: Batch<PodItem>, state: &mut State, now: Instant) -> Seen {
-        enter(batch, &mut self.pods, |_, news| state.pod_changed(news, now))
+        enter(batch, &mut self.pods, state, now, |state, news| state.pod_changed(news, now))
     }
 
     /// Takes in news of anything else; or gives the name of a watch that has ended.
-    pub(crate) fn others(&mut self, heard: Heard, state: &mut State) -> Result<Seen, &'static str> {
+    pub(crate) fn others(
+        &mut self,
+        heard: Heard,
+        state: &mut State,
+        now: Instant,
+    ) -> Result<Seen, &'static str> {
         Ok(match heard {
             Heard::Ended(watch) => return Err(watch),
-            Heard::Nodes(batch) => enter(batch, &mut self.nodes, |_, n| state.node_changed(n)),
+            Heard::Nodes(batch) => enter(batch, &mut self.nodes, state, now, State::node_changed),
             Heard::Namespaces(batch) => {
-                enter(batch, &mut self.namespaces, |_, n| state.namespace_changed(n))
+                enter(batch, &mut self.namespaces, state, now, State::namespace_changed)
             }
             Heard::Storage(kind, batch) => {
                 let listing = self.storage.entry(kind).or_default();
-                enter(batch, listing, |watch, n| state.storage_changed(kind, watch, n))
+                enter(batch, listing, state, now, |state, n| state.storage_changed(kind, n))
             }
             Heard::BindRequests(batch) => {
-                let listing = &mut self.bind_requests;
-                enter(batch, listing, |watch, n| state.bind_request_changed(watch, n))
+                enter(batch, &mut self.bind_requests, state, now, State::bind_request_changed)
             }
             Heard::Groups(group, batch) => {
                 let listing = self.groups.entry(group).or_default();
-                enter(batch, listing, |watch, n| state.group_changed(group, watch, n))
+                enter(batch, listing, state, now, |state, n| state.group_changed(group, n))
             }
         })
     }
@@ -103,9 +107,15 @@ impl Lists {
 fn enter<T: Keyed>(
     batch: Batch<T>,
     listing: &mut Listing<T>,
-    mut tell: impl FnMut(&'static str, News<T>),
+    state: &mut State,
+    now: Instant,
+    tell: impl Fn(&mut State, News<T>),
 ) -> Seen {
-    batch.enter(|watch, change| listing.enter(change, |news| tell(watch, news)))
+    batch.enter(|watch, change| {
+        if listing.enter(change, |news| tell(state, news)) {
+            state.listed(watch, now);
+        }
+    })
 }
 
 /// How watches are started.

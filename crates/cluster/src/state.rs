@@ -31,6 +31,7 @@ use bindings::{Bindings, Found};
 use cards::Cards;
 use context::Context;
 use divvy_engine::{Event, ObjectKey, Placement, PlanEffect, Scheduler, VolumeStep};
+use divvy_words::isolation::Isolation;
 use foldhash::HashMap;
 use incoming::Incoming;
 use std::time::Instant;
@@ -56,8 +57,13 @@ impl State {
         settings: StateSettings,
         watches: impl Iterator<Item = &'static str>,
     ) -> Self {
+        let classes = settings.isolation.as_ref().map(Isolation::class_names);
+        let mut cx = Context::new(scheduler, settings);
+        if let Some(classes) = classes {
+            cx.apply(Event::Classes(classes));
+        }
         Self {
-            cx: Context::new(scheduler, settings),
+            cx,
             incoming: Incoming::new(watches),
             bindings: Bindings::default(),
             cards: Cards::default(),
@@ -97,7 +103,7 @@ impl State {
 
     /// How many pods wait for which reason.
     pub(crate) fn reasons(&self) -> HashMap<&'static str, usize> {
-        self.bindings.reasons()
+        self.told.reasons()
     }
 
     /// Cards that are shared and given to another pod, and such that are missing.
@@ -117,7 +123,7 @@ impl State {
 
     /// Whether an action that had to wait for its turn is still to be done.
     pub(crate) fn is_due(&mut self, action: &mut Action) -> bool {
-        self.told.is_due(action, &mut self.bindings)
+        self.told.is_due(action, &self.bindings)
     }
 
     pub(crate) fn apply(&mut self, event: Event) {
@@ -137,7 +143,7 @@ impl State {
         self.cards.wanted().write(&mut self.cx);
         self.bindings.provide(&self.cards, &mut self.cx);
         self.place();
-        self.told.tell_new(&mut self.bindings, &mut self.cx);
+        self.told.tell_new(&self.bindings, &mut self.cx);
     }
 
     fn place(&mut self) {
@@ -169,6 +175,7 @@ impl State {
             return self.apply(Event::PodGone(key));
         };
         let (version, uid) = (waiting.version.clone(), waiting.uid.clone());
+        let asks_as_koordinators = waiting.asks_as_koordinators;
         let pod = Target { key, uid };
         let request = self.cx.scheduler.request(&pod.key).cloned().unwrap_or_default();
         if self.cards.haunted(&pod.key, &request).is_some() {
@@ -181,7 +188,9 @@ impl State {
             true => Grant::Indexes,
             false => Grant::Nothing,
         };
-        let binding = Binding { pod, version, placement, grant, volumes };
+        let limits = self.cards.limits(&placement, &request, &self.cx);
+        let binding =
+            Binding { pod, version, placement, grant, limits, asks_as_koordinators, volumes };
         self.bindings.begin(binding, &mut self.cards, &mut self.cx);
     }
 
@@ -194,7 +203,7 @@ impl State {
     pub(crate) fn refresh(&mut self, now: Instant) {
         if self.is_listed() {
             self.cx.now = now;
-            self.told.refresh(&mut self.bindings, &mut self.cx);
+            self.told.refresh(&self.bindings, &mut self.cx);
         }
     }
 
@@ -203,7 +212,12 @@ impl State {
         self.cx.now = now;
         let Self { cx, bindings, cards, told, .. } = self;
         match outcome {
-            Outcome::Bound { pod, node, result } => bindings.written(pod, node, result, cx),
+            Outcome::Bound { pod, node, result } => {
+                if result.is_ok() {
+                    told.bound(&pod);
+                }
+                bindings.written(pod, node, result, cx);
+            }
             Outcome::Provided { pod, result } => bindings.provided(&pod, result, cards, cx),
             Outcome::Told { pod, told_on, result } => {
                 told.written(&pod, &told_on, result, bindings);
@@ -213,7 +227,10 @@ impl State {
                 match bindings.looked(pod, text, tries, result, cx) {
                     Found::Nothing => {}
                     Found::Gone => self.forget(&key),
-                    Found::Pod { pod, unbound } => {
+                    Found::Pod { pod, said, unbound } => {
+                        if let Some(text) = said {
+                            told.voided(&key, text);
+                        }
                         if unbound {
                             self.apply(Event::PodGone(key));
                         }

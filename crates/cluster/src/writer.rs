@@ -278,7 +278,7 @@ fn read(bytes: &[u8]) -> Result<Box<PodItem>, Failure> {
 /// uid and version are preconditions: the pod that was decided on is bound, or none. The
 /// annotations become the pod's in the same transaction.
 fn binding_body(binding: &Binding, cdi: bool) -> Value {
-    let Binding { pod, version, placement, grant, .. } = binding;
+    let Binding { pod, version, placement, grant, limits, .. } = binding;
     let mut metadata = json!({
         "name": pod.key.name(),
         "namespace": pod.key.namespace(),
@@ -292,6 +292,9 @@ fn binding_body(binding: &Binding, cdi: bool) -> Value {
             metadata["annotations"] = shares::annotations(hand_off, cdi);
             metadata["labels"] = reservation::labels(&hand_off.groups);
         }
+    }
+    for (key, value) in limits {
+        metadata["annotations"][*key] = json!(value);
     }
     json!({
         "apiVersion": "v1",

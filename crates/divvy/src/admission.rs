@@ -97,12 +97,6 @@ pub struct AdmissionArgs {
 }
 
 pub fn run(args: &AdmissionArgs) -> anyhow::Result<u8> {
-    // Until the scheduler writes the limits with the binding, a pod that asks to be isolated would
-    // run without.
-    anyhow::ensure!(
-        !args.gates.feature_gates.isolation_level,
-        "--feature-gates GPUIsolationLevel=true is for rehearsals only as yet: divvy scheduler does not write limits"
-    );
     args.log.start()?;
     let settings = Settings {
         gpu_sharing: args.gpu_sharing,

@@ -16,8 +16,8 @@ use std::path::PathBuf;
 /// Divide GPUs among Kubernetes pods: fractions, memory shares and whole cards, on one exact
 /// ledger.
 ///
-/// simulate, explain, top and snapshot change nothing: they rehearse, on manifests or on a copy of
-/// a live cluster, with the same engine that schedules.
+/// simulate, explain, top, mig and snapshot change nothing: they rehearse, on manifests or on a copy
+/// of a live cluster, with the same engine that schedules.
 #[derive(Parser)]
 #[command(
     name = "divvy",

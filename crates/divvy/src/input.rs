@@ -146,15 +146,17 @@ fn read(cluster: Option<&Path>, files: &[PathBuf]) -> anyhow::Result<(Option<Inp
 
 /// Who enforces which level of isolation, if levels are told apart.
 pub fn isolation(gates: FeatureGates, config: Option<&Path>) -> anyhow::Result<Option<Isolation>> {
-    if !gates.isolation_level {
-        return Ok(None);
-    }
-    let Some(path) = config else { return Ok(Some(Isolation::default())) };
+    gates.isolation_level.then(|| providers(config)).transpose()
+}
+
+/// The providers of isolation that the settings list.
+pub fn providers(config: Option<&Path>) -> anyhow::Result<Isolation> {
+    let Some(path) = config else { return Ok(Isolation::default()) };
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read --config {}", path.display()))?;
     let providers =
         divvy_words::isolation_providers(&text).with_context(|| path.display().to_string())?;
-    Ok(Some(Isolation::new(providers)))
+    Ok(Isolation::new(providers))
 }
 
 /// The settings: the file's, overruled by the flags.

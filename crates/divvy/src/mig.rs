@@ -21,7 +21,7 @@ pub enum MigCommand {
     /// Say whether the configs of a mig-parted file are legal, and what they leave unused
     Check(CheckArgs),
     /// Divide as few free cards as can hold the MIG slices that workloads ask for
-    Plan(PlanArgs),
+    Plan(Box<PlanArgs>),
 }
 
 #[derive(Args)]

@@ -2,11 +2,12 @@
 
 use crate::DONE;
 use crate::daemon::{LogArgs, runtime, signals};
+use crate::input::providers;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use divvy_api::{Api, Fence, config};
 use divvy_node::limit;
-use divvy_node::provider::{Host, Provider, Source, put, take_away};
+use divvy_node::provider::{Host, Source, put, take_away};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -38,6 +39,9 @@ pub struct InstallArgs {
     /// The provider
     #[arg(long, value_name = "NAME", default_value = "HAMi-core")]
     pub provider: String,
+    /// Settings, of which the list of providers is read (the file of divvy scheduler --config)
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// A folder with the provider's library, which divvy does not have; all its files are mounted
     #[arg(long, value_name = "FOLDER", required_unless_present = "remove")]
     pub library_dir: Option<PathBuf>,
@@ -79,7 +83,8 @@ const PAUSE: Duration = Duration::from_secs(60);
 pub fn run(args: &NodeArgs) -> anyhow::Result<u8> {
     let NodeCommand::InstallProvider(args) = &args.what;
     args.log.start()?;
-    let provider = Provider::named(&args.provider)?;
+    let providers = providers(args.config.as_deref())?;
+    let provider = providers.named(&args.provider).map_err(anyhow::Error::msg)?;
     let host = Host {
         root: args.host_root.clone(),
         folder: args.install_dir.clone(),
@@ -90,13 +95,13 @@ pub fn run(args: &NodeArgs) -> anyhow::Result<u8> {
         let config = config(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
         let api = Api::connect(config, Fence::open())?;
         let Some(library) = args.library_dir.clone().filter(|_| !args.remove) else {
-            take_away(&api, &args.node_name, &provider, &host).await?;
+            take_away(&api, &args.node_name, provider, &host).await?;
             tracing::info!(provider = provider.name, "removed");
             return Ok(DONE);
         };
         let source = Source { library, checker: checker(args)? };
         loop {
-            match put(&api, &args.node_name, &provider, &source, &host).await {
+            match put(&api, &args.node_name, provider, &source, &host).await {
                 Err(why) if args.keep => tracing::error!(%why, "the node has no provider"),
                 Err(why) => return Err(why.into()),
                 Ok(installed) => {

@@ -1,8 +1,9 @@
 //! `divvy scheduler`: places the pods of a live cluster.
 
 use crate::DONE;
-use crate::cli::PlacementArgs;
+use crate::cli::{GateArgs, PlacementArgs};
 use crate::daemon::{LogArgs, runtime, signals};
+use crate::input::isolation;
 use clap::{ArgAction, Args};
 use divvy_cluster::{HandOffSettings, Lease, Overrides, Settings};
 use divvy_words::keys;
@@ -58,6 +59,8 @@ pub struct SchedulerArgs {
     pub listen: SocketAddr,
     #[command(flatten)]
     pub placement: PlacementArgs,
+    #[command(flatten)]
+    pub gates: GateArgs,
     /// How many bindings are written at a time
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub bind_concurrency: u16,
@@ -101,6 +104,7 @@ pub struct SchedulerArgs {
 
 pub fn run(args: &SchedulerArgs) -> anyhow::Result<u8> {
     args.log.start()?;
+    let config_file = args.placement.config.clone();
     let settings = Settings {
         kubeconfig: args.kubeconfig.clone(),
         context: args.context.clone(),
@@ -112,7 +116,8 @@ pub fn run(args: &SchedulerArgs) -> anyhow::Result<u8> {
         }),
         takeover_wait: Duration::from_secs(args.takeover_wait),
         listen: Some(args.listen),
-        config_file: args.placement.config.clone(),
+        isolation: isolation(args.gates.feature_gates, config_file.as_deref())?,
+        config_file,
         overrides: Overrides {
             node: args.placement.strategy.map(Into::into),
             card: args.placement.card_strategy.map(Into::into),

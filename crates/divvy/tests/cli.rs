@@ -328,7 +328,7 @@ fn the_recipes_mig_configs_are_legal_and_one_of_them_wastes_a_quarter() {
     let cards = &json["items"][1]["cards"][0];
     assert_eq!(cards["model"], "A100-80GB");
     assert_eq!(
-        cards["slices"][5],
+        cards["slices"][4],
         serde_json::json!({"profile": "2g.20gb", "start": 4, "size": 2})
     );
     assert_eq!(
@@ -405,17 +405,17 @@ fn a_mig_plan_takes_only_cards_that_nobody_holds() {
         ]
     );
     // A pod that runs holds cards that only the kubelet could name.
-    let node = "apiVersion: v1\nkind: Node\nmetadata: {name: n, labels: {nvidia.com/gpu.product: \
+    let node = "apiVersion: v1\nkind: Node\nmetadata: {name: a30-1, labels: {nvidia.com/gpu.product: \
         NVIDIA-A30, nvidia.com/gpu.count: \"4\"}}\nstatus: {allocatable: {nvidia.com/gpu: 4, cpu: 8, \
         memory: 8Gi, pods: 9}}\n---\n";
-    let running = pod("runs", "nvidia.com/gpu", 1).replace("spec: {", "spec: {nodeName: n, ");
+    let running = pod("runs", "nvidia.com/gpu", 1).replace("spec: {", "spec: {nodeName: a30-1, ");
     let waits = pod("waits", "nvidia.com/mig-1g.6gb", 1);
     let cluster = format!("{node}{running}{waits}");
     let output = divvy(&["mig", "plan", "--cluster", "-"], &cluster);
     assert_eq!(code(&output), 2, "{}", stderr(&output));
     assert!(
         stdout(&output).contains(
-            "Left as it is: n: 1 of its 4 cards are in use, and nobody says which these are."
+            "Left as it is: a30-1: 1 of its 4 cards are in use, and nobody says which these are."
         ),
         "{}",
         stdout(&output)

@@ -1,13 +1,11 @@
 //! Why a pod waits: every node's reason, gathered, and the node that comes closest.
 
-use crate::clash::Culprits;
 use crate::event::Placement;
 use crate::nearest::Nearest;
-use crate::others::Prepared;
+use crate::others::{Culprits, Prepared};
 use crate::pods::PodState;
 use crate::reason::Reason;
 use crate::record::ObjectKey;
-use crate::relations::Relations;
 use crate::rules::{Barred, Rules};
 use crate::scheduler::{Scheduler, share_on};
 use crate::shapes::ShapeId;
@@ -90,15 +88,13 @@ impl Scheduler {
     pub fn work_of_standing(&self, key: &ObjectKey) -> u64 {
         let Some(shape) = self.shape_of(key) else { return 1 };
         let rules = self.shapes().rules(shape).map_or(0, Rules::cost);
-        let related =
-            self.shapes().related(shape).and_then(|who| self.world().others.relations_of(who));
-        let others = related.map_or(0, Relations::cost);
-        let who = self.shapes().related(shape);
-        let owned_terms = who.map_or(0, |who| self.census().owned_term_count(who));
+        let (who, world) = (self.shapes().related(shape), self.world());
+        let others = who.map_or(0, |who| world.others.cost(who));
         // Spread judges each node once more.
+        let related = who.and_then(|who| world.others.relations_of(who));
         let spread = related.is_some_and(|related| !related.spread.is_empty());
         let rules = if spread { 2 * rules } else { rules };
-        self.node_count() as u64 * (AS_LOOKS + rules as u64 + others as u64 + owned_terms as u64)
+        self.node_count() as u64 * (AS_LOOKS + rules as u64 + others as u64)
     }
 
     /// What a waiting pod has in common with others: pods with the same answer wait for the same

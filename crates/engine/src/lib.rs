@@ -17,7 +17,6 @@
 //! of the caches.
 
 mod cards;
-mod clash;
 mod config;
 mod diagnosis;
 pub mod division;

@@ -4,7 +4,7 @@ use crate::record::ObjectKey;
 use crate::scheduler::Scheduler;
 use crate::trial::Trial;
 use divvy_ledger::{
-    Bytes, Card, Holder, MilliCpu, Mode, Node, NodeId, PodId, ResourceId, Shortage,
+    Bytes, Card, Device, Holder, MilliCpu, Mode, Node, NodeId, PodId, ResourceId, Shortage,
 };
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -115,9 +115,9 @@ impl Scheduler {
             return Vec::new();
         };
         let Some(node) = self.ledger().node(id) else { return Vec::new() };
-        // Of cards their bytes are told, of replicas how many.
+        // Of cards their bytes are told.
         let what = match &nearest.missing {
-            Missing::Cards(_) if node.card_count() > 0 => Missing::Share(Bytes(0)),
+            Missing::Cards(_) => Missing::Share(Bytes(0)),
             missing => missing.clone(),
         };
         let held = match (&nearest.missing, nearest.card) {
@@ -125,7 +125,7 @@ impl Scheduler {
                 let here = node.cards().get(card as usize).map(shares_of).unwrap_or_default();
                 fewest(self.by_size(here), missing.0)
             }
-            (Missing::Cards(_), _) if node.card_count() > 0 => self.by_size(held_by(node)),
+            (Missing::Cards(_), _) => self.by_size(held_by(node)),
             (missing, _) => self.by_size(self.takers(id, missing)),
         };
         let mut trial = Trial::new(self);
@@ -139,7 +139,7 @@ impl Scheduler {
         let ends = match nearest.missing {
             Missing::Share(_) if is_enough(&held) => held,
             Missing::Share(_) => Vec::new(),
-            _ => smallest(held, is_enough),
+            _ => smallest(&held, is_enough),
         };
         drop(trial);
         let named = ends.iter();
@@ -152,8 +152,7 @@ impl Scheduler {
         let takers = self.held_on(node).map(|(pod, holding)| {
             let needs = &holding.needs;
             let has = match missing {
-                Missing::Share(_) => 0,
-                Missing::Cards(_) => holding.replicas.into(),
+                Missing::Share(_) | Missing::Cards(_) => 0,
                 Missing::Cpu(_) => needs.cpu.0,
                 Missing::Memory(_) => needs.memory.0,
                 Missing::Ephemeral(_) => needs.ephemeral.0,
@@ -161,7 +160,8 @@ impl Scheduler {
                 Missing::Extended(name, _) => {
                     let named = |id: ResourceId| *self.ledger().resource_name(id) == **name;
                     let extended = needs.extended.iter().filter(|(id, _)| named(*id));
-                    let devices = needs.request.devices();
+                    let replicas = (Device::Gpu, holding.replicas);
+                    let devices = needs.request.devices().chain([replicas]);
                     let devices = devices.filter(|(device, _)| device.to_string() == **name);
                     let counted = devices.map(|(_, count)| u64::from(count));
                     extended.map(|(_, count)| *count).chain(counted).fold(0, u64::saturating_add)
@@ -257,7 +257,7 @@ const PAIRED: usize = 24;
 
 /// The fewest of these, least first, whose end is enough: one, else two, else so many that none of
 /// them is needless.
-fn smallest(all: Vec<Taker>, mut is_enough: impl FnMut(&[Taker]) -> bool) -> Vec<Taker> {
+fn smallest(all: &[Taker], mut is_enough: impl FnMut(&[Taker]) -> bool) -> Vec<Taker> {
     if let Some(one) = all.iter().find(|taker| is_enough(&[**taker])) {
         return vec![*one];
     }

@@ -14,13 +14,15 @@
 //! knows how many there are.
 
 mod census;
+mod clash;
+mod plain;
 mod prepared;
 mod topology;
 mod volumes;
 
-pub(crate) use census::{Census, Counts, Identity, Ports, RelationSetId, Sense, owned_terms};
-pub(crate) use prepared::{About, Clash, Prepared, Question};
-pub(crate) use topology::Topology;
+pub(crate) use census::Identity;
+pub(crate) use clash::Culprits;
+pub(crate) use prepared::Prepared;
 pub use volumes::{
     AccessModes, Attached, AttachmentRecord, CapacityRecord, ClaimRecord, ClaimRef, ClassRecord,
     CsiNodeRecord, Disk, DriverRecord, Migrated, StorageEvent, Terms, VolumeReason, VolumeRecord,
@@ -32,11 +34,11 @@ use crate::record::PodRecord;
 use crate::relations::Relations;
 use crate::rules::{NodeFacts, Rules};
 use crate::world::World;
-use census::{Departures, LabelSetId, Presence};
+use census::{Census, Departures, LabelSetId, Presence};
 use divvy_ledger::{NodeId, PodId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use topology::Topologies;
+use topology::{Topologies, Topology};
 use volumes::{StorageChanges, Volumes};
 
 /// Other pods and volumes, as far as places depend on them.
@@ -160,13 +162,25 @@ impl Others {
     }
 
     /// Which nodes are near each other by this label.
-    pub(crate) fn topology(&self, key: &str, facts: &[NodeFacts]) -> Arc<Topology> {
+    fn topology(&self, key: &str, facts: &[NodeFacts]) -> Arc<Topology> {
         self.topologies.get(key, facts)
     }
 
-    /// Which pods are where.
-    pub(crate) const fn census(&self) -> &Census {
-        &self.census
+    /// Who an enrolled pod is.
+    pub(crate) fn identity(&self, pod: PodId) -> Option<Identity> {
+        self.census.identity(pod)
+    }
+
+    /// How much there is to look at on each node, to say why it is not for such a pod.
+    pub(crate) fn cost(&self, who: Identity) -> usize {
+        let own = self.relations_of(who).map_or(0, Relations::cost);
+        own + self.census.owned_term_count(who)
+    }
+
+    /// How often label sets of a namespace's pods and terms have found each other, and how many such
+    /// sets there are.
+    pub(crate) fn matches_in(&self, namespace: &str) -> (usize, usize) {
+        self.census.matches_in(namespace)
     }
 
     /// What such a pod says of others and of storage.

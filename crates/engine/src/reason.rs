@@ -157,7 +157,10 @@ impl Reason {
             Self::Taint(_) => 3,
             Self::Cordoned => 4,
             Self::Lacks { shortage, .. } => match shortage {
-                Shortage::Replicas { .. } | Shortage::NoClass(_) | Shortage::OneEach { .. } => 5,
+                Shortage::Replicas { .. }
+                | Shortage::NoClass(_)
+                | Shortage::Renamed { .. }
+                | Shortage::OneEach { .. } => 5,
                 Shortage::CardMemoryUnknown => 6,
                 // Of cards that are too small, the largest.
                 Shortage::CardSize { card, .. } => return (7, card.0),

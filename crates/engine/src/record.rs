@@ -119,6 +119,8 @@ pub enum BoundCards {
     /// They are told apart by what they are, and the index is the edge's: one that the node does not
     /// have is a card that it does not show, and none of the others.
     Named(Vec<CardShare>),
+    /// It keeps this one for shares, and has nothing of it.
+    Kept(u32),
     /// It holds cards that nobody named: give it some by the same rules as a new pod.
     Choose,
     /// It holds some, and nobody can say which: no GPU is given beside it.
@@ -128,12 +130,18 @@ pub enum BoundCards {
 }
 
 impl BoundCards {
-    /// Those that somebody has said.
-    pub fn said(&self) -> Option<&[CardShare]> {
+    /// The shares that somebody has said.
+    pub fn shares(&self) -> &[CardShare] {
         match self {
-            Self::Recorded(cards) | Self::Named(cards) => Some(cards),
-            Self::Choose | Self::Unknown | Self::Nothing => None,
+            Self::Recorded(cards) | Self::Named(cards) => cards,
+            Self::Kept(_) | Self::Choose | Self::Unknown | Self::Nothing => &[],
         }
+    }
+
+    /// The cards that somebody has said, by index.
+    pub fn indexes(&self) -> impl Iterator<Item = u32> {
+        let kept = if let Self::Kept(card) = self { Some(*card) } else { None };
+        self.shares().iter().map(|share| share.index).chain(kept)
     }
 }
 

@@ -7,7 +7,7 @@ mod storage;
 
 use crate::config::Config;
 use crate::event::{ClassName, Event, Problem};
-use crate::others::{Census, Identity};
+use crate::others::Identity;
 use crate::pods::{Pod, PodState, Pods, Stuck};
 use crate::record::{Bound, BoundCards, NodeRecord, ObjectKey, PodRecord, PodSpec};
 use crate::rules::NodeFacts;
@@ -84,7 +84,7 @@ impl Scheduler {
         let id = self.world.ledger.find(node);
         let claimed = move |record: &PodRecord| match &record.bound {
             Some(Bound { node: other, cards, .. }) if *other == *node => {
-                let cards = cards.said()?;
+                let cards = cards.shares();
                 // Where the node is not known, they are claimed as the record says.
                 let sized = id.map(|id| self.as_recorded(id, &record.spec.request, cards));
                 sized
@@ -187,7 +187,7 @@ impl Scheduler {
     /// takes some bytes, and is looked at whenever such a pod comes or goes. And how many different
     /// label sets there are.
     pub fn matches_in(&self, namespace: &str) -> (usize, usize) {
-        self.census().matches_in(namespace)
+        self.world.others.matches_in(namespace)
     }
 
     /// How often nodes were searched for a pod: grows with each try, whatever comes of it.
@@ -220,10 +220,6 @@ impl Scheduler {
         self.shapes.fits_on(shape, node, &self.world)
     }
 
-    pub(crate) const fn census(&self) -> &Census {
-        self.world.others.census()
-    }
-
     pub(crate) const fn shapes(&self) -> &Shapes {
         &self.shapes
     }
@@ -241,6 +237,11 @@ impl Scheduler {
             Event::Cards { node, unsettled, cards } => {
                 if let Some(id) = self.world.ledger.find(&node) {
                     self.world.ledger.set_known(id, unsettled, &cards);
+                }
+            }
+            Event::OneEach(node) => {
+                if let Some(id) = self.world.ledger.find(&node) {
+                    self.world.ledger.give_one_each(id);
                 }
             }
             Event::Pod(record) => return self.set_pod(*record),
@@ -399,12 +400,11 @@ impl Scheduler {
         node.is_some_and(|n| n.is_alive() && **n.name() == *bound.node)
             && *holding.needs == needs
             && match &bound.cards {
-                BoundCards::Recorded(cards) | BoundCards::Named(cards) => {
-                    indexes.eq(cards.iter().map(|c| c.index))
-                }
+                BoundCards::Recorded(_) | BoundCards::Named(_) => indexes.eq(bound.cards.indexes()),
+                BoundCards::Kept(card) => holding.keeps == Some(*card),
                 BoundCards::Choose => true,
                 BoundCards::Unknown => holding.unknown,
-                BoundCards::Nothing => holding.cards.is_empty(),
+                BoundCards::Nothing => holding.cards.is_empty() && holding.keeps.is_none(),
             }
     }
 

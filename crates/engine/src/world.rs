@@ -46,6 +46,19 @@ impl World {
         Ok(())
     }
 
+    /// The same for a reservation, which keeps a card for shares.
+    pub(crate) fn keep(
+        &mut self,
+        pod: PodId,
+        node: NodeId,
+        needs: &Arc<Needs>,
+        card: u32,
+    ) -> Result<(), HoldError> {
+        self.ledger.keep(pod, node, needs, card)?;
+        self.others.enter(pod, node);
+        Ok(())
+    }
+
     /// Takes a pod off its place. The one way out.
     pub(crate) fn release(&mut self, pod: PodId) -> Option<Holding> {
         self.others.leave(pod);

@@ -316,7 +316,8 @@ fn the_nearest_fit_names_who_must_end_for_what_is_no_card_too() {
     assert_eq!(must_end(&mut s, "slot"), [(key("a"), Missing::PodSlots(1))]);
     gone(&mut s, "d");
     place(&mut s, "replicas", whole(2));
-    assert_eq!(must_end(&mut s, "replicas"), [(key("b"), Missing::Cards(3))]);
+    let three = Missing::Extended("nvidia.com/gpu".into(), 3);
+    assert_eq!(must_end(&mut s, "replicas"), [(key("b"), three)]);
 }
 
 /// Two nodes and their pods, as the API would tell them.

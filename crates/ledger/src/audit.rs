@@ -24,14 +24,16 @@ impl Ledger {
         for (pod, holding) in self.all_holdings() {
             let request = &holding.needs.request;
             let by = match request.part() {
-                _ if holding.needs.holder == Holder::Keeper => Use::Keep,
                 _ if request.whole_cards() > 0 => Use::Whole,
                 part => Use::Share(part.map(|p| p.compute).unwrap_or_default()),
             };
             for card in &holding.cards {
                 let card_holders = holders.entry((holding.node, card.index)).or_default();
-                let bytes = if by == Use::Keep { Bytes(0) } else { card.bytes };
-                card_holders.push((pod, bytes, by));
+                card_holders.push((pod, card.bytes, by));
+            }
+            if let Some(index) = holding.keeps {
+                let card_holders = holders.entry((holding.node, index)).or_default();
+                card_holders.push((pod, Bytes(0), Use::Keep));
             }
         }
         for (at, node) in self.nodes().iter().enumerate() {
@@ -158,13 +160,10 @@ fn audit_room(node: &Node, here: &[&Holding]) -> Result<(), String> {
 
 /// How many cards have shares, and no reservation.
 fn unkept(here: &[&Holding]) -> u32 {
-    let cards = |keeps: bool| {
-        let is_it = move |h: &&&Holding| (h.needs.holder == Holder::Keeper) == keeps;
-        let is_whole = |h: &Holding| h.needs.request.whole_cards() > 0;
-        let holdings = here.iter().filter(is_it).filter(|h| keeps || !is_whole(h));
-        holdings.flat_map(|h| &h.cards).map(|card| card.index).collect::<BTreeSet<u32>>()
-    };
-    u32::try_from(cards(false).difference(&cards(true)).count()).unwrap_or(u32::MAX)
+    let shares = here.iter().filter(|holding| holding.needs.request.whole_cards() == 0);
+    let shared: BTreeSet<u32> = shares.flat_map(|h| &h.cards).map(|card| card.index).collect();
+    let kept: BTreeSet<u32> = here.iter().filter_map(|holding| holding.keeps).collect();
+    u32::try_from(shared.difference(&kept).count()).unwrap_or(u32::MAX)
 }
 
 fn card_room(node: &Node, here: &[&Holding]) -> Room {

@@ -1,6 +1,6 @@
 //! One physical GPU and who holds it.
 
-use crate::{Bytes, Class, Device, Holder, Needs, Part, Percent, PodId};
+use crate::{Bytes, Class, Device, Needs, Part, Percent, PodId};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -104,14 +104,12 @@ pub struct Shared {
 pub(crate) enum Use {
     Whole,
     Share { compute: Percent, class: Class },
-    Keep,
 }
 
 impl Use {
     /// By what a holder is, and asks.
     pub(crate) fn of(needs: &Needs) -> Self {
         match needs.request.part() {
-            _ if needs.holder == Holder::Keeper => Self::Keep,
             Some(Part { compute, class, .. }) => Self::Share { compute, class },
             None if needs.request.whole_cards() > 0 => Self::Whole,
             None => Self::Share { compute: Percent::default(), class: Class::default() },
@@ -288,21 +286,26 @@ impl Card {
 
     /// Gives it to a holder, who was checked to get it.
     pub(crate) fn give(&mut self, pod: PodId, bytes: Bytes, by: Use) {
-        if by == Use::Whole {
-            self.mode = Mode::Whole(pod);
-            return;
+        match by {
+            Use::Whole => self.mode = Mode::Whole(pod),
+            Use::Share { compute, class } => self.open(|shared| {
+                shared.class = class;
+                shared.shares.push(Share { pod, bytes, compute });
+            }),
         }
+    }
+
+    /// Gives it to a reservation, which was checked to get it.
+    pub(crate) fn keep(&mut self, pod: PodId) {
+        self.open(|shared| shared.keepers.push(pod));
+    }
+
+    fn open(&mut self, change: impl FnOnce(&mut Shared)) {
         if !matches!(self.mode, Mode::Shared(_)) {
             self.mode = Mode::Shared(Box::default());
         }
         if let Mode::Shared(shared) = &mut self.mode {
-            match by {
-                Use::Share { compute, class } => {
-                    shared.class = class;
-                    shared.shares.push(Share { pod, bytes, compute });
-                }
-                Use::Keep | Use::Whole => shared.keepers.push(pod),
-            }
+            change(shared);
         }
     }
 

@@ -222,7 +222,10 @@ impl Node {
     /// The device of which a container asks more than the device plugin gives it.
     fn refused_at_once(&self, needs: &Needs) -> Option<Shortage> {
         needs.request.several().find_map(|(device, asked)| {
-            let pool = self.capacity().gpus.pool(device).filter(|pool| pool.one_each)?;
+            let pool = self.capacity().gpus.pool(device)?;
+            if !pool.one_each && !self.one_each {
+                return None;
+            }
             Some(Shortage::OneEach { device, by: pool.by, asked })
         })
     }

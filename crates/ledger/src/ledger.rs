@@ -29,6 +29,8 @@ pub struct Holding {
     pub needs: Arc<Needs>,
     /// The cards, whole or shared.
     pub cards: CardShares,
+    /// The card that it keeps for shares, and has nothing of.
+    pub keeps: Option<u32>,
     /// Replicas, which are counted and not named.
     pub replicas: u32,
     /// Whether it has cards of which nobody can say which: no GPU is given beside it.
@@ -321,6 +323,15 @@ impl Ledger {
         }
     }
 
+    /// The device plugin of a node gives a container one slice of a kind only, as long as the node
+    /// has the GPUs that it has now.
+    pub fn give_one_each(&mut self, id: NodeId) {
+        if let Some(node) = self.nodes.get_mut(id.index()).filter(|node| !node.one_each) {
+            node.one_each = true;
+            self.journal.record(id, false);
+        }
+    }
+
     /// Says what the reservation that keeps a shared card takes; `None` if there are none.
     pub fn set_opening(&mut self, opening: Option<Opening>) {
         if self.opening == opening {
@@ -348,6 +359,28 @@ impl Ledger {
         needs: &Arc<Needs>,
         cards: &[CardShare],
     ) -> Result<(), HoldError> {
+        self.enter(pod, node, needs, cards, None)
+    }
+
+    /// Enters a reservation, which keeps a card for shares.
+    pub fn keep(
+        &mut self,
+        pod: PodId,
+        node: NodeId,
+        needs: &Arc<Needs>,
+        card: u32,
+    ) -> Result<(), HoldError> {
+        self.enter(pod, node, needs, &[], Some(card))
+    }
+
+    fn enter(
+        &mut self,
+        pod: PodId,
+        node: NodeId,
+        needs: &Arc<Needs>,
+        cards: &[CardShare],
+        keeps: Option<u32>,
+    ) -> Result<(), HoldError> {
         let target = self.nodes.get_mut(node.index()).filter(|n| n.alive || !n.is_empty());
         let target = target.ok_or(HoldError::UnknownNode)?;
         let before = *target.room();
@@ -365,10 +398,17 @@ impl Ledger {
             }
             check(&target.cards, *grant, needs.request.part(), by)?;
         }
-        let is_free = |grant: &CardShare| target.cards[grant.index as usize].mode == Mode::Free;
-        let opens = by != Use::Whole && cards.iter().any(is_free);
+        if let Some(index) = keeps {
+            check_kept(&target.cards, index)?;
+        }
+        let is_free = |index: u32| target.cards[index as usize].mode == Mode::Free;
+        let mut shared = cards.iter().map(|grant| grant.index).chain(keeps);
+        let opens = by != Use::Whole && shared.any(is_free);
         for CardShare { index, bytes } in cards {
             target.cards[*index as usize].give(pod, *bytes, by);
+        }
+        if let Some(index) = keeps {
+            target.cards[index as usize].keep(pod);
         }
         let has_replicas = target.capacity().gpus.pool(Device::Gpu).is_some();
         let replicas =
@@ -379,6 +419,7 @@ impl Ledger {
             node,
             needs: needs.clone(),
             cards: cards.into(),
+            keeps,
             replicas,
             unknown: false,
             on: Box::default(),
@@ -456,9 +497,9 @@ impl Ledger {
 }
 
 fn give_back(node: &mut Node, pod: PodId, holding: &Holding) {
-    for grant in &holding.cards {
-        node.cards[grant.index as usize].release(pod);
-        node.list_if_free(grant.index as usize);
+    for index in holding.cards.iter().map(|grant| grant.index).chain(holding.keeps) {
+        node.cards[index as usize].release(pod);
+        node.list_if_free(index as usize);
     }
     if !holding.on.is_empty() {
         node.cards.iter_mut().for_each(|card| card.take_off(pod));
@@ -468,13 +509,23 @@ fn give_back(node: &mut Node, pod: PodId, holding: &Holding) {
     node.recount();
 }
 
+/// A card that nobody has whole can be kept.
+fn check_kept(cards: &[Card], index: u32) -> Result<(), HoldError> {
+    let card = cards.get(index as usize).ok_or(HoldError::NoSuchCard(index))?;
+    match card.mode {
+        Mode::Divided(_) => Err(HoldError::CardDivided(index)),
+        Mode::Whole(_) => Err(HoldError::CardTaken(index)),
+        Mode::Free | Mode::Shared(_) => Ok(()),
+    }
+}
+
 fn check(cards: &[Card], grant: CardShare, part: Option<Part>, by: Use) -> Result<(), HoldError> {
     let index = grant.index;
     let card = cards.get(index as usize).ok_or(HoldError::NoSuchCard(index))?;
     match (&card.mode, by) {
         (Mode::Divided(_), _) => Err(HoldError::CardDivided(index)),
         (Mode::Whole(_), _) | (Mode::Shared(_), Use::Whole) => Err(HoldError::CardTaken(index)),
-        (Mode::Free, Use::Whole) | (Mode::Free | Mode::Shared(_), Use::Keep) => Ok(()),
+        (Mode::Free, Use::Whole) => Ok(()),
         (Mode::Free | Mode::Shared(_), Use::Share { .. }) => {
             let free = card.capacity.minus(card.used());
             if grant.bytes > free {

@@ -137,6 +137,8 @@ pub struct Node {
     sizes_differ: bool,
     /// Whether nobody says how large any of its cards is.
     sizes_unknown: bool,
+    /// Whether its device plugin has refused a container more than one slice of a kind.
+    pub(crate) one_each: bool,
     /// What keeping a shared card takes; `None` if nobody keeps them.
     pub(crate) opening: Option<Opening>,
     capacity: Capacity,
@@ -161,6 +163,7 @@ impl Node {
             card_size: Bytes(0),
             sizes_differ: false,
             sizes_unknown: false,
+            one_each: false,
             room: Room::default(),
         }
     }
@@ -427,6 +430,7 @@ impl Node {
     }
 
     pub(crate) fn set_capacity(&mut self, capacity: Capacity) {
+        self.one_each &= self.capacity.gpus == capacity.gpus;
         self.capacity = capacity;
         for counter in &mut self.extended {
             counter.total = 0;

@@ -115,6 +115,20 @@ fn grants(cards: &[(u8, u8)]) -> Vec<CardShare> {
     cards.iter().map(grant).collect()
 }
 
+/// A reservation keeps the first of these cards.
+fn enter(
+    ledger: &mut Ledger,
+    pod: PodId,
+    node: NodeId,
+    needs: &Arc<Needs>,
+    cards: &[(u8, u8)],
+) -> Result<(), HoldError> {
+    match cards.first().filter(|_| needs.holder == Holder::Keeper) {
+        Some((card, _)) => ledger.keep(pod, node, needs, u32::from(*card)),
+        None => ledger.hold(pod, node, needs, &grants(cards)),
+    }
+}
+
 fn capacity(ledger: &mut Ledger, gpus: u8, cpu: u16) -> Capacity {
     let count = u32::from(gpus);
     Capacity {
@@ -161,7 +175,7 @@ fn within(ledger: &mut Ledger, step: &Step, needs: &[Arc<Needs>], done: &mut Vec
             if let Some(id) = id {
                 let before = ledger.before(pod, id);
                 let needs = &needs[usize::from(*request)];
-                if ledger.hold(pod, id, needs, &grants(cards)).is_ok() {
+                if enter(ledger, pod, id, needs, cards).is_ok() {
                     done.push(before);
                 }
             }
@@ -205,7 +219,7 @@ fn apply(ledger: &mut Ledger, step: &Step) {
         Step::Hold { pod, node, request, cards } => {
             if let Some(id) = ledger.find(&format!("n{node}")) {
                 let needs = &all[usize::from(*request)];
-                let _ = ledger.hold(PodId(u32::from(*pod)), id, needs, &grants(cards));
+                let _ = enter(ledger, PodId(u32::from(*pod)), id, needs, cards);
             }
         }
         Step::Release { pod } => {
@@ -432,7 +446,7 @@ fn what_opening_a_card_costs_is_booked_with_the_share_and_its_keeper_replaces_it
     assert_eq!(left(&ledger), (5, 7), "the share and the reservation to come");
     ledger.hold(PodId(1), node, &half(1), &on(0, 50)).unwrap();
     assert_eq!(left(&ledger), (4, 6), "the second one on a card opens nothing");
-    ledger.hold(PodId(2), node, &keeper(3), &on(0, 0)).unwrap();
+    ledger.keep(PodId(2), node, &keeper(3), 0).unwrap();
     assert_eq!(left(&ledger), (2, 6), "what its pod really asks");
     ledger.release(PodId(2));
     assert_eq!(left(&ledger), (4, 6), "a keeper that is lost is to come again");

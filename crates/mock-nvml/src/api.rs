@@ -3,14 +3,16 @@
 #![allow(clippy::missing_safety_doc)] // As in C: each pointer is null or valid for what is written.
 
 use crate::events;
-use crate::inventory::{Card, FILE, Inventory};
-use crate::visible::visible;
+use crate::inventory::{Card, Inventory};
+use crate::mig::Slice;
+use crate::visible::Sight;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
+mod mig;
+
 type Return = c_uint;
-/// A card's index plus one, so that it is never null.
+/// A card or a slice, as a number that is never null: see [`handle`].
 type Device = *mut c_void;
 type EventSet = *mut c_void;
 
@@ -75,32 +77,53 @@ fn ask(function: &str) -> Result<Inventory, Return> {
     }
 }
 
-fn visible_now(inventory: &Inventory) -> Vec<usize> {
-    // Who does not know the file is in a container, and may have lost its environment or have another
-    // one than its first process: what counts there are the device nodes.
-    let by_nodes = std::env::var_os(FILE).is_none().then(|| "void".to_owned());
-    let variable = by_nodes.or_else(|| std::env::var("NVIDIA_VISIBLE_DEVICES").ok());
-    let has_node = |minor| Path::new(&format!("/dev/nvidia{minor}")).exists();
-    visible(inventory, variable.as_deref(), has_node)
-}
-
-fn index(device: Device) -> usize {
-    device.addr().wrapping_sub(1)
-}
+/// Sixteen numbers for each card: the first is the card itself, the others are its GPU instances.
+const OF_CARD: usize = 16;
 
 fn handle(index: usize) -> Device {
-    std::ptr::without_provenance_mut(index + 1)
+    std::ptr::without_provenance_mut((index + 1) * OF_CARD)
 }
 
-/// A card as far as even a lost one is known: the driver remembers.
-fn known(function: &str, device: Device) -> Result<Card, Return> {
+fn slice_handle(index: usize, instance: u32) -> Device {
+    std::ptr::without_provenance_mut((index + 1) * OF_CARD + 1 + instance as usize)
+}
+
+/// The card of a handle, also of a slice's.
+fn index(device: Device) -> usize {
+    (device.addr() / OF_CARD).wrapping_sub(1)
+}
+
+/// What a handle stands for.
+enum Thing {
+    Card(Card),
+    Slice(Card, Slice),
+}
+
+/// Of the handle of a card or a slice: even a lost one is known, the driver remembers.
+fn known(function: &str, device: Device) -> Result<Thing, Return> {
     let inventory = ask(function)?;
-    inventory.cards.get(index(device)).cloned().ok_or(INVALID_ARGUMENT)
+    let card = inventory.cards.get(index(device)).cloned().ok_or(INVALID_ARGUMENT)?;
+    let Some(instance) = (device.addr() % OF_CARD).checked_sub(1) else {
+        return Ok(Thing::Card(card));
+    };
+    let is_it = |slice: &&Slice| card.instance(slice) as usize == instance;
+    let slice = card.slices.iter().flatten().find(is_it).cloned().ok_or(INVALID_ARGUMENT)?;
+    Ok(Thing::Slice(card, slice))
 }
 
+/// Of a handle of either kind.
+fn present_thing(function: &str, device: Device) -> Result<Thing, Return> {
+    let thing = known(function, device)?;
+    let (Thing::Card(card) | Thing::Slice(card, _)) = &thing;
+    if card.lost { Err(GPU_IS_LOST) } else { Ok(thing) }
+}
+
+/// Of the handle of a card.
 fn present(function: &str, device: Device) -> Result<Card, Return> {
-    let card = known(function, device)?;
-    if card.lost { Err(GPU_IS_LOST) } else { Ok(card) }
+    match present_thing(function, device)? {
+        Thing::Card(card) => Ok(card),
+        Thing::Slice(..) => Err(NOT_SUPPORTED),
+    }
 }
 
 fn code(result: Result<(), Return>) -> Return {
@@ -174,7 +197,7 @@ pub unsafe extern "C" fn nvmlSystemGetCudaDriverVersion(to: *mut c_int) -> Retur
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetCount_v2(to: *mut c_uint) -> Return {
-    let count = ask("nvmlDeviceGetCount_v2").map(|i| visible_now(&i).len());
+    let count = ask("nvmlDeviceGetCount_v2").map(|i| Sight::of_this_process().cards(&i).len());
     // SAFETY: the caller's pointer, as nvml.h asks.
     code(count.and_then(|count| unsafe { put(to, c_uint::try_from(count).unwrap_or(0)) }))
 }
@@ -183,7 +206,7 @@ pub unsafe extern "C" fn nvmlDeviceGetCount_v2(to: *mut c_uint) -> Return {
 pub unsafe extern "C" fn nvmlDeviceGetHandleByIndex_v2(at: c_uint, to: *mut Device) -> Return {
     let find = || {
         let inventory = ask("nvmlDeviceGetHandleByIndex_v2")?;
-        let seen = visible_now(&inventory);
+        let seen = Sight::of_this_process().cards(&inventory);
         let index = *seen.get(at as usize).ok_or(INVALID_ARGUMENT)?;
         if inventory.cards[index].lost { Err(GPU_IS_LOST) } else { Ok(handle(index)) }
     };
@@ -200,9 +223,20 @@ pub unsafe extern "C" fn nvmlDeviceGetHandleByUUID(uuid: *const c_char, to: *mut
         }
         // SAFETY: not null, so by C's contract a text that ends with zero.
         let uuid = unsafe { CStr::from_ptr(uuid) }.to_bytes();
-        let is_it = |i: &usize| inventory.cards[*i].uuid.as_bytes() == uuid;
-        let index = visible_now(&inventory).into_iter().find(is_it).ok_or(NOT_FOUND)?;
-        if inventory.cards[index].lost { Err(GPU_IS_LOST) } else { Ok(handle(index)) }
+        let sight = Sight::of_this_process();
+        let of = |index: usize| {
+            let card = &inventory.cards[index];
+            let is_it = |slice: &&Slice| card.slice_uuid(slice).as_bytes() == uuid;
+            let found = match card.uuid.as_bytes() == uuid {
+                true => handle(index),
+                false => {
+                    let slice = sight.slices(index, card).into_iter().find(is_it)?;
+                    slice_handle(index, card.instance(slice))
+                }
+            };
+            Some(if card.lost { Err(GPU_IS_LOST) } else { Ok(found) })
+        };
+        sight.cards(&inventory).into_iter().find_map(of).ok_or(NOT_FOUND)?
     };
     // SAFETY: the caller's pointer, as nvml.h asks.
     code(find().and_then(|device| unsafe { put(to, device) }))
@@ -211,15 +245,22 @@ pub unsafe extern "C" fn nvmlDeviceGetHandleByUUID(uuid: *const c_char, to: *mut
 /// Answers on a lost card too: whoever hears of the loss asks which card it was.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetUUID(of: Device, to: *mut c_char, room: c_uint) -> Return {
+    let uuid = known("nvmlDeviceGetUUID", of).map(|thing| match thing {
+        Thing::Card(card) => card.uuid,
+        Thing::Slice(card, slice) => card.slice_uuid(&slice),
+    });
     // SAFETY: the caller's pointer, as nvml.h asks.
-    code(known("nvmlDeviceGetUUID", of).and_then(|card| unsafe { put_text(to, room, &card.uuid) }))
+    code(uuid.and_then(|uuid| unsafe { put_text(to, room, &uuid) }))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetName(of: Device, to: *mut c_char, room: c_uint) -> Return {
-    let card = present("nvmlDeviceGetName", of);
+    let name = present_thing("nvmlDeviceGetName", of).map(|thing| match thing {
+        Thing::Card(card) => card.name,
+        Thing::Slice(card, slice) => format!("{} MIG {}", card.name, slice.profile),
+    });
     // SAFETY: the caller's pointer, as nvml.h asks.
-    code(card.and_then(|card| unsafe { put_text(to, room, &card.name) }))
+    code(name.and_then(|name| unsafe { put_text(to, room, &name) }))
 }
 
 #[unsafe(no_mangle)]
@@ -228,12 +269,20 @@ pub unsafe extern "C" fn nvmlDeviceGetMinorNumber(of: Device, to: *mut c_uint) -
     code(present("nvmlDeviceGetMinorNumber", of).and_then(|card| unsafe { put(to, card.minor) }))
 }
 
+fn memory(function: &str, of: Device) -> Result<u64, Return> {
+    let mib = match present_thing(function, of)? {
+        Thing::Card(card) => card.mib,
+        Thing::Slice(card, slice) => {
+            card.profile(&slice).map_or(0, |profile| card.slice_mib(profile))
+        }
+    };
+    Ok(mib << 20)
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo(of: Device, to: *mut Memory) -> Return {
-    let memory = present("nvmlDeviceGetMemoryInfo", of).map(|card| {
-        let total = card.mib << 20;
-        Memory { total, free: total, used: 0 }
-    });
+    let memory =
+        memory("nvmlDeviceGetMemoryInfo", of).map(|total| Memory { total, free: total, used: 0 });
     // SAFETY: the caller's pointer, as nvml.h asks.
     code(memory.and_then(|memory| unsafe { put(to, memory) }))
 }
@@ -242,22 +291,33 @@ pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo(of: Device, to: *mut Memory) ->
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo_v2(of: Device, to: *mut Memory2) -> Return {
     let version = (c_uint::try_from(size_of::<Memory2>()).unwrap_or(0)) | 2 << 24;
-    let memory = present("nvmlDeviceGetMemoryInfo_v2", of).map(|card| {
-        let total = card.mib << 20;
-        Memory2 { version, total, reserved: 0, free: total, used: 0 }
+    let memory = memory("nvmlDeviceGetMemoryInfo_v2", of).map(|total| Memory2 {
+        version,
+        total,
+        reserved: 0,
+        free: total,
+        used: 0,
     });
     // SAFETY: the caller's pointer, as nvml.h asks.
     code(memory.and_then(|memory| unsafe { put(to, memory) }))
 }
 
-/// Its place among the cards that the caller sees.
+/// Its place among the cards that the caller sees, or among the slices of its card.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetIndex(of: Device, to: *mut c_uint) -> Return {
     let find = || {
-        let inventory = ask("nvmlDeviceGetIndex")?;
-        let seen = visible_now(&inventory);
-        let at = seen.iter().position(|card| *card == index(of)).ok_or(INVALID_ARGUMENT)?;
-        c_uint::try_from(at).map_err(|_| INVALID_ARGUMENT)
+        let sight = Sight::of_this_process();
+        let at = match known("nvmlDeviceGetIndex", of)? {
+            Thing::Card(_) => {
+                let seen = sight.cards(&ask("nvmlDeviceGetIndex")?);
+                seen.iter().position(|card| *card == index(of))
+            }
+            Thing::Slice(card, slice) => {
+                let seen = sight.slices(index(of), &card);
+                seen.iter().position(|other| **other == slice)
+            }
+        };
+        c_uint::try_from(at.ok_or(INVALID_ARGUMENT)?).map_err(|_| INVALID_ARGUMENT)
     };
     // SAFETY: the caller's pointer, as nvml.h asks.
     code(find().and_then(|at| unsafe { put(to, at) }))
@@ -305,7 +365,7 @@ pub unsafe extern "C" fn nvmlDeviceGetCudaComputeCapability(
     }))
 }
 
-/// Off, now and after a reset.
+/// The same now and after a reset.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetMigMode(
     of: Device,
@@ -313,9 +373,10 @@ pub unsafe extern "C" fn nvmlDeviceGetMigMode(
     pending: *mut c_uint,
 ) -> Return {
     // SAFETY: the caller's pointers, as nvml.h asks.
-    code(present("nvmlDeviceGetMigMode", of).and_then(|_| unsafe {
-        put(current, 0)?;
-        put(pending, 0)
+    code(present("nvmlDeviceGetMigMode", of).and_then(|card| unsafe {
+        let mode = c_uint::from(card.slices.is_some());
+        put(current, mode)?;
+        put(pending, mode)
     }))
 }
 

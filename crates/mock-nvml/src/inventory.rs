@@ -1,5 +1,6 @@
 //! The cards of the machine and what is wrong with them, as a file says.
 
+use crate::mig::Slice;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -38,6 +39,9 @@ pub struct Card {
     pub mib: u64,
     /// CUDA compute capability: major and minor.
     pub compute: (i32, i32),
+    /// What it is divided into, if MIG is on.
+    #[serde(default)]
+    pub slices: Option<Vec<Slice>>,
     /// It has fallen off the bus: calls on it say so, and whoever waits for events hears of it once.
     #[serde(default)]
     pub lost: bool,
@@ -77,8 +81,14 @@ impl Card {
             minor: index,
             mib: 40_960,
             compute: (8, 0),
+            slices: None,
             lost: false,
             failed: false,
         }
+    }
+
+    /// An A100 with 80 GiB.
+    pub fn a100_80(index: u32) -> Self {
+        Self { name: "NVIDIA A100-SXM4-80GB".to_owned(), mib: 81_920, ..Self::a100(index) }
     }
 }

@@ -10,7 +10,7 @@
 //! not load the library. It shows a mistake. It is no proof against a tenant who wants to be
 //! mistaken for limited.
 
-use crate::provider::Unit;
+use divvy_words::isolation::Unit;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 use serde::{Deserialize, Serialize};
@@ -151,7 +151,7 @@ fn judge(provided: &Provided, found: &Found) -> Finding {
 fn amount(text: &str, unit: Unit) -> Option<u64> {
     let bytes = match unit {
         Unit::Bytes => text.parse().ok()?,
-        Unit::MiB => text.strip_suffix('m')?.parse::<u64>().ok()?.checked_mul(1 << 20)?,
+        Unit::Mib => text.strip_suffix('m')?.parse::<u64>().ok()?.checked_mul(1 << 20)?,
     };
     (bytes > 0).then_some(bytes)
 }
@@ -185,7 +185,7 @@ mod tests {
             cards: Ok(vec![("GPU-1".to_owned(), 5 << 20)]),
             ..found()
         };
-        let finding = judge(&provided(Unit::MiB), &mib);
+        let finding = judge(&provided(Unit::Mib), &mib);
         assert_eq!(finding.to_string(), "in force: HAMi-core limits 1 card to 5242880 bytes each");
     }
 

@@ -25,82 +25,13 @@ mod tests;
 pub use mark::{put, take_away};
 
 use crate::limit::Provided;
+use divvy_words::isolation::Provider;
 use files::Version;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-
-/// How an amount of memory is written in a variable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Unit {
-    /// `2097152000`
-    #[serde(rename = "bytes")]
-    Bytes,
-    /// `2000m`
-    #[serde(rename = "MiB")]
-    MiB,
-}
-
-/// What is known of a provider.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Provider {
-    /// Such as `HAMi-core`: the value of the label, and the name of the device.
-    pub name: String,
-    /// The variable that has the limit of each card, and how it is written there.
-    pub memory: (String, Unit),
-    /// The folder of the library in containers.
-    pub library: PathBuf,
-    /// Variables that could switch the limit off, at values that do not.
-    pub environment: BTreeMap<String, String>,
-}
-
-/// The cards of one container that HAMi-core knows, each with variables of its own.
-const HAMI_CARDS: u32 = 16;
-
-impl Provider {
-    /// HAMi-core, whose library looks for itself at `/usr/local/vgpu/libvgpu.so`.
-    pub fn hami_core() -> Self {
-        let mut environment: BTreeMap<String, String> = [
-            ("CUDA_DISABLE_CONTROL", "false"),
-            // Where the library would look for itself instead.
-            ("CUDA_REDIRECT", ""),
-            // The one that processes without any variables take: all of a container share one.
-            ("CUDA_DEVICE_MEMORY_SHARED_CACHE", "/tmp/cudevshr.cache"),
-            ("CUDA_OVERSUBSCRIBE", "false"),
-            ("CUDA_TASK_PRIORITY", "1"),
-            ("GPU_CORE_UTILIZATION_POLICY", "default"),
-            ("ACTIVE_OOM_KILLER", "true"),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .into();
-        // An empty one does not count; any other would win over the one that is granted.
-        for (name, card) in ["CUDA_DEVICE_MEMORY_LIMIT", "CUDA_DEVICE_SM_LIMIT"]
-            .into_iter()
-            .flat_map(|name| (0..HAMI_CARDS).map(move |card| (name, card)))
-        {
-            environment.insert(format!("{name}_{card}"), String::new());
-        }
-        Self {
-            name: "HAMi-core".to_owned(),
-            memory: ("CUDA_DEVICE_MEMORY_LIMIT".to_owned(), Unit::Bytes),
-            library: "/usr/local/vgpu".into(),
-            environment,
-        }
-    }
-
-    /// The provider of this name.
-    pub fn named(name: &str) -> Result<Self, ProviderError> {
-        let known = Self::hami_core();
-        if known.name == name { Ok(known) } else { Err(ProviderError::Unknown(name.to_owned())) }
-    }
-}
 
 /// Why a node has no provider.
 #[derive(Debug, thiserror::Error)]
 pub enum ProviderError {
-    /// The name is not known.
-    #[error("provider {0:?} is not known; known is HAMi-core")]
-    Unknown(String),
     /// Something with files.
     #[error("failed to {what} {}: {error}", path.display())]
     File {
@@ -218,6 +149,6 @@ fn provided(provider: &Provider, library: &str) -> Provided {
         provider: provider.name.clone(),
         variable: provider.memory.0.clone(),
         unit: provider.memory.1,
-        library: provider.library.join(library),
+        library: Path::new(&provider.library).join(library),
     }
 }

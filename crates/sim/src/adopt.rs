@@ -6,10 +6,9 @@
 //! card twice nor moves a pod off the card it shares.
 
 use divvy_engine::{BoundCards, PodRecord, PodSpec, Scheduler};
-use divvy_ledger::{
-    Bytes, CardShare, Device, Holder, Intake, Name, Opening, Part, Portion, Request,
-};
+use divvy_ledger::{CardShare, Device, Holder, Intake, Name, Node, Opening, Portion, Request};
 use divvy_words::cards::{self, CardName, Held, NamedShare};
+use divvy_words::isolation::Isolation;
 use divvy_words::manifest::{Metadata, PodStatus};
 use divvy_words::{
     Content, Entry, Object, Priorities, device_allocated, ghosts, keys, reservation,
@@ -94,10 +93,13 @@ fn named(cards: Vec<NamedShare>, groups: Vec<String>) -> OwnWord {
 }
 
 /// What a reservation pod says of pods that vanished from its card: each holds its share there.
-pub(crate) fn ghosts(metadata: &Metadata) -> impl Iterator<Item = PodRecord> {
+pub(crate) fn ghosts(
+    metadata: &Metadata,
+    isolation: Option<&Isolation>,
+) -> impl Iterator<Item = PodRecord> {
     let text = metadata.annotations.get(keys::GHOSTS).unwrap_or_default();
-    ghosts::parse(text).into_iter().map(|ghost| {
-        let request = Request::share(1, Part::of(Portion::Memory(ghost.bytes)));
+    ghosts::parse(text).into_iter().map(move |ghost| {
+        let request = Request::share(1, ghost.part(isolation));
         let spec = PodSpec { request, holder: Holder::Ghost, ..PodSpec::default() };
         PodRecord { key: ghost.key(), uid: ghost.uid, spec, ..PodRecord::default() }
     })
@@ -205,28 +207,33 @@ impl NamedCards {
     pub(crate) fn of(
         &mut self,
         cluster: &Scheduler,
-        request: &Request,
+        spec: &PodSpec,
         node: &str,
         names: &[String],
     ) -> BoundCards {
         let found = cluster.ledger().find(node).and_then(|id| cluster.ledger().node(id));
         let Some(found) = found else { return BoundCards::Choose };
-        let bytes = match request.portion() {
+        let bytes = match spec.request.portion() {
+            _ if spec.holder == Holder::Keeper => None,
             Some(Portion::Memory(_)) if !found.knows_card_memory() => return BoundCards::Choose,
-            Some(portion) => portion.of(found.card_size()),
-            None => Bytes(0),
+            portion => portion.map(|portion| portion.of(found.card_size())),
         };
-        let mut shares = Vec::new();
-        for name in names {
-            let of_node = |(other, _): &(String, String)| other == node;
-            let taken: Vec<u32> =
-                self.0.iter().filter(|(at, _)| of_node(at)).map(|(_, card)| *card).collect();
-            let free = found.free_cards().map(|card| card as u32).find(|c| !taken.contains(c));
-            let next = free.unwrap_or(found.card_count());
-            let key = (node.to_owned(), name.clone());
-            shares.push(CardShare { index: *self.0.entry(key).or_insert(next), bytes });
+        let mut cards = names.iter().map(|name| self.card(found, name));
+        match bytes {
+            Some(bytes) => {
+                BoundCards::Named(cards.map(|index| CardShare { index, bytes }).collect())
+            }
+            None => cards.next().map_or(BoundCards::Nothing, BoundCards::Kept),
         }
-        BoundCards::Named(shares)
+    }
+
+    fn card(&mut self, node: &Node, name: &str) -> u32 {
+        let of_node = |(other, _): &(String, String)| *other == **node.name();
+        let taken: Vec<u32> =
+            self.0.iter().filter(|(at, _)| of_node(at)).map(|(_, card)| *card).collect();
+        let free = node.free_cards().map(|card| card as u32).find(|c| !taken.contains(c));
+        let next = free.unwrap_or(node.card_count());
+        *self.0.entry((node.name().to_string(), name.to_owned())).or_insert(next)
     }
 
     /// Each name's node and card.

@@ -353,7 +353,7 @@ impl Loading<'_> {
             match adopt::own_word(&object.metadata, &mut record, place, cluster, names) {
                 OwnWord::Named(cards) => {
                     if record.spec.holder == Holder::Keeper {
-                        for ghost in adopt::ghosts(&object.metadata) {
+                        for ghost in adopt::ghosts(&object.metadata, self.isolation) {
                             self.terminating.insert(ghost.key.clone());
                             named.push((ghost, node.clone(), cards.clone()));
                         }
@@ -382,7 +382,7 @@ impl Loading<'_> {
         let mut cards_of = NamedCards::default();
         for (record, node, names) in named {
             let cluster = &self.rehearsal.scheduler;
-            let cards = cards_of.of(cluster, &record.spec.request, &node, &names);
+            let cards = cards_of.of(cluster, &record.spec, &node, &names);
             self.hold(record, node, cards);
         }
         let mut known = self.known_cards(&closed, &cards_of, names);
@@ -419,8 +419,8 @@ impl Loading<'_> {
         let (cluster, mut known) = (&self.rehearsal.scheduler, KnownCards::new());
         for (key, intake) in pods {
             let Some(held) = cluster.holding(key) else { continue };
-            for card in &held.cards {
-                let known = known.entry(held.node).or_default().entry(card.index).or_default();
+            for index in held.cards.iter().map(|card| card.index).chain(held.keeps) {
+                let known = known.entry(held.node).or_default().entry(index).or_default();
                 known.intake = known.intake.and(*intake);
             }
         }

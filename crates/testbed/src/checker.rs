@@ -2,17 +2,18 @@
 //! instant, whether somebody was given what was not there.
 //!
 //! It shares no code with divvy on purpose. What a pod holds it reads off the pod: its node, its
-//! annotation `divvy.dev/cards`, its whole GPUs; a card that is named by UUID must be held by a
-//! reservation when the pod is bound. Held = bound, there, and not ended; a deletion that
+//! annotation `divvy.dev/cards`, its whole GPUs, slices and replicas; a card that is named by UUID must
+//! be held by a reservation when the pod is bound; what the kubelet says that a pod has nobody else has. Held = bound, there, and not ended; a deletion that
 //! is only announced frees nothing. What a pod had that was taken away while it ran is not to be given
-//! for a while, if that is asked for.
+//! for a while, if that is asked for. A share that is to be isolated is alone with its like on a card,
+//! on a node that has what isolates it, and is told its limit, if levels are told apart.
 
 mod amounts;
 mod objects;
 
 use crate::history::{Happened, Now};
-use objects::{Asked, Node, Pod};
-use std::collections::BTreeMap;
+use objects::{Asked, Node, Pod, SHARED};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -26,6 +27,8 @@ pub struct Checker {
     ghosts: Vec<(Instant, Pod)>,
     /// How long that is; 0 to let it pass.
     pub quarantine: Duration,
+    /// Whether levels of isolation are told apart.
+    has_levels: bool,
     /// What was wrong, in sentences.
     pub violations: Vec<String>,
     /// How many bindings there were.
@@ -41,28 +44,35 @@ impl Checker {
             pods: BTreeMap::new(),
             ghosts: Vec::new(),
             quarantine: Duration::ZERO,
+            has_levels: false,
             violations: Vec::new(),
             bindings: 0,
         }
     }
 
-    /// Replays all that happened.
-    pub fn replay(schedulers: &[&str], happened: &[Happened]) -> Self {
-        let mut checker = Self::new(schedulers);
-        for event in happened {
-            checker.step(event);
-        }
-        checker
+    /// This one, with levels of isolation told apart or not.
+    #[must_use]
+    pub const fn telling_levels(mut self, apart: bool) -> Self {
+        self.has_levels = apart;
+        self
     }
 
-    /// The state that is there now, with no history: for what is only asked of the end.
-    pub fn at(schedulers: &[&str], now: &Now) -> Self {
-        let mut checker = Self::new(schedulers);
+    /// This one, once it has seen all that happened.
+    #[must_use]
+    pub fn after(mut self, happened: &[Happened]) -> Self {
+        happened.iter().for_each(|event| self.step(event));
+        self
+    }
+
+    /// This one, once it has seen what is there now, with no history: for what is only asked of the end.
+    #[must_use]
+    pub fn seeing(mut self, now: &Now) -> Self {
+        let checker = &mut self;
         for object in now.nodes.values().chain(now.pods.values()) {
             let (object, heard) = (object.clone(), Instant::now());
             checker.step(&Happened { version: 0, gone: false, object, heard });
         }
-        checker
+        self
     }
 
     /// The next thing that happened.
@@ -93,8 +103,14 @@ impl Checker {
             if pod.node.as_ref() != Some(node) {
                 wrong.push(format!("was moved from {node} to {:?}", pod.node));
             }
+            if pod.given != before.given {
+                wrong.extend(self.given_twice(&pod));
+            }
             if pod.cards != before.cards {
                 wrong.push(format!("its cards changed from {:?} to {:?}", before.cards, pod.cards));
+            }
+            if pod.class != before.class {
+                wrong.push(format!("its class changed from {:?} to {:?}", before.class, pod.class));
             }
         }
         if is_new
@@ -107,11 +123,26 @@ impl Checker {
             wrong.extend(now.into_iter().filter(|problem| !known.contains(problem)));
             if self.schedulers.contains(&pod.scheduler) {
                 wrong.extend(self.nodes.get(name).and_then(|node| inexact(&pod, node)));
+                let misclassed = || misclassed(&pod, self.nodes.get(name)?);
+                wrong.extend(self.has_levels.then(misclassed).flatten());
             }
         }
         let say = |text| format!("at {version}: {}: {text}", pod.key);
         self.violations.extend(wrong.into_iter().map(say));
         self.pods.insert(pod.key.clone(), pod);
+    }
+
+    /// What another pod of the node has that the kubelet says that this one has. A pod that leaves may
+    /// have ended, which is told later.
+    fn given_twice(&self, pod: &Pod) -> Vec<String> {
+        let stays = |pod: &&Pod| !pod.is_deleted && !pod.is_ghost;
+        let node = pod.node.as_deref().unwrap_or_default();
+        let others = self.held_on(node, None).filter(stays);
+        let same = |other: &Pod| pod.given.iter().find(|id| other.given.contains(id)).cloned();
+        let found = others.filter(|_| pod.is_held() && !pod.is_deleted);
+        found
+            .filter_map(|other| Some(format!("has {}, and so has {}", same(other)?, other.key)))
+            .collect()
     }
 
     fn held_on<'a>(
@@ -146,6 +177,19 @@ impl Checker {
             say(!is_there, format!("there is no card {card}, or no reservation holds it"));
             say(*bytes > size, format!("card {card} has {size} bytes and gives {bytes}"));
             say(use_of.named.contains_key(card), format!("card {card} is whole and shared"));
+            let classes = use_of.classes.get(card).into_iter().flatten().collect::<Vec<_>>();
+            say(
+                self.has_levels && classes.len() > 1,
+                format!("card {card} is shared by {classes:?}"),
+            );
+        }
+        say(
+            node.has_replicas && !use_of.shared.is_empty(),
+            "slices or replicas are shared".to_owned(),
+        );
+        for (device, held) in &use_of.devices {
+            let has = node.devices.get(device).copied().unwrap_or(0);
+            say(*held > has, format!("{held} of {has} {device} are held"));
         }
         for (card, holders) in use_of.named.iter().chain(&use_of.reserved) {
             say(*holders > 1, format!("card {card} is whole for {holders} pods"));
@@ -179,7 +223,9 @@ impl Checker {
         for node in self.nodes.values().filter(free) {
             let used = Use::of(self.held_on(&node.name, None));
             for pod in self.pods.values().filter(waits) {
-                if fits(pod, node, &used) {
+                let is_offered = !self.has_levels
+                    || pod.wanted().is_some_and(|class| class == SHARED || node.offers(&class));
+                if is_offered && fits(pod, node, &used, self.has_levels) {
                     found.push((pod.key.clone(), node.name.clone()));
                 }
             }
@@ -193,11 +239,15 @@ impl Checker {
 struct Use {
     /// Bytes by card.
     shared: BTreeMap<String, u128>,
+    /// The classes of its shares by card.
+    classes: BTreeMap<String, BTreeSet<String>>,
     /// Whole cards that a record names, and by how many pods.
     named: BTreeMap<String, usize>,
     /// Cards that reservations hold, and how many do.
     reserved: BTreeMap<String, usize>,
     whole: u64,
+    /// Slices and replicas, by name.
+    devices: BTreeMap<String, u64>,
     cpu: u128,
     memory: u128,
     pods: u128,
@@ -210,6 +260,9 @@ impl Use {
             sum.cpu += pod.cpu;
             sum.memory += pod.memory;
             sum.pods += u128::from(!pod.is_ghost);
+            for (device, count) in &pod.devices {
+                *sum.devices.entry(device.clone()).or_default() += count;
+            }
             if let Some(card) = &pod.reserved {
                 *sum.reserved.entry(card.clone()).or_default() += 1;
             }
@@ -223,6 +276,7 @@ impl Use {
                 Asked::Nothing | Asked::Share { .. } => {
                     for (card, bytes) in &pod.cards {
                         *sum.shared.entry(card.clone()).or_default() += bytes;
+                        sum.classes.entry(card.clone()).or_default().insert(pod.class.clone());
                     }
                 }
             }
@@ -261,11 +315,46 @@ fn inexact(pod: &Pod, node: &Node) -> Option<String> {
     }
 }
 
-fn fits(pod: &Pod, node: &Node, used: &Use) -> bool {
+/// What is wrong with what a binding says of the isolation of a pod.
+fn misclassed(pod: &Pod, node: &Node) -> Option<String> {
+    let is_share = matches!(pod.asked, Asked::Share { .. });
+    let wanted = if is_share { pod.wanted() } else { Some(String::new()) };
+    let Some(wanted) = wanted else {
+        return Some("its level makes no sense, and it was bound".to_owned());
+    };
+    if pod.class != wanted {
+        return Some(format!("is to be {wanted:?} and was bound as {:?}", pod.class));
+    }
+    if !is_share || wanted == SHARED {
+        let is_bare = pod.limit.is_none() && !pod.visible.contains('=');
+        return (!is_bare).then(|| format!("is not isolated, and limited by {:?}", pod.limit));
+    }
+    if !node.offers(&wanted) {
+        return Some(format!("is {wanted} on a node without it"));
+    }
+    let limits = pod.cards.iter().all(|(_, bytes)| pod.limit == Some(*bytes));
+    // Where nobody hands out cards, nothing is granted.
+    let name = wanted.trim_start_matches("Isolated/");
+    let granted = pod.devices.is_empty()
+        || pod.visible.split(',').all(|device| device.contains('='))
+            && pod.visible.ends_with(&format!("divvy.dev/provider={name}"));
+    let is_limited = limits && granted;
+    (!is_limited)
+        .then(|| format!("is {wanted} of {:?} by {:?} and {:?}", pod.cards, pod.limit, pod.devices))
+}
+
+fn fits(pod: &Pod, node: &Node, used: &Use, has_levels: bool) -> bool {
     if used.cpu + pod.cpu > node.cpu
         || used.memory + pod.memory > node.memory
         || used.pods + 1 > node.pods
     {
+        return false;
+    }
+    let is_left = |(device, count): (&String, &u64)| {
+        let held = used.devices.get(device).copied().unwrap_or(0);
+        held + count <= node.devices.get(device).copied().unwrap_or(0)
+    };
+    if !pod.devices.iter().all(is_left) {
         return false;
     }
     let free = node.gpus.saturating_sub(used.whole + used.opened());
@@ -276,7 +365,13 @@ fn fits(pod: &Pod, node: &Node, used: &Use) -> bool {
         Asked::Share { portion, cards } => {
             let Some(size) = node.card_bytes else { return false };
             let bytes = portion.of(size);
-            let roomy = used.shared.values().filter(|held| **held + bytes <= size).count();
+            let wanted = pod.wanted();
+            let may_join = |card: &str| {
+                let mut classes = used.classes.get(card).into_iter().flatten();
+                !has_levels || classes.all(|class| Some(class) == wanted.as_ref())
+            };
+            let joins = |(card, held): &(&String, &u128)| **held + bytes <= size && may_join(card);
+            let roomy = used.shared.iter().filter(joins).count();
             let unused = used.reserved.keys().filter(|card| !used.shared.contains_key(*card));
             let roomy = (roomy + unused.count()) as u64;
             bytes <= size && roomy + free >= *cards

@@ -126,6 +126,28 @@ pub fn with_memory(mut pod: Value, mib: u64) -> Value {
     pod
 }
 
+/// The node as one on which HAMi-core was installed.
+pub fn with_provider(mut node: Value) -> Value {
+    node["metadata"]["labels"]["koordinator.sh/gpu-isolation-provider"] = json!("HAMi-core");
+    node["metadata"]["annotations"]["divvy.dev/cdi-kind"] = json!("nvidia.com/gpu");
+    node
+}
+
+/// The share asks for this level; its container reads its limit, as the admission sees to it.
+pub fn with_level(mut pod: Value, level: &str) -> Value {
+    let labels = &mut pod["metadata"]["labels"];
+    labels["koordinator.sh/gpu-share-isolation-level"] = json!(level);
+    if level == "Isolated" {
+        labels["koordinator.sh/gpu-isolation-provider"] = json!("HAMi-core");
+        let field = json!({"fieldPath": "metadata.annotations['divvy.dev/memory-limit']"});
+        let limit = json!({"name": "CUDA_DEVICE_MEMORY_LIMIT", "valueFrom": {"fieldRef": field}});
+        let env = &mut pod["spec"]["containers"][0]["env"];
+        let known = env.as_array().cloned().unwrap_or_default();
+        *env = known.into_iter().chain([limit]).collect();
+    }
+    pod
+}
+
 /// The pod asks whole GPUs.
 pub fn with_gpus(mut pod: Value, count: u32) -> Value {
     let resources = &mut pod["spec"]["containers"][0]["resources"];

@@ -14,7 +14,7 @@
 
 use crate::control_plane::NODE;
 use crate::{ControlPlane, Program, Programs, Unavailable, free_ports, io};
-pub use divvy_mock_nvml::{Card, Inventory};
+pub use divvy_mock_nvml::{Card, Inventory, Slice};
 /// A library in the place of an isolation provider's, as a file: it lets NVML tell the limit.
 pub use divvy_stand_in_provider::LIBRARY as STAND_IN_PROVIDER;
 use ground::Ground;
@@ -29,6 +29,7 @@ use std::process::{Command, Stdio};
 /// An image with busybox in it; nothing is pulled.
 pub const BUSYBOX: &str = "docker.io/local/busybox:1";
 
+mod cards;
 mod config;
 mod ground;
 mod images;
@@ -44,7 +45,8 @@ pub use look::Container;
 pub struct Options {
     /// By index.
     pub cards: Vec<Card>,
-    /// The device plugin's own configuration file, such as one with time slicing.
+    /// The configuration file of the device plugin and GPU feature discovery, such as one with time
+    /// slicing or a MIG strategy.
     pub plugin_config: Value,
 }
 
@@ -71,6 +73,9 @@ pub struct Node {
     /// Where the kubelet says that it is well.
     health: u16,
     inventory: Inventory,
+    plugin_config: Value,
+    /// Those that it was given by feature discovery.
+    labels: BTreeSet<String>,
     // What runs on it before what it runs on: the order in which they are dropped.
     plugin: Option<Inside>,
     kubelet: Option<Inside>,
@@ -106,7 +111,7 @@ impl Node {
         let ports = free_ports()?;
         let client = plane.kubelet_client();
         let kubelet = config::kubelet(&folder, &client, ports);
-        write_files(&folder, &programs, &inventory, &kubelet, &options.plugin_config)?;
+        write_files(&folder, &programs, &kubelet)?;
         let boot = Boot::start(&folder, &ground)?;
         let mut node = Self {
             programs,
@@ -115,6 +120,8 @@ impl Node {
             node_kubeconfig: plane.node_kubeconfig(),
             health: ports[1],
             inventory,
+            plugin_config: options.plugin_config,
+            labels: BTreeSet::new(),
             plugin: None,
             kubelet: None,
             containerd: None,
@@ -122,6 +129,7 @@ impl Node {
             folder,
             ground,
         };
+        node.write_cards()?;
         node.start_containerd()?;
         for name in [config::PAUSE, BUSYBOX] {
             node.import(&images::busybox(name, &busybox()?)?)?;
@@ -137,11 +145,10 @@ impl Node {
             let object = node.get("node", None, Self::NAME)?;
             let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
             let is_ready = conditions.iter().any(|c| c["type"] == "Ready" && c["status"] == "True");
-            let cards = object["status"]["allocatable"]["nvidia.com/gpu"].as_str();
-            let has_cards = cards.is_some_and(|count| count != "0");
-            let done = is_ready && has_cards && object["spec"]["taints"].is_null();
+            let done = is_ready && object["spec"]["taints"].is_null();
             done.then_some(()).ok_or_else(|| format!("its status is {}", object["status"]))
         })?;
+        node.until_allocatable()?;
         Ok(node)
     }
 
@@ -181,24 +188,6 @@ impl Node {
 
     fn import(&self, image: &images::Image) -> Result<(), Unavailable> {
         image.import(&self.folder.join("images"), &self.boot, &self.programs)
-    }
-
-    /// Changes what the mock says of the cards, or lets its functions fail, from the next call on.
-    pub fn change_cards(&mut self, change: impl FnOnce(&mut Inventory)) -> Result<(), Unavailable> {
-        change(&mut self.inventory);
-        write_cards(&self.folder, &self.inventory)
-    }
-
-    /// Nothing is wrong with the cards any more. The device plugin, which takes no card for well again
-    /// by itself, is started anew.
-    pub fn heal(&mut self) -> Result<(), Unavailable> {
-        self.change_cards(|inventory| {
-            inventory.failing.clear();
-            for card in &mut inventory.cards {
-                (card.lost, card.failed) = (false, false);
-            }
-        })?;
-        self.restart_plugin()
     }
 
     /// Kills the kubelet; containers run on.
@@ -258,17 +247,6 @@ impl Node {
         self.boot.path(inside)
     }
 
-    /// Kills the device plugin.
-    pub fn stop_plugin(&mut self) {
-        self.plugin = None;
-    }
-
-    /// Kills the device plugin, starts it again and waits until it is registered.
-    pub fn restart_plugin(&mut self) -> Result<(), Unavailable> {
-        self.stop_plugin();
-        self.start_plugin()
-    }
-
     /// All at once is dead, as by a power cut; then the machine comes up. As on most machines, the
     /// kubelet has looked at its pods before the device plugin, which is a pod there, is up: each
     /// pod that held a device has failed by then.
@@ -301,7 +279,12 @@ impl Node {
         let holds = |pod: &&Value| {
             let ended = ["Failed", "Succeeded"].iter().any(|p| pod["status"]["phase"] == *p);
             let mut containers = pod["spec"]["containers"].as_array().into_iter().flatten();
-            !ended && containers.any(|c| !c["resources"]["limits"]["nvidia.com/gpu"].is_null())
+            let asks = |name: &String| name.starts_with(cards::VENDOR);
+            let holds = |c: &Value| {
+                let limits = c["resources"]["limits"].as_object();
+                limits.is_some_and(|limits| limits.keys().any(asks))
+            };
+            !ended && containers.any(holds)
         };
         let pods = list["items"].as_array().into_iter().flatten().filter(holds);
         Ok(pods.map(|pod| pod["metadata"]["uid"].to_string()).collect())
@@ -359,13 +342,7 @@ fn other(why: String) -> std::io::Error {
     std::io::Error::other(why)
 }
 
-fn write_files(
-    folder: &Path,
-    programs: &Programs,
-    inventory: &Inventory,
-    kubelet: &Value,
-    plugin: &Value,
-) -> Result<(), Unavailable> {
+fn write_files(folder: &Path, programs: &Programs, kubelet: &Value) -> Result<(), Unavailable> {
     let nvml = folder.join("nvml");
     let network_plugins = programs.path(Program::Containerd);
     let network_plugins = network_plugins.parent().unwrap_or(Path::new("/"));
@@ -374,11 +351,11 @@ fn write_files(
         ("containerd.toml", config::containerd(folder, network_plugins, &runtime)),
         (NVIDIA_RUNTIME, config::nvidia_runtime("cdi")),
         ("cni/10-divvy.conflist", config::network(folder).to_string()),
-        ("etc/cdi/nvidia.json", config::devices(inventory, &nvml).to_string()),
         ("kubelet.json", kubelet.to_string()),
-        ("plugin.json", plugin.to_string()),
     ];
-    for inner in ["nvml", "cni", "etc/cdi", "etc/nvidia-container-runtime"] {
+    for inner in
+        ["nvml", "cni", "etc/cdi", "etc/nvidia-container-runtime", "proc/driver/nvidia-caps"]
+    {
         std::fs::create_dir_all(folder.join(inner)).map_err(io("cannot make a folder"))?;
     }
     for (name, text) in files {
@@ -389,13 +366,7 @@ fn write_files(
     let copied = std::fs::copy(&library, nvml.join(config::LIBRARY));
     copied.map_err(io(format!("cannot copy {}", library.display())))?;
     let written = std::fs::write(nvml.join(config::CUDA), divvy_stand_in_provider::CUDA);
-    written.map_err(io("cannot write the stub of CUDA"))?;
-    write_cards(folder, inventory)
-}
-
-fn write_cards(folder: &Path, inventory: &Inventory) -> Result<(), Unavailable> {
-    let path = folder.join("nvml").join(config::CARDS);
-    inventory.write(&path).map_err(io(format!("cannot write {}", path.display())))
+    written.map_err(io("cannot write the stub of CUDA"))
 }
 
 /// Our mock as a C library: cargo builds it with the Rust library that this crate uses, and puts it

@@ -99,7 +99,8 @@ impl Programs {
 
     /// As [`Programs::build`], but only what `program` is built with.
     pub fn build_one(program: Program, say: &mut dyn FnMut(&str)) -> Result<Self, Unavailable> {
-        Self::build_groups(GROUPS.iter().filter(|g| g.name == program.group()), say)
+        let all = GROUPS.iter().chain(&NODE_GROUPS);
+        Self::build_groups(all.filter(|g| g.name == program.group()), say)
     }
 
     /// As [`Programs::build`], but what a node needs.

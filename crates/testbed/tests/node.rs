@@ -3,7 +3,7 @@
 
 use divvy_testbed::api::{Api, JSON};
 use divvy_testbed::node::{BUSYBOX, Card, Node, Options};
-use divvy_testbed::{ControlPlane, Programs, Unavailable};
+use divvy_testbed::{ControlPlane, Program, Programs, Unavailable};
 use http::Method;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -129,8 +129,13 @@ fn pod(name: &str, environment: &Value) -> Value {
 }
 
 fn whole(name: &str) -> Value {
+    one(name, "nvidia.com/gpu")
+}
+
+/// A pod of one of something.
+fn one(name: &str, resource: &str) -> Value {
     let mut pod = pod(name, &json!([]));
-    pod["spec"]["containers"][0]["resources"] = json!({"limits": {"nvidia.com/gpu": "1"}});
+    pod["spec"]["containers"][0]["resources"] = json!({"limits": {resource: "1"}});
     pod
 }
 
@@ -149,8 +154,13 @@ fn share(name: &str) -> Value {
 
 /// The card that the kubelet says the pod was given.
 fn allocated(pod: &Value) -> String {
+    allocated_of(pod, "nvidia.com/gpu")
+}
+
+/// The device of this resource that the kubelet says the pod was given.
+fn allocated_of(pod: &Value, resource: &str) -> String {
     let status = &pod["status"]["containerStatuses"][0]["allocatedResourcesStatus"][0];
-    assert_eq!(status["name"], "nvidia.com/gpu", "{}", pod["status"]);
+    assert_eq!(status["name"], resource, "{}", pod["status"]);
     assert_eq!(status["resources"].as_array().unwrap().len(), 1);
     status["resources"][0]["resourceID"].as_str().unwrap().to_owned()
 }
@@ -266,15 +276,16 @@ async fn faults_of_cards_and_programs_show_as_on_a_real_node() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_plugin_slices_time_and_the_kubelet_names_the_card_of_each_replica() {
+async fn the_plugin_divides_time_and_cards_and_the_kubelet_names_what_each_pod_has() {
+    let cards: Vec<Card> = (0..2).map(Card::a100).collect();
     let slicing = json!({
         "version": "v1",
         "sharing": {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}},
     });
-    let cards = (0..2).map(Card::a100).collect();
-    let options = Options { cards, plugin_config: slicing };
-    let Some(cluster) = Cluster::start("node-slices", options).await else { return };
-    let node = cluster.api.get(&format!("/api/v1/nodes/{}", Node::NAME)).await.unwrap();
+    let options = Options { cards: cards.clone(), plugin_config: slicing };
+    let Some(mut cluster) = Cluster::start("node-slices", options).await else { return };
+    let path = format!("/api/v1/nodes/{}", Node::NAME);
+    let node = cluster.api.get(&path).await.unwrap();
     assert_eq!(node["status"]["allocatable"]["nvidia.com/gpu"], "8");
     let labels = &node["metadata"]["labels"];
     assert_eq!(labels["nvidia.com/gpu.replicas"], "4");
@@ -286,5 +297,80 @@ async fn the_plugin_slices_time_and_the_kubelet_names_the_card_of_each_replica()
     assert!(["0", "1", "2", "3"].contains(&replica), "{given}");
     let index = (0..2).find(|i| Card::a100(*i).uuid == card).unwrap();
     assert_eq!(cluster.cards("slice"), [format!("nvidia{index}")]);
+
+    // One card is divided by MIG, the other is given as a whole.
+    let profiles = ["3g.20gb", "2g.10gb", "1g.5gb", "1g.5gb"];
+    let divided = Card::a100(0).divided(&profiles).unwrap();
+    let mixed = json!({"version": "v1", "flags": {"migStrategy": "mixed"}});
+    let cards = vec![divided.clone(), Card::a100(1)];
+    cluster.node.reconfigure(Options { cards, plugin_config: mixed }).unwrap();
+    let node = cluster.api.get(&path).await.unwrap();
+    let allocatable = &node["status"]["allocatable"];
+    for (resource, count) in [("gpu", "1"), ("mig-1g.5gb", "2"), ("mig-3g.20gb", "1")] {
+        assert_eq!(allocatable[format!("nvidia.com/{resource}")], count, "{allocatable}");
+    }
+    let labels = &node["metadata"]["labels"];
+    assert_eq!(labels["nvidia.com/mig.strategy"], "mixed");
+    assert_eq!(labels["nvidia.com/mig-1g.5gb.memory"], "4864");
+    assert_eq!(labels["nvidia.com/gpu.count"], "2", "it counts the divided one, too");
+    let mut seen = Vec::new();
+    for (name, profile) in [("small", "1g.5gb"), ("other", "1g.5gb"), ("large", "3g.20gb")] {
+        let resource = format!("nvidia.com/mig-{profile}");
+        cluster.create(&one(name, &resource)).await;
+        cluster.bind(name, json!({})).await;
+        let given = allocated_of(&cluster.running(name).await, &resource);
+        let mut slices = divided.slices.iter().flatten();
+        let slice = slices.find(|slice| divided.slice_uuid(slice) == given).unwrap();
+        assert_eq!(slice.profile, profile);
+        let own = divided.capabilities(slice).map(|minor| format!("nvidia-cap{minor}"));
+        let inside = cluster.node.look("default", name, "main").unwrap();
+        assert_eq!(
+            (inside.cards, &inside.capabilities[..]),
+            (vec!["nvidia0".to_owned()], &own[..])
+        );
+        seen.extend(own);
+    }
+    assert_eq!(seen.len(), 6);
+    assert!(seen.iter().all(|own| seen.iter().filter(|other| *other == own).count() == 1));
+    assert_eq!(cluster.cards("slice"), [format!("nvidia{index}")], "what runs runs on");
+
+    // What NVIDIA's own program finds in a container: its slice and nothing else of the card.
+    let finder = "docker.io/local/discovery:1";
+    let program = Program::FeatureDiscovery;
+    let program = Programs::build_one(program, &mut |_| {}).unwrap().path(program);
+    let library = cluster.folder.join("node/nvml/libnvidia-ml.so.1");
+    // The library is there only for those that it loads; its own place is given to the container.
+    let files = [(program.as_path(), "/discovery"), (&library, "/unused")];
+    let options =
+        ["--use-node-feature-api=false", "--oneshot", "--mig-strategy=mixed", "--output-file="];
+    let entry = [&["/discovery"][..], &options].concat();
+    cluster.node.add_files(finder, &files, &entry).unwrap();
+    let mut inside = one("inside", "nvidia.com/mig-2g.10gb");
+    inside["spec"]["restartPolicy"] = json!("Never");
+    inside["spec"]["containers"][0]["image"] = json!(finder);
+    cluster.create(&inside).await;
+    cluster.bind("inside", json!({})).await;
+    let ended = |pod: &Value| pod["status"]["phase"] == "Succeeded";
+    cluster.until(&self::path("inside"), "done", ended).await;
+    let printed = cluster.logs("inside");
+    let of_slices: Vec<&str> = printed
+        .lines()
+        .filter_map(|line| line.strip_prefix("nvidia.com/")?.split_once(".count="))
+        .map(|(resource, _)| resource)
+        .collect();
+    assert!(printed.contains("nvidia.com/mig-2g.10gb.count=1"), "{printed}");
+    assert!(printed.contains("nvidia.com/gpu.count=1"), "{printed}");
+    assert_eq!(of_slices.len(), 2, "{printed}");
+
+    // With one kind of slice they may be called GPUs.
+    let single = json!({"version": "v1", "flags": {"migStrategy": "single"}});
+    let cards = (0..2).map(|i| Card::a100(i).divided(&["1g.5gb"; 7]).unwrap()).collect();
+    cluster.node.reconfigure(Options { cards, plugin_config: single }).unwrap();
+    let node = cluster.api.get(&path).await.unwrap();
+    assert_eq!(node["status"]["allocatable"]["nvidia.com/gpu"], "14");
+    let labels = &node["metadata"]["labels"];
+    assert_eq!(labels["nvidia.com/gpu.product"], "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb");
+    assert_eq!(labels["nvidia.com/gpu.count"], "14");
+    assert!(labels["nvidia.com/mig-1g.5gb.count"].is_null(), "{labels}");
     cluster.end();
 }

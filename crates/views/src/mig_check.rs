@@ -6,7 +6,7 @@ use crate::paint::{Painter, Tint};
 use crate::table::{Cell, Table};
 use crate::wording::{clean, count, labels};
 use divvy_ledger::mig::{Devices, Judged, Left, Outcome, Slice, Verdict, listed};
-use divvy_ledger::{Bytes, Profile};
+use divvy_ledger::{Bytes, Engines, Profile};
 use serde::Serialize;
 
 /// What was found about the configs of a file.
@@ -159,7 +159,10 @@ pub fn mig_check_text(verdicts: &[Verdict<'_>], options: TextOptions) -> String 
         (1, 1) => "The config is legal.\n\n".to_owned(),
         (0, 1) => "The config is not legal.\n\n".to_owned(),
         (legal, all) if legal == all => format!("All {} are legal.\n\n", count(all, "config")),
-        (legal, all) => format!("{} of {} are not legal.\n\n", all - legal, count(all, "config")),
+        (legal, all) => {
+            let (bad, configs) = (all - legal, count(all, "config"));
+            format!("{bad} of {configs} {} not legal.\n\n", if bad == 1 { "is" } else { "are" })
+        }
     };
     let mut header =
         vec!["CONFIG", "CARDS", "MODEL", "LEGAL", "SLICES", "UNUSED-MEMORY", "UNUSED-COMPUTE"];
@@ -207,7 +210,7 @@ fn row(verdict: &Verdict<'_>, judged: &Judged<'_>, wide: bool) -> Vec<Cell> {
         (Outcome::Divided(slices, left), Some(model)) => {
             row.push(unused_memory(left.memory_slices, model.memory_slices(), left.memory).into());
             row.push(format!("{}/{}", left.compute_slices, model.compute_slices()).into());
-            row.push(if wide { starts(slices) } else { names(&left.fits) }.into());
+            row.push(if wide { starts(slices) } else { names(slices, &left.fits) }.into());
         }
         _ => row.extend([dash().into(), dash().into(), dash().into()]),
     }
@@ -241,7 +244,13 @@ fn starts(slices: &[Slice]) -> String {
     if all.is_empty() { "-".to_owned() } else { all.join(" ") }
 }
 
-fn names(profiles: &[Profile]) -> String {
-    let names: Vec<String> = profiles.iter().map(|profile| profile.in_config()).collect();
-    if names.is_empty() { "-".to_owned() } else { names.join(" or ") }
+/// Without those that differ in engines only.
+fn names(slices: &[Slice], fits: &[Profile]) -> String {
+    let usual = fits.iter().filter(|profile| profile.engines == Engines::Usual);
+    let names: Vec<String> = usual.map(|profile| profile.in_config()).collect();
+    match (slices.is_empty(), names.is_empty()) {
+        (true, _) => "any".to_owned(),
+        (false, true) => "-".to_owned(),
+        (false, false) => names.join(" or "),
+    }
 }

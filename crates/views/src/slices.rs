@@ -1,11 +1,12 @@
 //! What a node hands out besides whole cards and shares of them: time slices, MPS replicas, MIG
 //! slices. They are counted by node and kind; the card behind one is the device plugin's choice.
 
+use crate::amount::Amount;
 use crate::bar::{Fill, letters};
 use crate::paint::{Painter, Tint};
 use crate::wording::{Names, thousands};
 use divvy_engine::{ObjectKey, Scheduler};
-use divvy_ledger::{Device, Division, Holding, Node, NodeId, Pool, Request};
+use divvy_ledger::{Bytes, Device, Division, Holding, Node, NodeId, Pool, Request};
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -23,6 +24,8 @@ pub struct SliceUse<'a> {
     pub cards: Option<u32>,
     /// The memory of each; of a time slice, which has none of its own, its part of a card.
     pub bytes_each: Option<u64>,
+    /// Which part of the threads of a card each may use at once, in percent, if that is limited.
+    pub threads_percent_each: Option<u32>,
     /// How many there are.
     pub total: u32,
     /// How many pods hold; more than there are if there were more when they came.
@@ -86,11 +89,22 @@ fn slice_use<'a>(pool: &Pool, pods: Vec<SliceHolder<'a>>) -> SliceUse<'a> {
         profile: pool.profile.map(|profile| profile.to_string()),
         cards: Some(pool.cards).filter(|cards| *cards > 0),
         bytes_each: pool.each.map(|each| each.0),
+        threads_percent_each: threads(pool),
         total: pool.count,
         taken: pods.iter().map(|holder| holder.count).fold(0, u32::saturating_add),
         pods,
         by: pool.by,
     }
+}
+
+/// How many replicas a card has.
+fn replicas(pool: &Pool) -> Option<u32> {
+    pool.count.checked_div(pool.cards).filter(|replicas| *replicas > 0)
+}
+
+/// The server of MPS divides memory and threads among as many clients as there are replicas.
+fn threads(pool: &Pool) -> Option<u32> {
+    replicas(pool).filter(|_| pool.by == Some(Division::Mps)).map(|replicas| 100 / replicas)
 }
 
 /// As in JSON.
@@ -111,6 +125,20 @@ pub(crate) const fn plural(by: Option<Division>) -> &'static str {
 }
 
 impl SliceUse<'_> {
+    /// What each is: its memory and threads, or its part of a card.
+    pub(crate) fn each(&self) -> String {
+        let bytes = self.bytes_each.map(|each| Amount::new(Bytes(each), Bytes(each), true).cell());
+        let per_card = self.cards.and_then(|cards| self.total.checked_div(cards));
+        match (self.by, per_card, bytes) {
+            (Some(Division::TimeSlices), Some(n), _) if n > 0 => format!("1/{n}card"),
+            (_, _, Some(bytes)) => match self.threads_percent_each {
+                Some(percent) => format!("{bytes},{percent}%"),
+                None => bytes,
+            },
+            (_, _, None) => "-".to_owned(),
+        }
+    }
+
     /// The resource without its vendor.
     pub(crate) fn short(&self) -> &str {
         self.resource.strip_prefix("nvidia.com/").unwrap_or(&self.resource)
@@ -160,6 +188,9 @@ pub(crate) fn held_in_words(scheduler: &Scheduler, holding: &Holding) -> Option<
             (None, 1) => pool.by.map_or("replica", Division::singular).to_owned(),
             (None, _) => plural(pool.by).to_owned(),
         };
+        let limit = threads(pool).zip(pool.each).map_or_else(String::new, |(percent, each)| {
+            format!(", at most {each} and {percent} % of the threads each")
+        });
         let told = holding.on.iter().filter(|on| on.device == device);
         let cards: Vec<&str> = told.map(|on| &*on.uuid).collect();
         let place = match (&cards[..], pool.cards, n) {
@@ -170,7 +201,7 @@ pub(crate) fn held_in_words(scheduler: &Scheduler, holding: &Holding) -> Option<
             ([], all, 1) => format!(", on one of {all} cards"),
             ([], all, n) => format!(", on up to {} of {all} cards", all.min(n)),
         };
-        Some(format!("{} {what}{place}", thousands(n.into())))
+        Some(format!("{} {what}{place}{limit}", thousands(n.into())))
     });
     let each: Vec<String> = each.collect();
     (!each.is_empty()).then(|| each.join(" and "))
@@ -197,3 +228,6 @@ pub(crate) fn note(
          slice on the same card, and no memory of their own"
     ))
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,10 @@ use divvy_engine::{
     Bound, BoundCards, Config, Effect, Event, NodeFacts, NodeRecord, ObjectKey, PodRecord, PodSpec,
     Scheduler, Taint,
 };
-use divvy_ledger::{Bytes, CardShare, Fraction, Gpus, MilliCpu, Part, Portion, Request};
+use divvy_ledger::{
+    Bytes, CardShare, Device, DeviceOn, DividedCard, Division, Each, Fraction, Gpus, MilliCpu,
+    Part, Pool, Portion, Profile, Request,
+};
 
 /// A cluster and the pods that were added to it, in order.
 #[derive(Default)]
@@ -48,6 +51,14 @@ pub(crate) fn fraction(text: &str, cards: u32) -> Request {
 
 pub(crate) fn mib(mib: u64, cards: u32) -> Request {
     Request::share(cards, Part::of(Portion::Memory(Bytes::from_mib(mib))))
+}
+
+pub(crate) fn slice(profile: &str) -> Device {
+    Device::Slice(Profile::parse(profile).unwrap())
+}
+
+pub(crate) fn devices(device: Device, count: u32) -> Request {
+    Request::none().and(count, Each::Device(device))
 }
 
 pub(crate) fn pod(key: &str, request: Request) -> PodRecord {
@@ -99,6 +110,32 @@ impl Cluster {
 
     pub(crate) fn ask(self, key: &str, request: Request) -> Self {
         self.add(pod(key, request))
+    }
+
+    /// Two cards of 40 GiB in four time slices each, of which the kubelet tells one pod's, and a node
+    /// with MIG slices of two kinds beside a whole card.
+    pub(crate) fn sliced() -> Self {
+        let gib = |n: u64| Some(Bytes::from_mib(n * 1024));
+        let by = Division::TimeSlices;
+        let into = [(Device::Replica, 4)].into_iter().collect();
+        let divided = vec![DividedCard { memory: gib(40), by, into }; 2];
+        let pool = Pool { by: Some(by), each: gib(10), cards: 2, ..Pool::of(Device::Replica, 8) };
+        let turns = Gpus { pools: vec![pool], divided, ..Gpus::none() };
+        let pools = vec![Pool::of(slice("1g.10gb"), 7), Pool::of(slice("3g.40gb"), 2)];
+        let mixed = Gpus { pools, ..Gpus::cards(1, 1, gib(80)) };
+        let record = |name, gpus| NodeRecord { gpus, ..node(name, "NVIDIA-A100-SXM4-80GB", 0, 0) };
+        let mut two = bound(pod("ml/two", devices(Device::Replica, 2)), "turns-1");
+        let told = |uuid: &str| DeviceOn { uuid: uuid.into(), device: Device::Replica, count: 1 };
+        if let Some(bound) = &mut two.bound {
+            bound.devices = vec![told("GPU-1"), told("GPU-2")];
+        }
+        Self::new()
+            .with(record("mixed-1", mixed))
+            .with(record("turns-1", turns))
+            .add(two)
+            .ask("ml/one", devices(slice("1g.10gb"), 1))
+            .ask("ml/three", devices(slice("1g.10gb"), 3))
+            .ask("ml/big", devices(slice("3g.40gb"), 1))
     }
 
     /// Two pods claim 60 GiB each of the same card of 80.

@@ -4,7 +4,7 @@
 use crate::isolation::Isolation;
 use crate::keys;
 use crate::koordinator;
-use crate::manifest::{Container, Metadata, PodManifest, VariableSource};
+use crate::manifest::{Container, Metadata, PodManifest, Variable, VariableSource};
 use crate::problem::short;
 use crate::request::{containers, is_share, share_containers};
 use divvy_ledger::Request;
@@ -51,13 +51,29 @@ pub(crate) fn missing<'a>(
 
 /// Whether a share pod that a provider is to isolate may be bound: the container of the share must read
 /// its limits, else it would have none. The same as [`hand_off_ready`] for the class of the pod.
+///
+/// Where nobody tells levels apart, no container may read a limit that nobody writes: it would have none.
 pub fn limits_ready(
-    isolation: &Isolation,
+    isolation: Option<&Isolation>,
     request: &Request,
     metadata: &Metadata,
     spec: &PodManifest,
 ) -> Result<(), String> {
     let Some(part) = request.part() else { return Ok(()) };
+    let Some(isolation) = isolation else {
+        let is_limit =
+            |entry: &Variable| keys::LIMITS.iter().any(|key| entry.source.is_annotation(key));
+        return match containers(spec)
+            .find_map(|container| container.env.iter().find(|e| is_limit(e)))
+        {
+            Some(variable) => Err(format!(
+                "the variable {} would limit the pod to its share, and nobody sets it: divvy's scheduler runs without \
+                 --feature-gates GPUIsolationLevel=true",
+                short(&variable.name)
+            )),
+            None => Ok(()),
+        };
+    };
     let Some(provider) = isolation.provider(part.class) else { return Ok(()) };
     let wanted: Vec<_> = provider.variables(part.compute.0 > 0).collect();
     let shares = share_containers(metadata, spec);

@@ -13,6 +13,7 @@ use crate::manifest::Metadata;
 use crate::problem::short;
 use divvy_engine::{ClassName, NodeRecord, PodRecord, PodSpec};
 use divvy_ledger::{Bytes, Class, Each, Percent};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -55,11 +56,13 @@ impl fmt::Display for Level {
 }
 
 /// How a provider reads the limit of memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
     /// `2097152000`.
+    #[serde(rename = "bytes")]
     Bytes,
     /// `2000m`.
+    #[serde(rename = "MiB")]
     Mib,
 }
 
@@ -78,14 +81,35 @@ pub struct Provider {
     pub compute: Option<String>,
     /// The folder of a container that it is mounted to.
     pub library: String,
-    /// Variables that its specification sets, so that nobody can switch it off.
+    /// Variables that could switch it off, at values that do not: its specification sets them, and pods
+    /// must not.
     pub environment: BTreeMap<String, String>,
 }
 
+/// The cards of one container that HAMi-core knows, each with variables of its own.
+const HAMI_CARDS: u32 = 16;
+
 impl Provider {
-    /// What there is if nobody says otherwise.
+    /// What there is if nobody says otherwise. Its library looks for itself at
+    /// `/usr/local/vgpu/libvgpu.so`.
     pub fn hami_core() -> Self {
-        let safe = [("CUDA_DISABLE_CONTROL", "false")];
+        let safe = [
+            ("CUDA_DISABLE_CONTROL", "false"),
+            // Where the library would look for itself instead.
+            ("CUDA_REDIRECT", ""),
+            // The one that processes without any variables take: all of a container share one.
+            ("CUDA_DEVICE_MEMORY_SHARED_CACHE", "/tmp/cudevshr.cache"),
+            ("CUDA_OVERSUBSCRIBE", "false"),
+            ("CUDA_TASK_PRIORITY", "1"),
+            ("GPU_CORE_UTILIZATION_POLICY", "default"),
+            ("ACTIVE_OOM_KILLER", "true"),
+        ];
+        let safe = safe.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        // An empty one does not count; any other would win over the one that is granted.
+        let of_card = |name: &str, card| (format!("{name}_{card}"), String::new());
+        let of_cards = ["CUDA_DEVICE_MEMORY_LIMIT", "CUDA_DEVICE_SM_LIMIT"]
+            .into_iter()
+            .flat_map(|name| (0..HAMI_CARDS).map(move |card| of_card(name, card)));
         Self {
             name: "HAMi-core".to_owned(),
             levels: vec![Level::Isolated],
@@ -93,7 +117,7 @@ impl Provider {
             memory: ("CUDA_DEVICE_MEMORY_LIMIT".to_owned(), Unit::Bytes),
             compute: Some("CUDA_DEVICE_SM_LIMIT".to_owned()),
             library: "/usr/local/vgpu".to_owned(),
-            environment: safe.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+            environment: safe.into_iter().chain(of_cards).collect(),
         }
     }
 
@@ -133,6 +157,12 @@ impl Isolation {
     /// All providers.
     pub fn providers(&self) -> &[Provider] {
         &self.0
+    }
+
+    /// The provider of this name, or what is wrong with it.
+    pub fn named(&self, name: &str) -> Result<&Provider, String> {
+        let found = self.find(name).and_then(|at| self.0.get(at));
+        found.ok_or_else(|| format!("{:?} is no provider; known are {}", short(name), self.known()))
     }
 
     fn find(&self, name: &str) -> Option<usize> {
@@ -253,14 +283,23 @@ impl Isolation {
         self.choice(label(keys::ISOLATION_LEVEL), label(keys::ISOLATION_PROVIDER))
     }
 
-    /// Reads the annotation [`keys::CLASS`].
-    fn recorded(&self, text: &str) -> Class {
+    /// Reads what [`Self::recorded_as`] wrote.
+    pub fn recorded(&self, text: &str) -> Class {
         let is_shared = text == Level::Shared.as_str();
         let provider = text.strip_prefix("Isolated/").and_then(|name| self.find(name));
         match provider {
             _ if is_shared => Class::default(),
             Some(at) => self.class(Choice::Isolated(at)),
             None => self.unknown(),
+        }
+    }
+
+    /// What is recorded of a class, in the annotation [`keys::CLASS`] among others.
+    pub fn recorded_as(&self, class: Class) -> String {
+        match self.provider(class) {
+            Some(provider) => format!("{}/{}", Level::Isolated, provider.name),
+            None if class == Class::default() => Level::Shared.to_string(),
+            None => Level::Isolated.to_string(),
         }
     }
 
@@ -281,16 +320,14 @@ impl Isolation {
         bytes: Bytes,
         compute: Percent,
     ) -> Vec<(&'static str, String)> {
-        let Some(provider) = self.provider(class) else {
-            return vec![(keys::CLASS, Level::Shared.to_string())];
-        };
+        let recorded = (keys::CLASS, self.recorded_as(class));
+        let Some(provider) = self.provider(class) else { return vec![recorded] };
         // To some providers 0 is no limit.
         let limit = match provider.memory.1 {
             Unit::Bytes => bytes.0.max(1).to_string(),
             Unit::Mib => format!("{}m", bytes.mib().max(1)),
         };
-        let class = format!("{}/{}", Level::Isolated, provider.name);
-        let mut all = vec![(keys::CLASS, class), (keys::MEMORY_LIMIT, limit)];
+        let mut all = vec![recorded, (keys::MEMORY_LIMIT, limit)];
         if compute.0 > 0 && provider.compute.is_some() {
             all.push((keys::COMPUTE_LIMIT, compute.0.to_string()));
         }

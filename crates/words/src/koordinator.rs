@@ -27,6 +27,11 @@ pub(crate) fn asks(container: &Container) -> bool {
     asked.any(|(name, _)| keys::KOORDINATOR.contains(&name))
 }
 
+/// Whether a pod asks for GPUs in this way.
+pub fn asks_as_koordinators(spec: &PodManifest) -> bool {
+    containers(spec).any(asks)
+}
+
 /// Whether the pod asks for shares in this way, and not for whole cards.
 pub(crate) fn is_share(spec: &PodManifest) -> bool {
     asked(spec).is_ok_and(|asked| asked.is_some_and(|asked| asked.is_share()))
@@ -34,7 +39,7 @@ pub(crate) fn is_share(spec: &PodManifest) -> bool {
 
 /// What the pod asks in this way, or what is wrong with it.
 pub(crate) fn asked(spec: &PodManifest) -> Result<Option<Request>, String> {
-    if !containers(spec).any(asks) {
+    if !asks_as_koordinators(spec) {
         return Ok(None);
     }
     for (at, container) in containers(spec).enumerate().filter(|(_, c)| asks(c)) {

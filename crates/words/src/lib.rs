@@ -54,7 +54,7 @@ pub use grace_period::{MAX_GRACE_PERIOD, grace_period_allowed};
 pub use groups::Groups;
 pub use hand_off::{hand_off_ready, limits_ready};
 pub use kai::{is_kai_binder, is_kai_scheduler};
-pub use koordinator::is_koordinator_scheduler;
+pub use koordinator::{asks_as_koordinators, is_koordinator_scheduler};
 pub use manifest::{Content, Kind, Metadata, Object, PodManifest, StorageKind, StorageManifest};
 pub use namespace::{namespace_of, namespaces};
 pub use node::{Offer, Single, is_unsettled, mig_strategy_of, node};

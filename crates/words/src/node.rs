@@ -136,7 +136,7 @@ fn gpus(
     allocatable: &ResourceList,
     warnings: &mut Vec<String>,
 ) -> Gpus {
-    let found = Found {
+    let mut found = Found {
         labels,
         count: number(node, labels, keys::LABEL_GPU_COUNT, warnings),
         replicas: number(node, labels, keys::LABEL_GPU_REPLICAS, warnings).unwrap_or(1).max(1),
@@ -153,9 +153,14 @@ fn gpus(
         || labels
             .iter()
             .any(|(key, _)| key.starts_with(keys::MIG_PREFIX) && key.ends_with(".count"));
-    let is_renamed = devices.iter().any(|(device, _)| *device == Device::Replica);
+    let renamed = devices.iter().find(|(device, _)| *device == Device::Replica);
+    let (is_renamed, renamed) = (renamed.is_some(), renamed.map(|(_, count)| u64::from(*count)));
+    // Where MIG slices have names of their own, the label counts the cards behind them, too.
+    if has_slices {
+        found.count = renamed.or(handed_out).map(|count| count / found.replicas);
+    }
     let more_than_cards =
-        !has_slices && matches!((handed_out, found.count), (Some(out), Some(cards)) if out > cards);
+        matches!((handed_out, found.count), (Some(out), Some(cards)) if out > cards);
     if found.replicas > 1 || found.single().is_some() || is_renamed || more_than_cards {
         if !is_renamed || handed_out.is_some_and(|out| out > 0) {
             devices.insert(0, (Device::Gpu, clip(handed_out.unwrap_or(0))));
@@ -166,8 +171,7 @@ fn gpus(
         return Gpus { pools, divided, ..Gpus::none() };
     }
     let pools = devices.into_iter().map(|(device, n)| found.pool(device, n)).collect();
-    // Where MIG slices have names of their own, the label counts the cards behind them, too.
-    let count = found.count.filter(|_| !has_slices).or(handed_out).unwrap_or(0);
+    let count = found.count.or(handed_out).unwrap_or(0);
     if count == 0 {
         return Gpus { pools, ..Gpus::none() };
     }

@@ -145,6 +145,13 @@ pub const CONFLICT: &str = "CardConflict";
 /// No reservation holds its card, and the device plugin does not hand it out.
 pub const MISSING: &str = "CardMissing";
 
+/// Its card has shares of two classes.
+pub const MIXED: &str = "CardMixed";
+/// The node has no provider for its class any more.
+pub const UNPROVIDED: &str = "ProviderMissing";
+/// All of these.
+pub const TROUBLES: [&str; 4] = [CONFLICT, MISSING, MIXED, UNPROVIDED];
+
 /// The condition of a pod that says what is wrong with its cards.
 pub fn condition(reason: &str) -> String {
     format!("divvy.dev/{reason}")

@@ -1,6 +1,6 @@
 //! Which CA the API server trusts: `caBundle` of our webhook configurations.
 
-use super::{Failure, answer};
+use super::{CertificateError, answer};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use divvy_api::{Api, Patch, Resource};
@@ -13,7 +13,7 @@ pub(super) async fn publish(
     webhooks: &Resource,
     name: &str,
     ca: &str,
-) -> Result<(), Failure> {
+) -> Result<(), CertificateError> {
     let path = webhooks.path_of("", name);
     let found = answer(Method::GET, &path, api.get(&path).await)?;
     let patch = steps(&found, &BASE64_STANDARD.encode(ca));

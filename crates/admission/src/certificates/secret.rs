@@ -1,7 +1,7 @@
 //! The Secret that replicas share. Who writes first wins, the others read again.
 
 use super::material::Material;
-use super::{Failure, answer};
+use super::{CertificateError, answer};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use divvy_api::Api;
@@ -23,18 +23,25 @@ pub(super) struct Place<'a> {
 
 impl Place<'_> {
     /// The certificates for these names, made or renewed if it is time.
-    pub(super) async fn ensure(&self, api: &Api, names: &[String]) -> Result<Material, Failure> {
+    pub(super) async fn ensure(
+        &self,
+        api: &Api,
+        names: &[String],
+    ) -> Result<Material, CertificateError> {
         let collection = SECRETS.path_in(self.namespace);
         let path = SECRETS.path_of(self.namespace, self.name);
         for _ in 0..TRIES {
             let found = match answer(Method::GET, &path, api.get(&path).await) {
-                Err(Failure::Api { why: NotFound(_), .. }) => None,
+                Err(CertificateError::Api { why: NotFound(_), .. }) => None,
                 found => Some(found?),
             };
             let old = found.as_ref().and_then(material);
             let renewed = Material::renewed(old.as_ref(), names, SystemTime::now());
-            let Some(new) = renewed.map_err(|why| Failure::Certificate(why.to_string()))? else {
-                return old.ok_or_else(|| Failure::Certificate("there is none".to_owned()));
+            let Some(new) =
+                renewed.map_err(|why| CertificateError::Certificate(why.to_string()))?
+            else {
+                return old
+                    .ok_or_else(|| CertificateError::Certificate("there is none".to_owned()));
             };
             let written = match found {
                 None => {
@@ -48,7 +55,7 @@ impl Place<'_> {
                 }
             };
             match written {
-                Err(Failure::Api { why: Conflict(_), .. }) => {}
+                Err(CertificateError::Api { why: Conflict(_), .. }) => {}
                 written => {
                     written?;
                     tracing::info!("wrote new certificates to the secret {path}");
@@ -56,7 +63,7 @@ impl Place<'_> {
                 }
             }
         }
-        Err(Failure::Certificate(format!("{path} changes all the time")))
+        Err(CertificateError::Certificate(format!("{path} changes all the time")))
     }
 
     fn filled(&self, mut secret: Value, material: &Material) -> Vec<u8> {

@@ -50,6 +50,12 @@ fn an_isolated_share_is_limited_from_the_start_and_stays_so() {
     refused(&isolated(&tenant, "none", &[]), UNLIMITED);
     let second = json!({"name": "CUDA_DEVICE_MEMORY_LIMIT", "value": "0"});
     refused(&isolated(&tenant, "second", &[limit(), second]), "are set once");
+    for name in
+        ["CUDA_DISABLE_CONTROL", "CUDA_DEVICE_MEMORY_LIMIT_0", "CUDA_DEVICE_MEMORY_SHARED_CACHE"]
+    {
+        let off = json!({"name": name, "value": "true"});
+        refused(&isolated(&tenant, "off", &[limit(), off]), "switch the provider");
+    }
     for path in [
         "/etc",
         "//etc/.",

@@ -1,6 +1,6 @@
 //! A tenant with `edit` in its namespace tries to get a card that it was not given.
 
-use crate::cluster::{cluster, is_about, pod, with_share};
+use crate::cluster::{cluster, eventually, is_about, pod, with_share};
 use divvy_testbed::api::Api;
 use http::Method;
 use serde_json::{Value, json};
@@ -334,15 +334,23 @@ fn no_node_makes_a_reservation_pod_by_itself() {
     cluster.wait_for_account(place, "default");
     let kubeconfig = cluster.plane.folder().join("kubeconfig-node");
     let node = cluster.runtime.block_on(Api::from_kubeconfig(&kubeconfig)).unwrap();
+    let its = cluster.admin_create(
+        &json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "gpu-node"}}),
+    );
+    let owner = json!({"apiVersion": "v1", "kind": "Node", "name": "gpu-node",
+        "uid": its["metadata"]["uid"], "controller": true});
     let mirror = |namespace: &str| {
         let mut pod = pod(namespace, "gpu-reservation-1", "default-scheduler");
         pod["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x"});
         pod["metadata"]["labels"] = json!({"app": place});
+        pod["metadata"]["ownerReferences"] = json!([owner]);
         pod["spec"]["nodeName"] = json!("gpu-node");
         cluster.runtime.block_on(node.create(&pod))
     };
-    mirror(&tenant).unwrap();
+    // The API server hears of the node in its own time.
+    eventually("it may elsewhere", || mirror(&tenant).is_ok());
     let said = mirror(place);
+    cluster.runtime.block_on(cluster.admin.delete("/api/v1/nodes/gpu-node")).unwrap();
     assert!(is_about(&said, "hold shared cards"), "{said:?}");
 }
 

@@ -77,6 +77,10 @@ pub(crate) struct Binding {
     pub(crate) version: Box<str>,
     pub(crate) placement: Placement,
     pub(crate) grant: Grant,
+    /// Annotations that say to what a share is kept, if levels of isolation are told apart.
+    pub(crate) limits: Vec<(&'static str, String)>,
+    /// Whether it asks for GPUs in Koordinator's way, and is told its cards so.
+    pub(crate) asks_as_koordinators: bool,
     /// What has to be written for its claims before.
     pub(crate) volumes: Vec<VolumeStep>,
 }
@@ -101,4 +105,8 @@ pub(crate) struct HandOff {
     pub(crate) groups: Vec<Box<str>>,
     /// The part of each card that it has.
     pub(crate) portion: String,
+    /// Its devices by their full names, if a provider isolates it.
+    pub(crate) devices: Option<String>,
+    /// Its cards as Koordinator writes them, if it asked so and their numbers are known.
+    pub(crate) device_allocated: Option<String>,
 }

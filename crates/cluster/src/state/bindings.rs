@@ -16,7 +16,7 @@ use crate::objects::PodItem;
 use divvy_api::Failure;
 use divvy_api::watch::Item;
 use divvy_engine::{ObjectKey, PodRecord};
-use divvy_ledger::{Card, CardShare};
+use divvy_ledger::{Card, CardShare, Request};
 use divvy_words::Groups;
 use failures::{Blame, Failures};
 use foldhash::HashMap;
@@ -29,14 +29,10 @@ pub(super) struct Waiting {
     pub(super) uid: Box<str>,
     pub(super) version: Box<str>,
     created: i64,
-    /// What was last said on it, by us or by who led before.
-    pub(super) told: Option<Arc<str>>,
-    /// Whether its condition already says that it waits.
-    pub(super) refused: bool,
-    /// The name of the reason.
-    pub(super) reason: Option<&'static str>,
     /// The pod groups that it names.
     groups: Vec<Box<str>>,
+    /// Whether it asks for GPUs in Koordinator's way.
+    pub(super) asks_as_koordinators: bool,
     stage: Stage,
 }
 
@@ -75,8 +71,9 @@ struct Providing {
 pub(super) enum Found {
     /// It is gone, or there is another one of that name.
     Gone,
-    /// This is how it is; `unbound` if what was assumed of it is to be undone.
-    Pod { pod: Box<PodItem>, unbound: bool },
+    /// This is how it is, and what has been said on it, if that was written now; `unbound` if what
+    /// was assumed of it is to be undone.
+    Pod { pod: Box<PodItem>, said: Option<Arc<str>>, unbound: bool },
     /// Nothing that is of use.
     Nothing,
 }
@@ -111,26 +108,21 @@ impl Bindings {
             self.failures.remove(&key);
         }
         let known = self.waiting.remove(&key).filter(|known| known.uid == uid);
-        let (told, reason, stage) =
-            known.map_or((None, None, Stage::Waits), |w| (w.told, w.reason, w.stage));
         let waiting = Waiting {
             uid,
             version: pod.metadata.resource_version.clone(),
             created: record.created,
-            told: told.or_else(|| pod.told().map(Arc::from)),
-            refused: pod.told().is_some(),
-            reason,
             groups: Groups::named_by(&pod.metadata, &pod.spec).map(Into::into).collect(),
-            stage,
+            asks_as_koordinators: divvy_words::asks_as_koordinators(&pod.spec),
+            stage: known.map_or(Stage::Waits, |known| known.stage),
         };
         self.waiting.insert(key, waiting);
     }
 
     /// A pod is bound, as the API shows.
-    pub(super) fn bound(&mut self, key: &ObjectKey, cx: &mut Context) {
+    pub(super) fn bound(&mut self, key: &ObjectKey) {
         let placed = self.waiting.get(key).filter(|waiting| waiting.has_place());
         self.bound_after.extend(placed.map(|waiting| waiting.created));
-        self.stop(key, cx);
     }
 
     /// A pod does not wait for us any more.
@@ -155,17 +147,16 @@ impl Bindings {
         self.waiting.get(key)
     }
 
-    pub(super) fn get_mut(&mut self, key: &ObjectKey) -> Option<&mut Waiting> {
-        self.waiting.get_mut(key)
-    }
-
     /// What is known of this pod, if it still waits.
-    pub(super) fn current(&mut self, pod: &Target) -> Option<&mut Waiting> {
+    fn current(&mut self, pod: &Target) -> Option<&mut Waiting> {
         self.waiting.get_mut(&pod.key).filter(|waiting| waiting.uid == pod.uid)
     }
 
-    pub(super) fn all(&self) -> impl Iterator<Item = (&ObjectKey, &Waiting)> {
-        self.waiting.iter()
+    /// Something was written on a pod. If it was of this version then, nothing else is new.
+    pub(super) fn rewritten(&mut self, pod: &Target, before: &str, version: Box<str>) {
+        if let Some(waiting) = self.current(pod).filter(|waiting| *waiting.version == *before) {
+            waiting.version = version;
+        }
     }
 
     /// The pods that name a group.
@@ -321,13 +312,11 @@ impl Bindings {
         cx: &mut Context,
     ) {
         self.writing -= 1;
-        let waiting = self.current(&pod);
-        let is_current = waiting.is_some();
+        let is_current = self.current(&pod).is_some();
         match result {
             Ok(()) => {
                 // It is no longer waiting once the watch says so.
-                if let Some(waiting) = waiting {
-                    (waiting.told, waiting.reason) = (None, None);
+                if is_current {
                     self.failures.remove(&pod.key);
                 }
                 cx.act(Action::Announce { pod, node });
@@ -401,15 +390,12 @@ impl Bindings {
                     cx.act(Action::Look { pod });
                     return Found::Nothing;
                 }
-                if let Some(text) = text {
-                    waiting.told = Some(text);
-                }
                 let unbound = certain && found.node().is_none();
                 if unbound {
                     // What was assumed is undone; then the pod is as new, with its failures.
                     waiting.stage = Stage::Waits;
                 }
-                return Found::Pod { pod: found, unbound };
+                return Found::Pod { pod: found, said: text, unbound };
             }
             Err(failure) => {
                 tracing::warn!(pod = %pod.key, why = %failure, "failed to look at a pod, will try again");
@@ -445,15 +431,6 @@ impl Bindings {
         }
     }
 
-    /// How many pods wait for which reason.
-    pub(super) fn reasons(&self) -> HashMap<&'static str, usize> {
-        let mut reasons = HashMap::default();
-        for reason in self.waiting.values().filter_map(|waiting| waiting.reason) {
-            *reasons.entry(reason).or_default() += 1;
-        }
-        reasons
-    }
-
     #[cfg(test)]
     pub(super) fn is_providing(&self, key: &ObjectKey) -> bool {
         self.providing.contains_key(key)
@@ -471,6 +448,10 @@ fn is_provided(binding: &Binding, cards: &Cards, cx: &Context) -> Result<bool, S
         |share: &CardShare| node.cards().get(share.index as usize).is_some_and(Card::is_disputed);
     if binding.placement.cards.iter().any(is_taken) {
         return Err("its card was given to another pod meanwhile".to_owned());
+    }
+    let part = cx.scheduler.request(key).and_then(Request::part);
+    if part.is_some_and(|part| !node.capacity().gpus.offers(part.class)) {
+        return Err("its isolation provider is not there any more".to_owned());
     }
     let is_bound = cx.scheduler.claims_bound(key).map_err(|why| why.to_string())?;
     Ok(is_bound && (!matches!(binding.grant, Grant::HandOff(_)) || cards.are_held(binding)))

@@ -52,8 +52,15 @@ pub(super) struct Cards {
     /// The pods that say what is wrong with their cards, by name of the condition, and their nodes.
     troubled: BTreeMap<(ObjectKey, &'static str), Box<str>>,
     wanted: Wanted,
-    /// The uids of nodes.
-    node_uids: HashMap<Box<str>, Box<str>>,
+    nodes: HashMap<Box<str>, KnownNode>,
+}
+
+/// What is known of a node besides what the engine knows.
+#[derive(Debug)]
+pub(super) struct KnownNode {
+    pub(super) uid: Box<str>,
+    /// The kind of its cards for the container runtime, if a provider was installed there.
+    pub(super) kind: Option<Box<str>>,
 }
 
 impl Cards {
@@ -63,13 +70,13 @@ impl Cards {
     }
 
     /// What a node has may have changed.
-    pub(super) fn node_read(&mut self, name: Box<str>, uid: Box<str>) {
+    pub(super) fn node_read(&mut self, name: Box<str>, node: KnownNode) {
         self.look_at(&name);
-        self.node_uids.insert(name, uid);
+        self.nodes.insert(name, node);
     }
 
     pub(super) fn node_gone(&mut self, name: &str) {
-        self.node_uids.remove(name);
+        self.nodes.remove(name);
         self.wanted.forget(&Place::Taint(name.into()));
     }
 
@@ -103,9 +110,8 @@ impl Cards {
             Event::PodGone(key) => Some(key),
             _ => None,
         };
-        let has_gpus =
-            |h: &&Holding| !h.needs.request.is_none() || !h.cards.is_empty() || h.unknown;
-        if let Some(key) = key.filter(|_| !self.slots.is_empty())
+        let has_gpus = |h: &&Holding| !h.needs.request.is_none() || h.keeps.is_some() || h.unknown;
+        if let Some(key) = key.filter(|_| !self.slots.is_empty() || !self.troubled.is_empty())
             && cx.scheduler.holding(key).filter(has_gpus).is_some()
             && let Some(node) = cx.node_of(key)
         {
@@ -116,7 +122,7 @@ impl Cards {
 
     /// Looks at the shared cards of a node before the next pass, if it has any.
     fn look_at(&mut self, node: &str) {
-        if self.slots.of(node).next().is_some() {
+        if self.slots.of(node).next().is_some() || self.is_troubled(node) {
             self.unsettled.insert(node.into());
         }
     }
@@ -136,7 +142,7 @@ impl Cards {
         let mut unentered = cx.scheduler.claimants(node, index);
         // One of those whose cards nobody knows may be on it.
         cx.node(node).is_some_and(Node::has_unknown_holder)
-            || unentered.any(|(key, _)| !self.reservations.contains_key(key))
+            || unentered.next().is_some()
             || !sharers(node, index, cx).is_empty()
     }
 

@@ -6,6 +6,7 @@ use super::held_back::HeldBack;
 use super::timers::{Timer, Timers};
 use divvy_engine::{Event, ObjectKey, Scheduler};
 use divvy_ledger::Node;
+use divvy_words::isolation::Isolation;
 use std::time::{Duration, Instant};
 
 /// How the state is to behave.
@@ -20,6 +21,8 @@ pub(crate) struct StateSettings {
     pub(crate) quarantine: Duration,
     /// How long the containers of such a share may take to end, in seconds.
     pub(crate) max_grace_period: u32,
+    /// What keeps isolated shares to their part; `None` if nobody tells levels apart.
+    pub(crate) isolation: Option<Isolation>,
     /// What time it is for others.
     pub(crate) clock: Clock,
 }
@@ -103,6 +106,11 @@ impl Context {
     /// Whether shares are handed to their containers.
     pub(super) const fn hands_off(&self) -> bool {
         self.scheduler.config().hand_off.is_some()
+    }
+
+    /// What keeps isolated shares to their part.
+    pub(super) const fn isolation(&self) -> Option<&Isolation> {
+        self.settings.isolation.as_ref()
     }
 
     pub(super) fn node(&self, name: &str) -> Option<&Node> {

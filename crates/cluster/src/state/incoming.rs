@@ -7,13 +7,16 @@
 //!   node ─► cards ─► engine          storage, namespace ─► engine
 //! ```
 
+use super::cards::KnownNode;
 use super::kai::{Kai, Koordinator};
 use super::{State, records};
 use crate::listing::{Keyed, News};
 use crate::objects::{BindRequestItem, GroupItem, NamespaceItem, NodeItem, PodItem, StorageItem};
+use divvy_api::resources::PODS;
 use divvy_engine::{Event, ObjectKey, PodRecord, StorageEvent};
+use divvy_words::isolation::cdi_kind;
 use divvy_words::manifest::{Metadata, StorageKind};
-use divvy_words::{Content, Groups, Object, OtherSchedulers};
+use divvy_words::{Content, Groups, Object, OtherSchedulers, keys};
 use foldhash::HashSet;
 use std::time::Instant;
 
@@ -44,7 +47,7 @@ impl Incoming {
 
     /// Whether all is known that pods may refer to.
     pub(super) fn takes_pods(&self) -> bool {
-        self.missing.iter().all(|watch| *watch == "pods")
+        self.missing.iter().all(|watch| *watch == PODS.name)
     }
 
     /// Whether every watch has told all at least once.
@@ -64,11 +67,16 @@ impl State {
         match news {
             News::Seen(pod) => self.pod_seen(&pod),
             News::Gone(key, pod) => self.pod_gone(&key, pod.as_ref()),
-            News::Listed => {
-                self.cards.forget_unseen(&mut self.bindings, &mut self.cx);
-                self.incoming.missing.remove("pods");
-                self.cards.look_at_strangers();
-            }
+        }
+    }
+
+    /// A watch has told all.
+    pub(crate) fn listed(&mut self, watch: &'static str, now: Instant) {
+        self.cx.now = now;
+        self.incoming.missing.remove(watch);
+        if watch == PODS.name {
+            self.cards.forget_unseen(&mut self.bindings, &mut self.cx);
+            self.cards.look_at_strangers();
         }
     }
 
@@ -90,27 +98,38 @@ impl State {
             self.cards.forget_grace(&key);
         }
         if pod.status.has_ended() {
+            // Of pods that failed before anybody looked it is not known how the node is since.
+            let is_known = self.cx.scheduler.uid(&key).is_some();
+            if let Some(node) = pod.node().filter(|_| is_known && pod.status.is_refused_several()) {
+                self.apply(Event::OneEach(node.into()));
+            }
             if pod.is_given_up() {
                 self.cards.gpus_bound(&key, pod);
                 self.cards.quarantine(&key, &mut self.cx);
             }
-            self.bindings.stop(&key, &mut self.cx);
+            self.stop(&key);
             self.cards.pod_ended(&key, &self.cx);
             return self.apply(Event::PodGone(key));
         }
         if pod.node().is_some() {
-            self.bindings.bound(&key, &mut self.cx);
-            let record = records::bound(pod, &mut self.cards, &self.cx);
+            self.bindings.bound(&key);
+            self.stop(&key);
+            let scheduler = &*pod.spec.scheduler_name;
+            let gets_shares = self.is_ours(scheduler) || scheduler == keys::KAI_SCHEDULER;
+            let record = records::bound(pod, gets_shares, &mut self.cards, &self.cx);
             if !record.spec.request.is_none() {
                 self.cards.gpus_bound(&key, pod);
             }
             self.apply(Event::Pod(Box::new(record)));
+            if let Some(node) = pod.node().filter(|_| self.cx.scheduler.unentered(&key).is_some()) {
+                self.cards.unsettle(node);
+            }
             return self.cards.pod_bound(&key, pod, &self.cx);
         }
         let uid = &pod.metadata.uid;
         let ours = self.is_ours(&pod.spec.scheduler_name) || self.bindings.may_be_bound(&key, uid);
         if pod.is_ending() || !ours {
-            self.bindings.stop(&key, &mut self.cx);
+            self.stop(&key);
             return self.apply(match records::nominated(pod) {
                 Some(record) => Event::Pod(Box::new(record)),
                 None => Event::PodGone(key),
@@ -124,7 +143,16 @@ impl State {
     fn waiting_record(&mut self, pod: &PodItem) -> PodRecord {
         let mut record = records::waiting(pod);
         self.bindings.seen(pod, &mut record, &self.cx);
+        self.told.seen(&record.key, pod);
         self.incoming.groups.refuse(&pod.metadata, &pod.spec, &mut record);
+        if let Some(isolation) = self.cx.isolation() {
+            isolation.enter_pod(&pod.metadata, &mut record);
+        }
+        if record.invalid.is_none() {
+            let (isolation, request) = (self.cx.isolation(), &record.spec.request);
+            let ready = divvy_words::limits_ready(isolation, request, &pod.metadata, &pod.spec);
+            record.invalid = ready.err();
+        }
         if self.cx.hands_off() && record.invalid.is_none() {
             record.invalid = divvy_words::hand_off_ready(&pod.metadata, &pod.spec).err();
             if record.invalid.is_none() && record.spec.request.is_share() {
@@ -159,9 +187,15 @@ impl State {
     pub(super) fn forget(&mut self, key: &ObjectKey) {
         self.incoming.kai.notice(key, false, false, &mut self.cx);
         self.incoming.koordinator.notice(key, false, &mut self.cx);
-        self.bindings.stop(key, &mut self.cx);
+        self.stop(key);
         self.cards.pod_gone(key, &mut self.bindings, &mut self.cx);
         self.apply(Event::PodGone(key.clone()));
+    }
+
+    /// A pod does not wait for us any more.
+    fn stop(&mut self, key: &ObjectKey) {
+        self.bindings.stop(key, &mut self.cx);
+        self.told.forget(key);
     }
 
     fn is_ours(&self, name: &str) -> bool {
@@ -193,9 +227,6 @@ impl State {
                 self.bindings.look_again();
                 self.cx.apply(Event::NodeGone(name.into()));
             }
-            News::Listed => {
-                self.incoming.missing.remove("nodes");
-            }
         }
     }
 
@@ -211,19 +242,26 @@ impl State {
             Some(why) => Err(why),
             None => divvy_words::node(&object).map_err(|e| e.to_string()),
         };
-        let Metadata { name, uid, .. } = object.metadata;
+        let kind = cdi_kind(&object.metadata).map(Into::into);
+        let metadata = object.metadata;
         match read {
-            Ok((record, warnings)) => {
+            Ok((mut record, warnings)) => {
+                if let Some(isolation) = self.cx.isolation() {
+                    isolation.enter_node(&metadata, &mut record);
+                    self.cards.unsettle(&metadata.name);
+                }
+                let Metadata { name, uid, .. } = metadata;
                 for warning in warnings {
                     tracing::debug!("{warning}");
                 }
                 if !self.incoming.kai.runs() {
                     self.cards.look_at_strangers();
                 }
-                self.cards.node_read(name, uid);
+                self.cards.node_read(name, KnownNode { uid, kind });
                 self.cx.apply(Event::Node(Box::new(record)));
             }
             Err(why) => {
+                let name = metadata.name;
                 tracing::warn!(node = %name, %why, "a node cannot be read: nothing is placed there");
                 self.cx.apply(Event::NodeGone(name.into()));
             }
@@ -238,18 +276,10 @@ impl State {
                 self.cx.apply(Event::Namespace { name: metadata.name, labels });
             }
             News::Gone(name, _) => self.cx.apply(Event::NamespaceGone(name)),
-            News::Listed => {
-                self.incoming.missing.remove("namespaces");
-            }
         }
     }
 
-    pub(crate) fn storage_changed(
-        &mut self,
-        kind: StorageKind,
-        watch: &'static str,
-        news: News<StorageItem>,
-    ) {
+    pub(crate) fn storage_changed(&mut self, kind: StorageKind, news: News<StorageItem>) {
         match news {
             News::Seen(item) => {
                 let event = divvy_words::storage(kind, &item.0).unwrap_or_else(|why| {
@@ -259,30 +289,19 @@ impl State {
                 self.cx.apply(Event::Storage(event));
             }
             News::Gone(key, _) => self.cx.apply(Event::Storage(gone(kind, key))),
-            News::Listed => {
-                self.incoming.missing.remove(watch);
-            }
         }
         self.bindings.look_again();
         self.told.moved();
     }
 
     /// `api_group` is the one that the group's kind belongs to.
-    pub(crate) fn group_changed(
-        &mut self,
-        api_group: &str,
-        watch: &'static str,
-        news: News<GroupItem>,
-    ) {
+    pub(crate) fn group_changed(&mut self, api_group: &str, news: News<GroupItem>) {
         match news {
             News::Seen(group) => self.set_group(api_group, &group.metadata, group.spec.minimum()),
             News::Gone(key, _) => {
                 let (namespace, name) = (key.namespace().into(), key.name().into());
                 let metadata = Metadata { namespace, name, ..Metadata::default() };
                 self.set_group(api_group, &metadata, 0);
-            }
-            News::Listed => {
-                self.incoming.missing.remove(watch);
             }
         }
     }
@@ -298,17 +317,10 @@ impl State {
         self.cx.held_back.may_go_on(&metadata.namespace);
     }
 
-    pub(crate) fn bind_request_changed(
-        &mut self,
-        watch: &'static str,
-        news: News<BindRequestItem>,
-    ) {
+    pub(crate) fn bind_request_changed(&mut self, news: News<BindRequestItem>) {
         match news {
             News::Seen(item) => self.cards.decided(item),
             News::Gone(key, _) => self.cards.undecided(&key),
-            News::Listed => {
-                self.incoming.missing.remove(watch);
-            }
         }
     }
 }

@@ -40,9 +40,19 @@ pub(super) fn waiting(pod: &PodItem) -> PodRecord {
 /// The record of a pod that is bound. A share holds the cards that its annotation names; if there is
 /// none, those that KAI's groups lead to, if they do; a whole-GPU pod holds cards that the device
 /// plugin chose.
-pub(super) fn bound(pod: &PodItem, known: &mut Cards, cx: &Context) -> PodRecord {
+///
+/// A share of a scheduler that gives none (`gets_shares`) has what its annotations say of divvy's own.
+pub(super) fn bound(
+    pod: &PodItem,
+    gets_shares: bool,
+    known: &mut Cards,
+    cx: &Context,
+) -> PodRecord {
     let mut record = waiting(pod);
     let node = Arc::make_mut(&mut record.spec.rules).node_name.take().unwrap_or_default();
+    if let Some(isolation) = cx.isolation() {
+        isolation.enter_bound(&pod.metadata, &mut record.spec);
+    }
     let held = match &pod.unreadable {
         Some(why) => Held::Unreadable(why.clone()),
         None => cards::held(&pod.metadata, &mut record.spec),
@@ -55,7 +65,10 @@ pub(super) fn bound(pod: &PodItem, known: &mut Cards, cx: &Context) -> PodRecord
             known.named_cards(&node, &groups, &shares, cx)
         }
         Held::Unrecorded => {
-            BoundCards::Named(known.cards_by_group(pod, record.spec.request.cards(), cx))
+            let by_group = known.shares_by_group(pod, &record.spec.request, cx);
+            let is_koordinators = gets_shares && reservation::groups(&pod.metadata).is_empty();
+            let theirs = is_koordinators.then(|| known.koordinators_cards(pod, &node, cx));
+            theirs.flatten().unwrap_or(BoundCards::Named(by_group))
         }
         Held::Unreadable(why) => {
             tracing::warn!(pod = %record.key, %node, "{why}: no GPU is given on its node");

@@ -3,6 +3,8 @@
 mod adoption;
 mod bindings;
 mod claims;
+mod isolation;
+mod koordinators;
 mod others;
 mod quarantine;
 mod reasons;
@@ -17,6 +19,7 @@ use divvy_api::Failure;
 use divvy_api::watch::{Change, Item};
 use divvy_engine::Config;
 use divvy_ledger::Bytes;
+use divvy_words::isolation::Isolation;
 use divvy_words::manifest::StorageKind;
 use divvy_words::{cards, keys, reservation};
 use serde_json::{Value, json};
@@ -40,11 +43,15 @@ impl State {
     }
 
     fn pod_changed(&mut self, change: Change<PodItem>, now: Instant) {
-        self.pods.enter(change, |news| self.state.pod_changed(news, now));
+        if self.pods.enter(change, |news| self.state.pod_changed(news, now)) {
+            self.state.listed("pods", now);
+        }
     }
 
     fn node_changed(&mut self, change: Change<NodeItem>) {
-        self.nodes.enter(change, |news| self.state.node_changed(news));
+        if self.nodes.enter(change, |news| self.state.node_changed(news)) {
+            self.state.listed("nodes", self.state.cx.now);
+        }
     }
 }
 
@@ -64,15 +71,22 @@ impl DerefMut for State {
 
 /// A state with nodes of so many 80 GiB cards, all listed.
 fn state(nodes: &[(&str, u32)]) -> State {
+    let nodes = nodes.iter().map(|(name, cards)| node(name, *cards));
+    state_of(nodes.collect(), None)
+}
+
+/// The same of nodes as they are, and with levels of isolation told apart or not.
+fn state_of(nodes: Vec<NodeItem>, isolation: Option<Isolation>) -> State {
     let names = keys::SCHEDULER_NAMES.map(str::to_owned).to_vec();
     let clock = Clock { moment: Instant::now(), unix: 1_800_000_000 };
     let quarantine = 10 * SECOND;
     let max_grace_period = 600;
-    let settings = StateSettings { names, writes: 32, quarantine, max_grace_period, clock };
+    let settings =
+        StateSettings { names, writes: 32, quarantine, max_grace_period, isolation, clock };
     let mut state = State::new(settings);
     state.node_changed(Change::Relisting);
-    for (name, cards) in nodes {
-        state.node_changed(Change::Seen(node(name, *cards)));
+    for node in nodes {
+        state.node_changed(Change::Seen(node));
     }
     state.node_changed(Change::Listed);
     state.pod_changed(Change::Relisting, Instant::now());
@@ -223,7 +237,7 @@ fn with_claim(name: &str, claim: &str) -> Value {
 
 fn storage(state: &mut State, kind: StorageKind, object: Value) {
     let item: StorageItem = serde_json::from_value(object).unwrap();
-    state.storage_changed(kind, "storage", News::Seen(item));
+    state.storage_changed(kind, News::Seen(item));
 }
 
 fn class_and_claim(state: &mut State) {

@@ -9,6 +9,7 @@ use super::SLICE;
 use super::action::{Action, Target};
 use super::bindings::Bindings;
 use super::context::Context;
+use crate::objects::PodItem;
 use divvy_api::Failure;
 use divvy_engine::{ObjectKey, ShapeId, Standing};
 use divvy_ledger::Position;
@@ -17,9 +18,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use turns::Turns;
 
-/// When the reasons of all were last worked out.
+/// What is said on pods, and when the reasons of all were last worked out.
 #[derive(Debug, Default)]
 pub(super) struct Told {
+    /// Of each pod of ours that waits.
+    said: HashMap<ObjectKey, Said>,
     /// Reasons that hold as long as nothing changes.
     sentences: HashMap<ShapeId, Why>,
     at: Moment,
@@ -46,6 +49,18 @@ struct Why {
     reason: &'static str,
 }
 
+/// What is said on a pod.
+#[derive(Debug)]
+struct Said {
+    uid: Box<str>,
+    /// What was last said, by us or by who led before.
+    text: Option<Arc<str>>,
+    /// Whether its condition already says that it waits.
+    refused: bool,
+    /// The name of the reason.
+    reason: Option<&'static str>,
+}
+
 /// How often all reasons are brought up to date that have changed.
 const REFRESH: Duration = Duration::from_secs(10);
 /// How many are rewritten each second, and with how much work.
@@ -61,6 +76,48 @@ impl Told {
         self.moves += 1;
     }
 
+    /// A pod of ours waits, as the API shows.
+    pub(super) fn seen(&mut self, key: &ObjectKey, pod: &PodItem) {
+        let uid = &pod.metadata.uid;
+        let known = self.said.remove(key).filter(|said| said.uid == *uid);
+        let (text, reason) = known.map_or((None, None), |said| (said.text, said.reason));
+        let text = text.or_else(|| pod.told().map(Arc::from));
+        let said = Said { uid: uid.clone(), text, refused: pod.told().is_some(), reason };
+        self.said.insert(key.clone(), said);
+    }
+
+    /// A pod does not wait for us any more.
+    pub(super) fn forget(&mut self, key: &ObjectKey) {
+        self.said.remove(key);
+    }
+
+    /// A pod was bound: until it is seen to be, nothing is said on it.
+    pub(super) fn bound(&mut self, pod: &Target) {
+        if let Some(said) = self.of(pod) {
+            (said.text, said.reason) = (None, None);
+        }
+    }
+
+    /// This was said on a pod when its binding was made void.
+    pub(super) fn voided(&mut self, key: &ObjectKey, text: Arc<str>) {
+        if let Some(said) = self.said.get_mut(key) {
+            said.text = Some(text);
+        }
+    }
+
+    fn of(&mut self, pod: &Target) -> Option<&mut Said> {
+        self.said.get_mut(&pod.key).filter(|said| said.uid == pod.uid)
+    }
+
+    /// How many pods wait for which reason.
+    pub(super) fn reasons(&self) -> HashMap<&'static str, usize> {
+        let mut reasons = HashMap::default();
+        for reason in self.said.values().filter_map(|said| said.reason) {
+            *reasons.entry(reason).or_default() += 1;
+        }
+        reasons
+    }
+
     /// A pod was found to wait.
     pub(super) fn waits(&mut self, key: ObjectKey) {
         self.new.push(key);
@@ -72,7 +129,7 @@ impl Told {
     }
 
     /// Says why pods wait that were just found to, as far as there is time.
-    pub(super) fn tell_new(&mut self, bindings: &mut Bindings, cx: &mut Context) {
+    pub(super) fn tell_new(&mut self, bindings: &Bindings, cx: &mut Context) {
         let mut work = SLICE;
         while work > 0
             && self.writing < MOST_WRITING
@@ -83,25 +140,21 @@ impl Told {
     }
 
     /// Says why a pod waits, if that is not what was last said. `work` is what is left to be done.
-    fn report(
-        &mut self,
-        key: &ObjectKey,
-        work: &mut u64,
-        bindings: &mut Bindings,
-        cx: &mut Context,
-    ) {
+    fn report(&mut self, key: &ObjectKey, work: &mut u64, bindings: &Bindings, cx: &mut Context) {
         let Some(Why { text, reason }) = self.why(key, work, cx) else { return };
-        let Some(waiting) = bindings.get_mut(key) else { return };
-        waiting.reason = Some(reason);
-        if waiting.told.as_ref() == Some(&text) {
+        let (Some(waiting), Some(said)) = (bindings.get(key), self.said.get_mut(key)) else {
+            return;
+        };
+        said.reason = Some(reason);
+        if said.text.as_ref() == Some(&text) {
             return;
         }
-        waiting.told = Some(text.clone());
+        said.text = Some(text.clone());
         // The API server itself says that a pod is gated.
         if reason != "SchedulingGated" {
             let pod = Target { key: key.clone(), uid: waiting.uid.clone() };
             let version = waiting.version.clone();
-            let again = waiting.refused;
+            let again = said.refused;
             self.writing += 1;
             cx.act(Action::Tell { pod, version, text, again });
         }
@@ -109,17 +162,16 @@ impl Told {
 
     /// Whether an action that had to wait for its turn is still to be done. A reason is told on
     /// the version of the pod for which it holds, and not if the pod has a place by now.
-    pub(super) fn is_due(&mut self, action: &mut Action, bindings: &mut Bindings) -> bool {
+    pub(super) fn is_due(&mut self, action: &mut Action, bindings: &Bindings) -> bool {
         let Action::Tell { pod, version, text, again } = action else { return true };
-        let waiting = bindings.current(pod).filter(|w| w.told.as_ref() == Some(text));
-        match waiting {
-            Some(waiting) if !waiting.has_place() => {
+        let said = self.of(pod).filter(|said| said.text.as_ref() == Some(text));
+        if let (Some(said), Some(waiting)) = (said, bindings.get(&pod.key)) {
+            if !waiting.has_place() {
                 version.clone_from(&waiting.version);
-                *again = waiting.refused;
+                *again = said.refused;
                 return true;
             }
-            Some(waiting) => waiting.told = Some("".into()),
-            None => {}
+            said.text = Some("".into());
         }
         self.writing = self.writing.saturating_sub(1);
         false
@@ -134,13 +186,12 @@ impl Told {
         bindings: &mut Bindings,
     ) {
         self.writing = self.writing.saturating_sub(1);
-        let Some(waiting) = bindings.current(pod) else { return };
         match result {
             // Else more has changed than what was told, and the watch will say what.
-            Ok(version) if *waiting.version == *told_on => waiting.version = version,
-            Ok(_) => {}
+            Ok(version) => bindings.rewritten(pod, told_on, version),
             Err(failure) => {
-                waiting.told = Some("".into());
+                let Some(said) = self.of(pod) else { return };
+                said.text = Some("".into());
                 // What is refused would be refused again, until something changes.
                 if !matches!(failure, Failure::Refused { .. }) {
                     self.refreshed_at = None;
@@ -175,13 +226,13 @@ impl Told {
     }
 
     /// Brings what is said on waiting pods up to date, a little each second.
-    pub(super) fn refresh(&mut self, bindings: &mut Bindings, cx: &mut Context) {
+    pub(super) fn refresh(&mut self, bindings: &Bindings, cx: &mut Context) {
         let moment = self.moment(cx);
         let is_due = self.refreshed.is_none_or(|last| cx.now >= last + REFRESH);
         if is_due && self.old.is_empty() && self.refreshed_at != Some(moment) {
             self.refreshed = Some(cx.now);
             self.refreshed_at = Some(moment);
-            let told = bindings.all().filter(|(_, waiting)| waiting.told.is_some());
+            let told = self.said.iter().filter(|(_, said)| said.text.is_some());
             told.for_each(|(key, _)| self.old.push(key.clone()));
         }
         let (before, mut work) = (cx.actions.len(), REFRESH_WORK);

@@ -24,17 +24,22 @@ pub(super) fn indexes(shares: &[CardShare]) -> Value {
 
 /// The annotations that the variables of a share's container are read from.
 pub(super) fn annotations(hand_off: &HandOff, cdi: bool) -> Value {
+    let HandOff { cards, portion, devices, device_allocated, .. } = hand_off;
     let device = |share: &NamedShare| match cdi {
         true => format!("{CDI_KIND}={}", share.card),
         false => share.card.to_string(),
     };
-    let devices: Vec<String> = hand_off.cards.iter().map(device).collect();
-    json!({
-        keys::CARDS: cards::print(&hand_off.cards),
-        keys::VISIBLE_DEVICES: devices.join(","),
-        keys::PORTION: hand_off.portion,
+    let usual = || cards.iter().map(device).collect::<Vec<_>>().join(",");
+    let mut annotations = json!({
+        keys::CARDS: cards::print(cards),
+        keys::VISIBLE_DEVICES: devices.clone().unwrap_or_else(usual),
+        keys::PORTION: portion,
         keys::RECEIVED_TYPE: "Fraction",
-    })
+    });
+    if let Some(text) = device_allocated {
+        annotations[keys::DEVICE_ALLOCATED] = json!(text);
+    }
+    annotations
 }
 
 impl Writer {

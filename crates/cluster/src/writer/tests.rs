@@ -11,7 +11,10 @@ fn target() -> Target {
 fn binding(grant: Grant) -> Binding {
     let cards = [CardShare { index: 4, bytes: Bytes(21_474_836_480) }];
     let placement = Placement { node: "n1".into(), cards: cards.as_slice().into() };
-    Binding { pod: target(), version: "77".into(), placement, grant, volumes: Vec::new() }
+    let (limits, volumes) = (Vec::new(), Vec::new());
+    let version = "77".into();
+    let asks_as_koordinators = false;
+    Binding { pod: target(), version, placement, grant, limits, asks_as_koordinators, volumes }
 }
 
 #[test]
@@ -38,6 +41,8 @@ fn a_binding_brings_all_that_the_containers_read() {
         cards: cards.iter().map(|uuid| card(uuid)).collect(),
         groups: groups.iter().map(|group| (*group).into()).collect(),
         portion: "0.5".to_owned(),
+        devices: None,
+        device_allocated: None,
     };
     let body = |hand_off, cdi| {
         binding_body(&binding(Grant::HandOff(Some(hand_off))), cdi)["metadata"].clone()
@@ -57,6 +62,34 @@ fn a_binding_brings_all_that_the_containers_read() {
         "k8s.device-plugin.nvidia.com/gpu=GPU-a,k8s.device-plugin.nvidia.com/gpu=GPU-b"
     );
     assert_eq!(two["labels"], json!({"runai-gpu-group/g": "g", "runai-gpu-group/h": "h"}));
+}
+
+#[test]
+fn a_binding_of_an_isolated_share_brings_its_limits_and_only_full_names_of_devices() {
+    let card = NamedShare { card: CardName::Uuid("GPU-a".into()), bytes: Bytes(7) };
+    let devices = Some("nvidia.com/gpu=GPU-a,divvy.dev/provider=HAMi-core".to_owned());
+    let grant = Grant::HandOff(Some(HandOff {
+        cards: vec![card],
+        groups: vec!["g".into()],
+        portion: "0.5".to_owned(),
+        devices,
+        device_allocated: Some("{}".to_owned()),
+    }));
+    let limits = vec![("divvy.dev/class", "Isolated/HAMi-core".to_owned())];
+    // Whatever the runtime wants for others.
+    for cdi in [false, true] {
+        let body = binding_body(&Binding { limits: limits.clone(), ..binding(grant.clone()) }, cdi);
+        assert_eq!(
+            body["metadata"]["annotations"],
+            json!({
+                "divvy.dev/cards": "GPU-a:7",
+                "divvy.dev/visible-devices": "nvidia.com/gpu=GPU-a,divvy.dev/provider=HAMi-core",
+                "divvy.dev/portion": "0.5", "received-resource-type": "Fraction",
+                "divvy.dev/class": "Isolated/HAMi-core",
+                "scheduling.koordinator.sh/device-allocated": "{}",
+            })
+        );
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
+use tokio::sync::{Mutex, MutexGuard};
 
 /// Long enough for a busy machine; a test that waits so long has failed.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -17,21 +18,29 @@ const DIVVY: &str = concat!("docker.io/library/divvy:", env!("CARGO_PKG_VERSION"
 const LIBRARY: &str = "docker.io/library/libvgpu:1";
 /// A shell that is linked statically, with `env` that is not; and nothing of CUDA.
 pub const GLIBC: &str = "docker.io/local/glibc:1";
+/// In the place of the image that the example names: the same, with a checker of its own.
+pub const SERVER: &str = "nvcr.io/nvidia/tritonserver:25.06-py3";
+pub const LOOK: &str = "/look/divvy-isolation-check";
 pub const CHECKER: &str = "/usr/local/vgpu/divvy-isolation-check";
 const NODE: &str = "/api/v1/nodes/gpu-node";
+
+/// One cluster at a time: two cores are not many.
+static TURN: Mutex<()> = Mutex::const_new(());
 
 pub struct Cluster {
     pub api: Api,
     // The node before the plane that it talks to.
     pub node: Node,
-    plane: ControlPlane,
+    pub plane: ControlPlane,
     folder: PathBuf,
+    _turn: MutexGuard<'static, ()>,
 }
 
 impl Cluster {
-    /// `None`, and a line that says why, without one.
-    pub async fn start() -> Option<Self> {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("isolation");
+    /// Waits for its turn; `None`, and a line that says why, without one.
+    pub async fn start(name: &str) -> Option<Self> {
+        let turn = TURN.lock().await;
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("isolation-{name}"));
         let _ = std::fs::remove_dir_all(&folder);
         let start = || -> Result<_, Unavailable> {
             let programs = Programs::build(&mut |_| {})?;
@@ -51,7 +60,7 @@ impl Cluster {
             Err(why) => panic!("{why}"),
         };
         let api = Api::connect(&plane).await.unwrap();
-        let cluster = Self { api, node, plane, folder };
+        let cluster = Self { api, node, plane, folder, _turn: turn };
         let library = cluster.library().join("libvgpu.so");
         std::fs::create_dir_all(cluster.library()).unwrap();
         std::fs::write(&library, STAND_IN_PROVIDER).unwrap();
@@ -63,6 +72,14 @@ impl Cluster {
         // The checker is there only for the libraries that it loads, as most images have them.
         let programs = [(Path::new("/usr/bin/env"), "/usr/bin/env"), (checker, "/unused")];
         cluster.node.add_files(GLIBC, &programs, &[]).unwrap();
+        // What the checker is told where no provider is mounted: there it only says what NVML says.
+        let told = cluster.folder.join("limit.json");
+        let nothing =
+            json!({"provider": "nobody", "variable": "NONE", "unit": "bytes", "library": "/none"});
+        std::fs::write(&told, nothing.to_string()).unwrap();
+        let more = [(checker, LOOK), (&*told, "/look/limit.json")];
+        let programs = [programs.as_slice(), &more].concat();
+        cluster.node.add_files(SERVER, &programs, &[]).unwrap();
         for file in ["namespaces", "policy-provider"] {
             cluster.apply(&format!("deploy/{file}.yaml"));
         }

@@ -3,6 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod cluster;
+mod divvy;
+mod requests;
+mod story;
+mod tenant;
 
 use cluster::{CHECKER, Cluster, text};
 use divvy_testbed::api::Api;
@@ -20,7 +24,7 @@ fn granted(provider: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_has_its_limit_in_every_process_or_does_not_start() {
-    let Some(cluster) = Cluster::start().await else { return };
+    let Some(cluster) = Cluster::start("provider").await else { return };
     is_installed_by_the_manifests(&cluster).await;
     for mode in ["cdi", "auto"] {
         cluster.node.change_nvidia_mode(mode).unwrap();
@@ -119,7 +123,7 @@ async fn says_whether_the_limit_is_in_force(cluster: &Cluster) {
     }
 }
 
-/// Each is a line of docs/isolation-providers.md; should one not hold any more, it can go there.
+/// Each is a line of docs/isolation.md; should one not hold any more, it can go there.
 fn what_the_page_says_that_a_process_can_still_do(cluster: &Cluster) {
     let inside =
         |line: &str| text(&cluster.kubectl(&["exec", "unlimited", "--", "sh", "-c", line]));

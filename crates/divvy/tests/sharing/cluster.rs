@@ -3,7 +3,7 @@
 use crate::pages;
 use divvy_testbed::api::{Api, ApiError, JSON};
 use divvy_testbed::manifests::webhooks_at;
-use divvy_testbed::node::{BUSYBOX, Card, Node, Options};
+use divvy_testbed::node::{BUSYBOX, Card, Container, Node, Options};
 use divvy_testbed::proxy::Proxy;
 use divvy_testbed::{ControlPlane, Process, Programs, Unavailable, free_ports};
 use http::Method;
@@ -28,6 +28,8 @@ struct Parts {
     address: SocketAddr,
     /// Whether a test has left something wrong with the node.
     hurt: bool,
+    /// What a test has divided, if not by shares.
+    divided: Option<Vec<Card>>,
     node: Node,
     plane: ControlPlane,
 }
@@ -96,6 +98,9 @@ impl Cluster {
             apply(&parts.plane, &webhooks_at(parts.address, &manifest("deploy/webhooks.yaml")))
                 .unwrap();
         }
+        if parts.divided.take().is_some() {
+            parts.node.reconfigure(Options::default()).unwrap();
+        }
         let api = Api::connect(&parts.plane).await.unwrap();
         if is_new {
             api.policies_act().await.unwrap();
@@ -116,63 +121,23 @@ impl Cluster {
         &mut parts.node
     }
 
+    /// Gives the node other cards, divided or not, and another configuration of the device plugin;
+    /// the next test has it as it was.
+    pub fn reconfigure(&mut self, cards: Vec<Card>, plugin_config: Value) {
+        let Found::Cluster(parts) = &mut *self.found else { panic!("no cluster") };
+        parts.divided = Some(cards.clone());
+        parts.node.reconfigure(Options { cards, plugin_config }).unwrap();
+    }
+
+    /// The cards of the node, as they are divided.
+    pub fn cards(&self) -> Vec<Card> {
+        self.parts().divided.clone().unwrap_or_else(|| Options::default().cards)
+    }
+
     /// Says whether something is wrong with the node, which the next test would suffer from.
     pub fn is_hurt(&mut self, hurt: bool) {
         let Found::Cluster(parts) = &mut *self.found else { panic!("no cluster") };
         parts.hurt = hurt;
-    }
-
-    /// Looks into every running pod: no whole-GPU pod has a shared card, each share has one, and
-    /// it is the one that its binding named.
-    pub async fn check(&self) {
-        self.check_beside(&[]).await;
-    }
-
-    /// The same, and halves that the API has forgotten count while their containers run.
-    pub async fn check_beside(&self, ghosts: &[&Value]) {
-        let mut of_card: BTreeMap<String, Vec<(String, bool)>> = BTreeMap::new();
-        for namespace in ["default", "team"] {
-            for pod in self.pods(namespace).await {
-                let name = pod["metadata"]["name"].as_str().unwrap();
-                if pod["status"]["containerStatuses"][0]["ready"] != true {
-                    continue;
-                }
-                // It may have ended since.
-                let Ok(found) = self.parts().node.look_into(&pod, "main") else { continue };
-                let annotations = &pod["metadata"]["annotations"];
-                let is_whole = annotations["gpu-fraction"].is_null();
-                let mut cards: Vec<String> = found.cards.iter().map(|c| self.uuid(c)).collect();
-                cards.sort();
-                let mut named: Vec<String> = match annotations["divvy.dev/visible-devices"].as_str()
-                {
-                    Some(named) => named.split(',').map(str::to_owned).collect(),
-                    None => devices(&pod),
-                };
-                named.sort();
-                assert_eq!(cards, named, "{namespace}/{name}: /dev, and what was granted");
-                if is_whole {
-                    let limits = &pod["spec"]["containers"][0]["resources"]["limits"];
-                    let asked = limits["nvidia.com/gpu"].as_str().map_or(0, |n| n.parse().unwrap());
-                    assert_eq!(cards.len(), asked, "{namespace}/{name}");
-                }
-                for card in found.cards {
-                    of_card.entry(card).or_default().push((name.to_owned(), is_whole));
-                }
-            }
-        }
-        // After all others: what runs now has run beside them.
-        for ghost in ghosts {
-            let Ok(found) = self.parts().node.look_into(ghost, "main") else { continue };
-            for card in found.cards {
-                let name = format!("{}, which is gone", ghost["metadata"]["name"]);
-                of_card.entry(card).or_default().push((name, false));
-            }
-        }
-        for (card, pods) in of_card {
-            let wholes = pods.iter().filter(|(_, is_whole)| *is_whole).count();
-            assert!(wholes == 0 || pods.len() == 1, "{card} has {pods:?}");
-            assert!(pods.len() <= 2, "{card} has {pods:?}");
-        }
     }
 
     /// Starts a scheduler that hands cards over; it ends when it is dropped.
@@ -382,7 +347,7 @@ impl Cluster {
         self.until(&format!("{pod} is gone"), async || self.api.get(&path).await.is_err()).await;
     }
 
-    async fn until_running(&self, namespace: &str, pod: &str) -> Value {
+    pub async fn until_running(&self, namespace: &str, pod: &str) -> Value {
         self.until(&format!("{namespace}/{pod} runs"), async || {
             let pod = self.get(namespace, pod).await;
             pod["status"]["containerStatuses"][0]["ready"] == true
@@ -412,7 +377,12 @@ impl Cluster {
 
     /// The cards in a container of a pod that runs.
     pub fn look(&self, pod: &Value, container: &str) -> Vec<String> {
-        self.parts().node.look_into(pod, container).unwrap().cards
+        self.look_into(pod, container).unwrap().cards
+    }
+
+    /// What is in a container of a pod, if it runs.
+    pub fn look_into(&self, pod: &Value, container: &str) -> Result<Container, Unavailable> {
+        self.parts().node.look_into(pod, container)
     }
 
     /// Whether the container of a pod runs, which the API may have forgotten.
@@ -445,14 +415,6 @@ impl Cluster {
     }
 }
 
-/// The devices of a pod's container as the kubelet publishes them.
-fn devices(pod: &Value) -> Vec<String> {
-    let given = pod["status"]["containerStatuses"][0]["allocatedResourcesStatus"].as_array();
-    let cards = given.into_iter().flatten().filter(|given| given["name"] == "nvidia.com/gpu");
-    let ids = cards.flat_map(|given| given["resources"].as_array().unwrap());
-    ids.map(|device| device["resourceID"].as_str().unwrap().to_owned()).collect()
-}
-
 fn start() -> Result<Parts, Unavailable> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sharing");
     let _ = std::fs::remove_dir_all(&folder);
@@ -479,7 +441,7 @@ fn start() -> Result<Parts, Unavailable> {
         apply(&plane, &manifest(&format!("deploy/{file}.yaml")))?;
     }
     apply(&plane, &webhooks_at(address, &manifest("deploy/webhooks.yaml")))?;
-    Ok(Parts { admission: None, address, hurt: false, node, plane })
+    Ok(Parts { admission: None, address, hurt: false, divided: None, node, plane })
 }
 
 fn undeploy(plane: &ControlPlane) {
@@ -532,8 +494,13 @@ pub fn half(namespace: &str, name: &str) -> Value {
 
 /// A pod of whole cards.
 pub fn whole(namespace: &str, name: &str, count: u32) -> Value {
+    devices(namespace, name, "nvidia.com/gpu", count)
+}
+
+/// A pod of so many of something.
+pub fn devices(namespace: &str, name: &str, resource: &str, count: u32) -> Value {
     let mut pod = plain(namespace, name);
-    let gpus = json!({"nvidia.com/gpu": count.to_string()});
-    pod["spec"]["containers"][0]["resources"] = json!({"limits": gpus});
+    let limits = json!({resource: count.to_string()});
+    pod["spec"]["containers"][0]["resources"] = json!({"limits": limits});
     pod
 }

@@ -9,10 +9,12 @@ mod pages;
 
 mod adoption;
 mod cards;
+mod check;
 mod churn;
 mod cluster;
 mod deployed;
 mod faults;
+mod partitions;
 mod reservations;
 mod settling;
 mod soak;

@@ -146,7 +146,8 @@ pub fn share(namespace: &str, name: &str, fraction: &str) -> Value {
     pod
 }
 
-async fn tenant(cluster: &Cluster) -> Api {
+/// The API as the tenant reaches it.
+pub async fn tenant(cluster: &Cluster) -> Api {
     let role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
         "metadata": {"namespace": "team", "name": "debug"},

@@ -29,6 +29,8 @@ pub struct Arena {
     pub plane: &'static ControlPlane,
     pub api: Api,
     pub history: Arc<History>,
+    /// Whether levels of isolation are told apart.
+    pub has_levels: bool,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -48,7 +50,7 @@ impl Arena {
         let api = Api::connect(plane).await.unwrap();
         empty(&api).await;
         let history = Arc::new(History::record(&api).await.unwrap());
-        Some(Self { plane, api, history, _turn: turn })
+        Some(Self { plane, api, history, has_levels: false, _turn: turn })
     }
 
     /// Makes nodes of a model, named after it.
@@ -143,7 +145,7 @@ impl Arena {
         self.catch_up().await;
         let end = tokio::time::Instant::now() + PATIENCE * 2;
         loop {
-            let fits = Checker::at(&[US], &self.history.now()).waiting_that_fit();
+            let fits = self.checker().seeing(&self.history.now()).waiting_that_fit();
             if fits.is_empty() {
                 return;
             }
@@ -162,10 +164,14 @@ impl Arena {
         }
     }
 
+    fn checker(&self) -> Checker {
+        Checker::new(&[US]).telling_levels(self.has_levels)
+    }
+
     /// Replays all that happened; nothing may have been wrong at any instant.
     pub async fn check(&self) -> Checker {
         self.catch_up().await;
-        let checker = Checker::replay(&[US], &self.history.happened().unwrap());
+        let checker = self.checker().after(&self.history.happened().unwrap());
         let first: Vec<_> = checker.violations.iter().take(5).collect();
         assert!(first.is_empty(), "{} violations: {first:#?}", checker.violations.len());
         checker

@@ -19,6 +19,7 @@ mod crashes;
 mod faults;
 mod hostile;
 mod leaders;
+mod levels;
 mod nodes;
 mod others;
 mod pods;

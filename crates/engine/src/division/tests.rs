@@ -185,3 +185,45 @@ proptest! {
         }
     }
 }
+
+fn large_problem() -> impl Strategy<Value = (Vec<Host>, Vec<Ask>)> {
+    let kinds = ["1x1g.10gb", "1x2g.20gb", "1x3g.40gb", "1x1g.20gb", "2x1g.10gb 1x2g.20gb"];
+    let asks = proptest::collection::vec((0..kinds.len(), 1usize..8, 1u32..60), 1..6);
+    (proptest::collection::vec(1u32..9, 3), asks).prop_map(move |(cards, asks)| {
+        let models = ["A100-80GB", "H100-80GB", "A100-80GB"];
+        let hosts = models.iter().zip(cards).map(|(model, cards)| host(model, cards)).collect();
+        let asks = asks.iter().map(|(kind, set, count)| {
+            let hosts: Vec<usize> = (0..3).filter(|at| set & (1 << at) != 0).collect();
+            ask(kinds[*kind], &hosts, *count)
+        });
+        (hosts, asks.collect())
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn cards_of_any_number_are_legal_there_and_hold_what_is_said((hosts, asks) in large_problem()) {
+        let division = divide(&hosts, &asks);
+        let mut slices: std::collections::BTreeMap<Profile, u32> = Default::default();
+        for (ask, held) in asks.iter().zip(&division.held) {
+            prop_assert!(*held <= ask.count);
+            for (profile, n) in ask.slices.iter().filter(|_| *held > 0) {
+                *slices.entry(*profile).or_default() += n * held;
+            }
+        }
+        for (at, host) in hosts.iter().enumerate() {
+            let cards = division.cards.iter().filter(|card| card.host == at);
+            prop_assert!(cards.count() <= host.cards as usize);
+        }
+        for card in &division.cards {
+            prop_assert!(Geometry::of(hosts[card.host].model).holds(&card.slices));
+            for (profile, n) in &card.slices {
+                *slices.entry(*profile).or_default() -= n;
+            }
+        }
+        prop_assert!(slices.values().all(|n| *n == 0), "each slice is on a card: {slices:?}");
+        prop_assert!(division.at_least as usize <= division.cards.len());
+    }
+}

@@ -50,7 +50,9 @@ impl Scheduler {
             BoundCards::Recorded(cards) | BoundCards::Named(cards) => {
                 Some(self.as_recorded(target, &record.spec.request, cards))
             }
-            BoundCards::Nothing | BoundCards::Unknown => Some(CardShares::new()),
+            BoundCards::Kept(_) | BoundCards::Nothing | BoundCards::Unknown => {
+                Some(CardShares::new())
+            }
             BoundCards::Choose => self.choose_for_bound(target, &record.spec.request, by),
         };
         let elsewhere = self.elsewhere(target, &bound.cards);
@@ -60,6 +62,7 @@ impl Scheduler {
             }
             (Some(cards), None) => match bound.cards {
                 BoundCards::Unknown => self.world.hold_unknown(id, target, &needs),
+                BoundCards::Kept(card) => self.world.keep(id, target, &needs, card),
                 _ => self.world.hold(id, target, &needs, cards),
             }
             .map_err(|why| Problem::Cards {
@@ -92,8 +95,8 @@ impl Scheduler {
                 None => self.world.hold(id, target, &needs, &some),
             };
             debug_assert!(plain.is_ok(), "a node always takes a pod with its free cards");
-            if let Some(cards) = bound.cards.said() {
-                self.world.ledger.dispute(target, cards.iter().map(|c| c.index));
+            if bound.cards.indexes().next().is_some() {
+                self.world.ledger.dispute(target, bound.cards.indexes());
             }
             self.unentered.insert(pod, (record, problem));
         }
@@ -127,8 +130,7 @@ impl Scheduler {
             let Some(bound) = record.bound.clone() else { continue };
             self.unentered.remove(&record.key);
             self.world.release(id);
-            let claimed = bound.cards.said().unwrap_or_default();
-            let moved = self.move_aside(node, claimed);
+            let moved = self.move_aside(node, bound.cards.indexes());
             self.try_hold(id, record, &bound);
             for (pod, held) in moved {
                 self.hold_again(pod, &held);
@@ -137,10 +139,14 @@ impl Scheduler {
     }
 
     /// Takes loose pods off cards that a record claims.
-    fn move_aside(&mut self, node: NodeId, claimed: &[CardShare]) -> Vec<(PodId, Holding)> {
+    fn move_aside(
+        &mut self,
+        node: NodeId,
+        claimed: impl Iterator<Item = u32>,
+    ) -> Vec<(PodId, Holding)> {
         let cards = self.world.ledger.node(node).map_or(&[][..], Node::cards);
         let mut holders: Vec<PodId> = Vec::new();
-        for card in claimed.iter().filter_map(|c| cards.get(c.index as usize)) {
+        for card in claimed.filter_map(|index| cards.get(index as usize)) {
             match card.mode() {
                 Mode::Free | Mode::Divided(_) => {}
                 Mode::Whole(pod) => holders.push(*pod),

@@ -53,7 +53,8 @@ impl Scheduler {
             return;
         }
         let is_found = |id: &PodId| {
-            self.census().identity(*id).is_some_and(|who| found.contains(&who.label_set))
+            let who = self.world.others.identity(*id);
+            who.is_some_and(|who| found.contains(&who.label_set))
         };
         let plain = |id: PodId, state: &PodState| {
             let shape = state.shape()?;
@@ -61,7 +62,7 @@ impl Scheduler {
         };
         let pods = self.pods.iter().filter_map(|(id, pod)| plain(id, &pod.state));
         for (id, shape) in pods.collect::<Vec<_>>() {
-            let who = self.census().identity(id);
+            let who = self.world.others.identity(id);
             let Some((needs, rules, strategy)) = self.shapes.parts(shape) else { continue };
             let related = self.shape(needs, &rules, strategy, who);
             let Some(pod) = self.pods.get_mut(id) else { continue };

@@ -140,7 +140,7 @@ fn with_its_last_share_the_keeper_of_a_card_ends_too() {
     }
     let mut keeper = pod(2, 0);
     (keeper.spec.request, keeper.spec.holder) = (Request::none(), Holder::Keeper);
-    keeper.bound = Some(Bound::new("a", on_first(0)));
+    keeper.bound = Some(Bound::new("a", BoundCards::Kept(0)));
     scheduler.apply(Event::Pod(Box::new(keeper))).unwrap();
     let id = |n: u8| scheduler.id(&ObjectKey::new("ml", &format!("p{n}"))).unwrap();
     let (first, second) = (id(0), id(1));

@@ -3,11 +3,15 @@
 //! sentences. Once somebody has ended, or a reservation was refused, the live cluster agrees with a
 //! rehearsal of what it is then.
 
+mod beside;
+
 use super::clusters::api::Fate;
-use super::clusters::{Shape, World, hand_off_variables};
+use super::clusters::{Shape, World, classes, hand_off_variables};
 use crate::input::Input;
-use divvy_engine::{ObjectKey, Scheduler, Standing};
+use divvy_engine::{ObjectKey, Reason, Scheduler, Standing};
+use divvy_ledger::{Node, Room};
 use divvy_sim::{self as sim, Rehearsal, Setup};
+use divvy_words::isolation::Isolation;
 use divvy_words::keys;
 use serde_json::{Value, json};
 
@@ -18,17 +22,23 @@ const MOST_STEPS: usize = 6;
 /// Nodes, pods, and in which order they are heard of.
 pub fn agreement(bytes: &[u8]) {
     let mut input = Input::new(bytes);
+    let isolation = classes::told_apart(bytes);
     let hand_off = !input.once_in(4);
     let refuses = input.once_in(3);
     let nodes: Vec<Shape> = ["n1", "n2", "n3"][..1 + input.below(3)]
         .iter()
-        .map(|name| node(&mut input, name))
+        .map(|name| node(&mut input, name, isolation.is_some()))
         .collect();
-    let pods: Vec<Value> =
-        (0..1 + input.below(MOST_PODS)).map(|nth| pod(&mut input, nth)).collect();
-    let Ok(mut world) = World::new(&nodes, hand_off) else { return };
-    world.steps.push(format!("{nodes:?}, hand-off: {hand_off}, refuses: {refuses}"));
-    let before = Agreement { rehearsed: rehearse(&with(&world, &pods), hand_off), exact: true };
+    let mut pods: Vec<Value> = (0..1 + input.below(MOST_PODS))
+        .map(|nth| pod(&mut input, nth, isolation.is_some()))
+        .collect();
+    let mut rest = Input::new(&bytes[bytes.len() / 2..]);
+    beside::ask(&mut rest, &mut pods);
+    let how = How { hand_off, isolation };
+    let Ok(mut world) = World::new(&nodes, hand_off, how.isolation.clone()) else { return };
+    world.steps.push(format!("{nodes:?}, {how:?}, refuses: {refuses}"));
+    beside::furnish(&mut rest, &mut world, &nodes);
+    let before = Agreement { rehearsed: rehearse(&with(&world, &pods), &how), exact: true };
     for pod in pods {
         world.steps.push(format!("create {pod}"));
         world.put(pod);
@@ -51,27 +61,45 @@ pub fn agreement(bytes: &[u8]) {
     if !refuses {
         before.check(&world);
     }
-    now(&world, hand_off).check(&world);
+    now(&world, &how).check(&world);
     for _ in 0..input.below(4) {
         let what = world.end(&mut input);
         world.steps.push(what);
         world.calm_down(20);
-        now(&world, hand_off).check(&world);
+        now(&world, &how).check(&world);
     }
     world.check_replay();
 }
 
-fn node(input: &mut Input<'_>, name: &'static str) -> Shape {
-    let (cards, cpu) = (input.below(4), input.pick(&["4", "2", "4001m", "1", "32"]));
-    Shape { name, cards, cpu, pods: input.pick(&[110, 1, 2, 3, 4, 5]) }
+/// How both are told to work.
+#[derive(Debug)]
+struct How {
+    hand_off: bool,
+    isolation: Option<Isolation>,
 }
 
-fn pod(input: &mut Input<'_>, nth: usize) -> Value {
+fn node(input: &mut Input<'_>, name: &'static str, has_levels: bool) -> Shape {
+    let (cards, cpu) = (input.below(4), input.pick(&["4", "2", "4001m", "1", "32"]));
+    let pods = input.pick(&[110, 1, 2, 3, 4, 5]);
+    Shape { name, cards, cpu, pods, is_provided: has_levels && !input.once_in(3) }
+}
+
+fn pod(input: &mut Input<'_>, nth: usize, has_levels: bool) -> Value {
     let cpu = input.pick(&["1", "0", "4", "2", "1999m", "500m"]);
     let (mut annotations, mut env) = (json!({}), json!([]));
     let mut resources = json!({ "requests": { "cpu": cpu } });
-    match input.pick(&["0.5", "0.3", "0.75", "0.5x2", "gpu-memory", "1", "2", "none"]) {
+    let mut asked = input.pick(&["0.5", "0.3", "0.75", "0.5x2", "gpu-memory", "1", "2", "none"]);
+    if has_levels && input.once_in(3) {
+        asked = "koordinator";
+    }
+    match asked {
         "none" => {}
+        "koordinator" => {
+            let compute = input.pick(&["30", "60", "0"]);
+            resources["limits"] =
+                json!({ keys::KOORDINATOR_CORE: compute, keys::KOORDINATOR_RATIO: "25" });
+            env = hand_off_variables();
+        }
         whole @ ("1" | "2") => resources["limits"] = json!({ keys::GPU: whole }),
         share => {
             let (size, cards) = share.split_once('x').unwrap_or((share, "1"));
@@ -82,13 +110,20 @@ fn pod(input: &mut Input<'_>, nth: usize) -> Value {
             env = hand_off_variables();
         }
     }
-    json!({
+    let is_share = env != json!([]);
+    let mut pod = json!({
         "metadata": { "namespace": "ml", "name": format!("p{nth:02}"), "annotations": annotations,
             "labels": {}, "creationTimestamp": format!("2027-01-15T08:00:{nth:02}Z") },
         "spec": { "schedulerName": "divvy-scheduler",
             "containers": [{ "name": "c", "env": env, "resources": resources }] },
         "status": { "phase": "Pending" },
-    })
+    });
+    if has_levels && is_share {
+        // A rehearsal does not ask whether admission has been there.
+        let level = input.pick(&["none", "Shared", "Isolated", "Isoalted"]);
+        classes::label(level, &mut pod);
+    }
+    pod
 }
 
 /// What is there, and these pods.
@@ -105,17 +140,18 @@ fn with(world: &World, pods: &[Value]) -> String {
 }
 
 #[allow(clippy::expect_used)]
-fn rehearse(objects: &str, hand_off: bool) -> Rehearsal {
+fn rehearse(objects: &str, how: &How) -> Rehearsal {
     let cluster = Some(sim::Input { name: "cluster".to_owned(), text: objects.to_owned() });
-    let setup = Setup { cluster, gpu_sharing: Some(hand_off), ..Setup::default() };
+    let (gpu_sharing, isolation) = (Some(how.hand_off), how.isolation.clone());
+    let setup = Setup { cluster, gpu_sharing, isolation, ..Setup::default() };
     let mut rehearsal = Rehearsal::load(&setup, &()).expect("the cluster can be read");
     rehearsal.run(&());
     rehearsal
 }
 
 /// What a rehearsal says of the cluster as it is.
-fn now(world: &World, hand_off: bool) -> Agreement {
-    Agreement { rehearsed: rehearse(&world.objects(), hand_off), exact: false }
+fn now(world: &World, how: &How) -> Agreement {
+    Agreement { rehearsed: rehearse(&world.objects(), how), exact: false }
 }
 
 /// What is expected of the live scheduler.
@@ -135,8 +171,13 @@ impl Agreement {
         }
         for (name, id) in live.nodes() {
             let other = self.rehearsed.scheduler.ledger();
-            let other = other.find(name).and_then(|id| other.node(id)).map(|node| *node.room());
-            let room = live.ledger().node(id).map(|node| *node.room());
+            // Of several classes the one of the first card is named.
+            let room = |node: &Node| match *node.room() {
+                room if room.is_mixed && !self.exact => Room { class: None, ..room },
+                room => room,
+            };
+            let other = other.find(name).and_then(|id| other.node(id)).map(room);
+            let room = live.ledger().node(id).map(room);
             assert_eq!(room, other, "live, rehearsed: {name}\n{}", world.story());
         }
     }
@@ -147,8 +188,15 @@ impl Agreement {
             Some(Standing::Placed(placement)) if self.exact => format!("{placement:?}"),
             Some(Standing::Placed(placement)) => format!("on {}", placement.node),
             Some(Standing::Waiting(why)) => {
-                let groups = why.refusals.iter().map(|g| format!("{}: {:?}", g.reason, g.nodes));
-                let groups: Vec<String> = groups.collect();
+                // A card is called by its number where that is known by then.
+                let reason = |reason: &Reason| match reason {
+                    Reason::OtherClass { holds, .. } => {
+                        format!("cards of {holds:?}")
+                    }
+                    reason => reason.to_string(),
+                };
+                let groups = why.refusals.iter().map(|g| (reason(&g.reason), &g.nodes));
+                let groups: Vec<_> = groups.collect();
                 let ends = why.nearest.as_ref().map(|n| scheduler.clone().who_must_end(key, n));
                 let ends = ends.unwrap_or_default();
                 let nearest = match why.nearest {

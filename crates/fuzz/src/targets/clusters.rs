@@ -3,13 +3,15 @@
 //! answers, late writes, restarts and lists; and when all is quiet, nothing that fits waits.
 
 pub(super) mod api;
+pub(super) mod classes;
 mod disturbances;
 mod kubelet;
 
 use crate::input::Input;
-use api::{Api, Done, Fate, path_of, pod_path};
+use api::{Api, Done, Fate, kind_of, path_of, pod_path};
 use divvy_cluster::probe::{Live, Server, Write, watches};
 use divvy_engine::Tape;
+use divvy_words::isolation::Isolation;
 use divvy_words::{keys, reservation};
 use kubelet::{CARD, Kubelets, cards_of, has_ended, text};
 use serde_json::{Value, json};
@@ -21,8 +23,8 @@ const MOST_STEPS: usize = 200;
 
 /// The nodes: plenty of all but cards.
 const NODES: [Shape; 2] = [
-    Shape { name: "n1", cards: 2, cpu: "32", pods: 110 },
-    Shape { name: "n2", cards: 1, cpu: "32", pods: 110 },
+    Shape { name: "n1", cards: 2, cpu: "32", pods: 110, is_provided: true },
+    Shape { name: "n2", cards: 1, cpu: "32", pods: 110, is_provided: false },
 ];
 
 /// What a node has.
@@ -32,6 +34,8 @@ pub(super) struct Shape {
     pub(super) cards: usize,
     pub(super) cpu: &'static str,
     pub(super) pods: usize,
+    /// Whether an isolation provider was installed there.
+    pub(super) is_provided: bool,
 }
 
 impl Shape {
@@ -41,7 +45,7 @@ impl Shape {
 
     /// The node, while its device plugin hands out so many cards.
     fn node(&self, usable: usize) -> Value {
-        json!({
+        let node = json!({
             "metadata": { "name": self.name, "labels": {
                 keys::LABEL_GPU_COUNT: self.cards.to_string(),
                 keys::LABEL_GPU_MEMORY: (CARD >> 20).to_string(),
@@ -51,14 +55,15 @@ impl Shape {
                 "cpu": self.cpu, "memory": "64Gi", "pods": self.pods.to_string(),
                 keys::GPU: usable.to_string(),
             } },
-        })
+        });
+        if self.is_provided { classes::provided(node) } else { node }
     }
 }
 
 /// Steps of a cluster that make sense.
 pub fn clusters(bytes: &[u8]) {
     let mut input = Input::new(bytes);
-    let Ok(mut world) = World::new(&NODES, true) else { return };
+    let Ok(mut world) = World::new(&NODES, true, classes::told_apart(bytes)) else { return };
     for _ in 0..MOST_STEPS {
         if input.is_empty() {
             break;
@@ -81,6 +86,8 @@ pub(super) struct World {
     writes: Vec<Write>,
     /// Whether cards are handed to containers: else nobody says which they are.
     hand_off: bool,
+    /// What isolates shares, if levels are told apart.
+    isolation: Option<Isolation>,
     now: u64,
     /// How many pods were made.
     made: usize,
@@ -99,7 +106,11 @@ fn lock(api: &Mutex<Api>) -> MutexGuard<'_, Api> {
 }
 
 impl World {
-    pub(super) fn new(nodes: &[Shape], hand_off: bool) -> std::io::Result<Self> {
+    pub(super) fn new(
+        nodes: &[Shape],
+        hand_off: bool,
+        isolation: Option<Isolation>,
+    ) -> std::io::Result<Self> {
         let api = Arc::new(Mutex::new(Api::default()));
         let mut kubelets = Kubelets::default();
         for shape in nodes {
@@ -109,11 +120,22 @@ impl World {
             }
             lock(&api).put(&shape.path(), shape.node(shape.cards));
         }
-        let live = Live::new(hand_off, server(&api))?;
+        let live = Live::new(hand_off, isolation.clone(), server(&api))?;
         let (writes, now, made, meddled) = (Vec::new(), 0, 0, false);
         let (nodes, steps) = (nodes.to_vec(), Vec::new());
-        let mut world =
-            Self { api, nodes, kubelets, live, writes, hand_off, now, made, meddled, steps };
+        let mut world = Self {
+            api,
+            nodes,
+            kubelets,
+            live,
+            writes,
+            hand_off,
+            isolation,
+            now,
+            made,
+            meddled,
+            steps,
+        };
         world.list_all();
         Ok(world)
     }
@@ -155,17 +177,60 @@ impl World {
         lock(&self.api).put(&path_of(&pod), pod);
     }
 
+    /// Changes a node, which is heard of at once.
+    pub(super) fn change_node(&mut self, name: &str, change: impl FnOnce(&mut Value)) {
+        let path = format!("/api/v1/nodes/{name}");
+        let mut api = lock(&self.api);
+        let Some(mut node) = api.objects.get(&path).cloned() else { return };
+        change(&mut node);
+        api.put(&path, node);
+        let lines = api.hear("nodes", usize::MAX);
+        drop(api);
+        self.live.hear("nodes", lines.as_bytes());
+    }
+
+    /// Has the device plugin of a node hand out each card so often.
+    pub(super) fn slice_time(&mut self, name: &str, times: usize) {
+        let cards: Vec<String> = self
+            .kubelets
+            .cards
+            .iter()
+            .filter(|(_, (at, _))| at == name)
+            .map(|c| c.0.clone())
+            .collect();
+        for card in &cards {
+            self.kubelets.cards.remove(card);
+            let slices = (0..times).map(|nth| format!("{card}::{nth}"));
+            self.kubelets.cards.extend(slices.map(|id| (id, (name.to_owned(), None))));
+        }
+        self.change_node(name, |node| {
+            node["metadata"]["labels"][keys::LABEL_GPU_REPLICAS] = json!(times.to_string());
+            node["status"]["allocatable"][keys::GPU] = json!((cards.len() * times).to_string());
+        });
+    }
+
+    /// Puts a claim and its volume there, which are heard of at once.
+    pub(super) fn store(&mut self, claim: Value, volume: Value) {
+        for (watch, path, object) in [
+            ("persistentvolumeclaims", "/api/v1/namespaces/ml/persistentvolumeclaims/c", claim),
+            ("persistentvolumes", "/api/v1/persistentvolumes/v", volume),
+        ] {
+            lock(&self.api).put(path, object);
+            let all = lock(&self.api).list(watch);
+            self.live.list(watch, &all);
+        }
+    }
+
     /// All objects, as a list.
     pub(super) fn objects(&self) -> String {
         let api = lock(&self.api);
-        let kind = |path: &str| if path.starts_with("/api/v1/nodes/") { "Node" } else { "Pod" };
         let items: Vec<Value> = api
             .objects
             .iter()
             .map(|(path, object)| {
                 let mut object = object.clone();
                 object["apiVersion"] = json!("v1");
-                object["kind"] = json!(kind(path));
+                object["kind"] = json!(kind_of(path));
                 object
             })
             .collect();
@@ -203,6 +268,7 @@ impl World {
             "status": { "phase": "Pending" },
         });
         let asked = input.pick(&["0.5", "0.3", "0.75", "0.5x2", "1", "2"]);
+        let mut level = "";
         match asked {
             "1" | "2" => {
                 let limits = json!({ "limits": { keys::GPU: asked } });
@@ -213,10 +279,14 @@ impl World {
                 pod["metadata"]["annotations"] =
                     json!({ keys::GPU_FRACTION: fraction, keys::FRACTION_DEVICES: cards });
                 pod["spec"]["containers"][0]["env"] = hand_off_variables();
+                if self.isolation.is_some() {
+                    level = input.pick(&classes::LEVELS);
+                    classes::label(level, &mut pod);
+                }
             }
         }
         lock(&self.api).put(&path, pod);
-        format!("create {name} {asked}")
+        format!("create {name} {asked} {level}")
     }
 
     pub(super) fn hear(&mut self, input: &mut Input<'_>) -> String {
@@ -317,7 +387,17 @@ impl World {
         for (card, bytes) in &in_use {
             assert!(*bytes <= CARD, "{card} is over-packed: {bytes}\n{}", self.story());
         }
+        if self.isolation.is_some() {
+            for (card, classes) in classes::on_cards(&api, &self.kubelets.left) {
+                assert!(classes.len() == 1, "{card} has {classes:?}\n{}", self.story());
+            }
+        }
         for done in done {
+            if let Done::Bound(pod) = &done
+                && self.isolation.is_some()
+            {
+                assert!(classes::is_granted(pod), "{pod}\n{}", self.story());
+            }
             match done {
                 Done::Bound(pod) if !self.meddled => self.check_held(&api, &pod),
                 // One that has ended holds nothing that it could give back.
@@ -424,6 +504,7 @@ impl World {
             |owner: &Option<String>| owner.as_deref().is_some_and(|owner| holders.contains(&owner));
         // Where a shared card was given to somebody else, some cards cannot be told apart.
         let is_astray = |card: &str, owner| in_use.contains_key(card) && !is_held(owner);
+        let on_cards = classes::on_cards(&api, &self.kubelets.left);
         let cards = self.kubelets.cards.iter();
         let astray = cards.clone().filter(|(card, (_, owner))| is_astray(card, owner));
         let astray: Vec<&str> = astray.map(|(_, (node, _))| &**node).collect();
@@ -435,10 +516,23 @@ impl World {
                 Some(fraction) if single => fraction.parse::<f64>().unwrap_or(1.0),
                 _ => continue,
             };
+            let class = self.isolation.as_ref().map(|_| classes::wanted(pod));
+            if class.is_some() && classes::waits_for_ever(pod) {
+                continue;
+            }
+            let takes = |node: &str, card: &str| {
+                let is_provided =
+                    self.nodes.iter().any(|shape| shape.name == node && shape.is_provided);
+                let mut there = on_cards.get(card).into_iter().flatten();
+                class.is_none_or(|class| {
+                    there.all(|it| it == class) && (class == "Shared" || is_provided)
+                })
+            };
             let fits = |(card, (node, owner)): &(&String, &(String, Option<String>))| {
                 let used = in_use.get(*card).copied().unwrap_or(0);
                 let has_room = used > 0 && (CARD - used) as f64 >= wanted * CARD as f64;
-                !astray.contains(&&**node) && (owner.is_none() || has_room)
+                let is_likely = !astray.contains(&&**node) && takes(node, card);
+                is_likely && (owner.is_none() || has_room)
             };
             let place = cards.clone().find(fits);
             assert!(place.is_none(), "{pod} waits, and fits on {place:?}\n{}", self.story());

@@ -3,15 +3,17 @@
 
 mod things;
 
+use super::clusters::classes::{provided, told_apart};
 use crate::edit::edit;
 use crate::input::Input;
 use divvy_cluster::probe::{Answered, Live, Server, Write, watches};
 use divvy_engine::Scheduler;
+use divvy_words::isolation::Isolation;
 use divvy_words::reservation;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use things::{node, other, pod};
+use things::{node, other, pod, with_level};
 
 /// So many steps are enough for anything.
 const MOST_STEPS: usize = 120;
@@ -20,15 +22,14 @@ const MOST_STEPS: usize = 120;
 pub fn events(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let hand_off = input.once_in(2);
-    let Ok(twins) = [Twin::new(hand_off), Twin::new(hand_off)].into_iter().collect() else {
-        return;
-    };
+    let twin = || Twin::new(hand_off, told_apart(bytes));
+    let Ok(twins) = [twin(), twin()].into_iter().collect() else { return };
     let mut twins: Vec<Twin> = twins;
     for _ in 0..MOST_STEPS {
         if input.is_empty() {
             return;
         }
-        let step = Step::read(&mut input);
+        let step = Step::read(&mut input, bytes.last().is_some_and(|last| last % 2 == 1));
         twins.iter_mut().for_each(|twin| twin.take(&step));
         if let [one, other] = &twins[..] {
             assert_eq!(one.wants, other.wants, "after {step:?}");
@@ -60,7 +61,13 @@ enum Step {
 }
 
 impl Step {
-    fn read(input: &mut Input<'_>) -> Self {
+    /// With levels told apart pods and nodes have some.
+    fn read(input: &mut Input<'_>, has_levels: bool) -> Self {
+        let pod = |input: &mut Input<'_>| if has_levels { with_level(input) } else { pod(input) };
+        let node = |input: &mut Input<'_>| match node(input) {
+            node if has_levels && input.once_in(2) => provided(node),
+            node => node,
+        };
         match input.below(16) {
             0..5 => Self::Hear("pods", line(input, pod)),
             5 => Self::Hear("nodes", line(input, node)),
@@ -132,7 +139,7 @@ fn lock(script: &Mutex<Script>) -> MutexGuard<'_, Script> {
 }
 
 impl Twin {
-    fn new(hand_off: bool) -> std::io::Result<Self> {
+    fn new(hand_off: bool, isolation: Option<Isolation>) -> std::io::Result<Self> {
         let script = Arc::new(Mutex::new(Script::default()));
         let told = Arc::clone(&script);
         let server: Server = Arc::new(move |asked| {
@@ -140,7 +147,7 @@ impl Twin {
             told.deleted.extend((asked.method == "DELETE").then_some(asked.path));
             told.answers.pop_front().flatten()
         });
-        let mut live = Live::new(hand_off, server)?;
+        let mut live = Live::new(hand_off, isolation, server)?;
         watches().filter(|watch| *watch != "pods").for_each(|watch| live.list(watch, &[]));
         live.list("pods", &[]);
         Ok(Self { live, writes: Vec::new(), wants: Vec::new(), script })

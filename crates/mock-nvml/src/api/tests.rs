@@ -1,6 +1,7 @@
 //! The library as a C program sees it.
 
 use super::*;
+use crate::FILE;
 use std::mem::MaybeUninit;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -148,4 +149,57 @@ fn a_lost_card_says_so_and_is_told_once_to_whoever_waits() {
     assert!(memory(cards[0]).is_ok(), "it answers");
     assert_eq!(nvmlEventSetFree(set), SUCCESS);
     assert_eq!(nvmlEventSetFree(set), INVALID_ARGUMENT);
+}
+
+#[test]
+fn slices_of_a_card_are_found_and_described_as_nvidias_programs_ask() {
+    use super::mig::*;
+    let mut machine = Machine::new(2);
+    let cards = [device(0).unwrap(), device(1).unwrap()];
+    // SAFETY: as above.
+    let most = |card| answer(|to| unsafe { nvmlDeviceGetMaxMigDeviceCount(card, to) });
+    // SAFETY: as above.
+    let slice = |i| answer(|to| unsafe { nvmlDeviceGetMigDeviceHandleByIndex(cards[1], i, to) });
+    assert_eq!(most(cards[1]), Ok(0));
+    assert_eq!(slice(0), Err(NOT_FOUND));
+    machine.change(|i| i.cards[1] = Card::a100_80(1).divided(&["3g.40gb", "1g.10gb"]).unwrap());
+    let mode = |card| {
+        let mut pending = 2;
+        // SAFETY: as above.
+        answer(|to| unsafe { nvmlDeviceGetMigMode(card, to, &raw mut pending) })
+    };
+    assert_eq!((mode(cards[0]), mode(cards[1])), (Ok(0), Ok(1)));
+    assert_eq!((most(cards[0]), most(cards[1])), (Ok(0), Ok(7)));
+    let (small, large) = (slice(0).unwrap(), slice(1).unwrap());
+    assert_eq!(slice(2), Err(NOT_FOUND));
+    assert_eq!(memory(small), Ok(9_856 << 20));
+    assert_eq!(memory(large), Ok(40_192 << 20));
+    assert_eq!(uuid(large), Ok("MIG-00000001-0009-5a10-8000-000000000002".to_owned()));
+    // SAFETY: as above.
+    let parent = answer(|to| unsafe { nvmlDeviceGetDeviceHandleFromMigDeviceHandle(large, to) });
+    assert_eq!(parent, Ok(cards[1]));
+    let name = std::ffi::CString::new(uuid(small).unwrap()).unwrap();
+    // SAFETY: as above.
+    let same = answer(|to| unsafe { nvmlDeviceGetHandleByUUID(name.as_ptr(), to) });
+    assert_eq!(same, Ok(small));
+    // SAFETY: as above.
+    let is_slice = |of| answer(|to| unsafe { nvmlDeviceIsMigDeviceHandle(of, to) });
+    assert_eq!((is_slice(cards[1]), is_slice(large)), (Ok(0), Ok(1)));
+    // SAFETY: as above.
+    assert_eq!(answer(|to| unsafe { nvmlDeviceGetIndex(large, to) }), Ok(1));
+    // SAFETY: as above.
+    assert_eq!(answer(|to| unsafe { nvmlDeviceGetMinorNumber(large, to) }), Err(NOT_SUPPORTED));
+    // SAFETY: as above.
+    let id = answer(|to| unsafe { nvmlDeviceGetGpuInstanceId(large, to) }).unwrap();
+    assert_eq!(id, 2);
+    // SAFETY: as above.
+    let instance = answer(|to| unsafe { nvmlDeviceGetGpuInstanceById(cards[1], id, to) }).unwrap();
+    let fits = |number| {
+        let ask = nvmlGpuInstanceGetComputeInstanceProfileInfo;
+        // SAFETY: as above.
+        answer(|to| unsafe { ask(instance, number, 0, to) }).map(|_: ComputeInstanceProfile| ())
+    };
+    assert_eq!((fits(1), fits(2)), (Err(NOT_SUPPORTED), Ok(())));
+    machine.change(|i| i.cards[1].slices = Some(Vec::new()));
+    assert_eq!(memory(small), Err(INVALID_ARGUMENT), "it is gone");
 }

@@ -1,13 +1,14 @@
 //! The files of a provider, in a folder of their own for each version: what containers have mounted
 //! does not change below them.
 
-use super::{Host, Provider, ProviderError, Source, provided};
+use super::{Host, ProviderError, Source, provided};
 use crate::limit;
+use divvy_words::isolation::Provider;
 use rustix::fs::StatVfsMountFlags;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// What is mounted at `/etc/ld.so.preload`.
@@ -38,7 +39,7 @@ impl Version {
         };
         let library = (*library).clone();
         loadable(&files[&library]).map_err(|why| wrong(&folder.join(&library), why))?;
-        let preload = format!("{}\n", provider.library.join(&library).display());
+        let preload = format!("{}\n", Path::new(&provider.library).join(&library).display());
         let checker = std::fs::read(&source.checker).map_err(failed(&source.checker))?;
         let known = serde_json::to_vec(&provided(provider, &library)).unwrap_or_default();
         files.insert(PRELOAD.to_owned(), preload.into_bytes());
@@ -55,8 +56,7 @@ impl Version {
         let all = host.folder.join(provider);
         let (folder, version) = (host.at(&all), all.join(&name));
         let at = host.at(&version);
-        let mut make = std::fs::DirBuilder::new();
-        make.recursive(true).mode(0o755).create(&folder).map_err(file("make", &folder))?;
+        std::fs::create_dir_all(&folder).map_err(file("make", &folder))?;
         // The loader leaves out what it may not load, and goes on.
         let flags = rustix::fs::statvfs(&folder).map_err(|e| file("look at", &folder)(e.into()))?;
         if flags.f_flag.contains(StatVfsMountFlags::NOEXEC) {
@@ -70,23 +70,34 @@ impl Version {
         let fresh = folder.join(format!(".{name}.{}", std::process::id()));
         // What an earlier try left, which nobody has mounted.
         let _ = std::fs::remove_dir_all(&fresh);
-        make.create(&fresh).map_err(file("make", &fresh))?;
+        std::fs::create_dir(&fresh).map_err(file("make", &fresh))?;
+        allow(&fresh, FOLDER).map_err(file("make", &fresh))?;
         for (name, bytes) in &self.files {
-            let mode = if name == limit::CHECKER { 0o755 } else { 0o644 };
-            write(&fresh.join(name), bytes, mode)?;
+            write(&fresh.join(name), bytes, mode_of(name))?;
         }
         std::fs::rename(&fresh, &at).map_err(file("make", &at))?;
         Ok(version)
     }
 
-    /// Whether a folder has these files as they are.
+    /// Whether a folder has these files as they are, for everybody to read.
     fn is_at(&self, folder: &Path) -> Result<(), ProviderError> {
+        let mode = |path: &Path| {
+            let found = std::fs::metadata(path).map_err(file("look at", path))?;
+            Ok(found.permissions().mode() & 0o777)
+        };
+        let changed = |path: &Path| {
+            let why = "has been changed, and containers may have mounted it; look who did it, and \
+                 delete its folder once none has";
+            Err(ProviderError::Library { path: path.into(), why: why.to_owned() })
+        };
+        if mode(folder)? != FOLDER {
+            return changed(folder);
+        }
         for (name, bytes) in &self.files {
             let path = folder.join(name);
-            if std::fs::read(&path).map_err(file("read", &path))? != *bytes {
-                let why = "has been changed, and containers may have mounted it; look who did it, \
-                     and delete its folder once none has";
-                return Err(ProviderError::Library { path, why: why.to_owned() });
+            let there = std::fs::read(&path).map_err(file("read", &path))?;
+            if there != *bytes || mode(&path)? != mode_of(name) {
+                return changed(&path);
             }
         }
         Ok(())
@@ -107,11 +118,24 @@ pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), ProviderError> {
     std::fs::rename(&fresh, path).map_err(file("write", path))
 }
 
+/// Everybody may read it, whatever this process would leave out (umask): the loader leaves out what
+/// the user of a container may not read, and goes on.
+const FOLDER: u32 = 0o755;
+
+/// The same for a file.
+fn mode_of(name: &str) -> u32 {
+    if name == limit::CHECKER { 0o755 } else { 0o644 }
+}
+
+fn allow(path: &Path, mode: u32) -> std::io::Result<()> {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
+}
+
 fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), ProviderError> {
-    let mut options = std::fs::File::options();
-    let mut make = || -> std::io::Result<()> {
-        let mut file = options.create_new(true).write(true).mode(mode).open(path)?;
+    let make = || -> std::io::Result<()> {
+        let mut file = std::fs::File::create_new(path)?;
         file.write_all(bytes)?;
+        allow(path, mode)?;
         file.sync_all()
     };
     make().map_err(file("write", path))

@@ -1,8 +1,9 @@
 //! What the node says of its provider: a label for whoever schedules, and the kind of its cards.
 
-use super::{Host, Installed, Provider, ProviderError, Source, install, remove};
+use super::{Host, Installed, ProviderError, Source, install, remove};
 use divvy_api::resources::NODES;
 use divvy_api::{Api, Patch};
+use divvy_words::isolation::Provider;
 use divvy_words::keys;
 use serde_json::{Value, json};
 

@@ -1,11 +1,9 @@
 //! Our own specification: what a container gets that is granted the provider.
 
-use super::{Provider, files};
+use super::files;
+use divvy_words::isolation::Provider;
 use serde_json::json;
 use std::path::{Path, PathBuf};
-
-/// The kind of all providers.
-const KIND: &str = "divvy.dev/provider";
 
 /// In the first folder that the runtime looks into, which by default outlives a reboot.
 pub(super) fn path(folders: &[PathBuf], provider: &Provider) -> PathBuf {
@@ -22,15 +20,17 @@ pub(super) fn text(provider: &Provider, version: &Path) -> String {
             "options": ["ro", "nosuid", "nodev", "rbind", "rprivate"],
         })
     };
+    let (kind, name) =
+        provider.device.split_once('=').unwrap_or((&provider.device, &provider.name));
     let variables = provider.environment.iter().map(|(name, value)| format!("{name}={value}"));
     let specification = json!({
-        "cdiVersion": "0.5.0", "kind": KIND,
+        "cdiVersion": "0.5.0", "kind": kind,
         "devices": [{
-            "name": provider.name,
+            "name": name,
             "containerEdits": {
                 "env": variables.collect::<Vec<_>>(),
                 "mounts": [
-                    mount(version, &provider.library),
+                    mount(version, Path::new(&provider.library)),
                     mount(&version.join(files::PRELOAD), Path::new("/etc/ld.so.preload")),
                 ],
             },

@@ -123,6 +123,25 @@ fn a_container_that_is_granted_the_provider_gets_library_checker_and_safe_variab
 }
 
 #[test]
+fn the_device_of_a_provider_is_called_as_its_entry_of_the_config_says() {
+    let machine = Machine::new("device");
+    let provider = Provider {
+        name: "mps".to_owned(),
+        device: "example.com/isolation=shares".to_owned(),
+        library: "/opt/mps".to_owned(),
+        ..Provider::hami_core()
+    };
+    let installed = install(&provider, &machine.source, &machine.host).unwrap();
+    assert!(installed.specification.ends_with("divvy.dev-provider-mps.json"));
+    let text = machine.read(&installed.specification);
+    let written: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(written["kind"], "example.com/isolation");
+    let device = &written["devices"][0];
+    assert_eq!(device["name"], "shares");
+    assert_eq!(device["containerEdits"]["mounts"][0]["containerPath"], "/opt/mps");
+}
+
+#[test]
 fn a_new_version_comes_beside_the_old_one_which_containers_may_have_mounted() {
     let machine = Machine::new("versions");
     let first = machine.install().unwrap();
@@ -210,6 +229,23 @@ fn there_is_no_provider_where_the_runtime_would_not_grant_it() {
 }
 
 #[test]
+fn what_containers_mount_is_for_everybody_to_read() {
+    // Of this whole process: nothing else here is for others.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    let machine = Machine::new("modes");
+    let version = machine.host.at(&machine.install().unwrap().version);
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&version), 0o755);
+    for name in ["libvgpu.so", "ld.so.preload", "limit.json"] {
+        assert_eq!(mode(&version.join(name)), 0o644, "{name}");
+    }
+    machine.install().unwrap();
+    let nobodys = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(version.join("ld.so.preload"), nobodys).unwrap();
+    assert!(machine.refused().contains("ld.so.preload: has been changed"));
+}
+
+#[test]
 fn a_library_that_the_loader_would_leave_out_is_refused() {
     let machine = Machine::new("library");
     let mut other = library("for another machine");
@@ -224,8 +260,4 @@ fn a_library_that_the_loader_would_leave_out_is_refused() {
     machine.write("library/libvgpu.so", library(""));
     machine.write("library/other.so", library(""));
     assert!(machine.refused().starts_with("/library: has 2 files *.so"));
-    assert_eq!(
-        Provider::named("HAMI").unwrap_err().to_string(),
-        "provider \"HAMI\" is not known; known is HAMi-core"
-    );
 }

@@ -33,7 +33,7 @@ pub enum Effect {
 
 impl Repartition {
     /// A ConfigMap of which nothing comes.
-    fn nothing(config: String, why: String) -> Self {
+    fn nothing(config: String, why: &str) -> Self {
         let (nodes, resources) = (Vec::new(), BTreeMap::new());
         let (what, details) = ("nothing changes".to_owned(), format!(": {why}"));
         Self { config, effect: Effect::Unchanged, nodes, resources, what, details }
@@ -115,7 +115,7 @@ impl Log {
         let said: BTreeSet<String> = self.all.iter().map(|said| said.config.clone()).collect();
         if let Some((policy, map)) = configs.missing_map() {
             let why = format!("ClusterPolicy {policy} names it, and no manifest has it");
-            self.all.insert(0, Repartition::nothing(map.to_owned(), why));
+            self.all.insert(0, Repartition::nothing(map.to_owned(), &why));
         }
         for Map { name, labels, names, label } in configs.maps() {
             if labels.iter().any(|label| said.contains(label)) {
@@ -124,7 +124,7 @@ impl Log {
             let names = names.join(", ");
             let try_it = format!("try one with --partition NODE=CONFIG: {names}");
             let why = format!("no node takes a config of it by the label {label}; {try_it}");
-            self.all.push(Repartition::nothing(name, why));
+            self.all.push(Repartition::nothing(name, &why));
         }
         self.all
     }

@@ -2,8 +2,18 @@
 
 use super::amounts::{Portion, thousandths};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 const RESERVATIONS: &str = "kai-resource-reservation";
+const GPU: &str = "nvidia.com/gpu";
+
+/// Slices and replicas under names of their own.
+fn is_device(resource: &str) -> bool {
+    resource.starts_with("nvidia.com/") && resource != GPU
+}
+/// The class of shares that nothing isolates.
+pub(super) const SHARED: &str = "Shared";
+const PROVIDER: &str = "koordinator.sh/gpu-isolation-provider";
 
 /// What a pod asks of GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,8 +33,19 @@ pub(super) struct Pod {
     pub has_ended: bool,
     pub is_deleted: bool,
     pub asked: Asked,
+    /// What it asks by names of their own.
+    pub devices: BTreeMap<String, u64>,
+    /// What the kubelet says that its containers have: cards, slices, replicas.
+    pub given: Vec<String>,
     /// Index or UUID and bytes, from the record on the pod.
     pub cards: Vec<(String, u128)>,
+    /// The level and the provider that its labels say.
+    level: Option<String>,
+    provider: Option<String>,
+    /// What its binding says of its isolation.
+    pub class: String,
+    pub limit: Option<u128>,
+    pub visible: String,
     pub is_reservation: bool,
     /// The card that it keeps for others, if it is a reservation that has one.
     pub reserved: Option<String>,
@@ -47,7 +68,15 @@ impl Pod {
             let mib: u128 = annotation("gpu-memory")?.parse().ok()?;
             Some(Portion::Bytes(mib << 20))
         });
-        let whole = sum("limits", "nvidia.com/gpu") / 1000;
+        let whole = sum("limits", GPU) / 1000;
+        let containers = spec["containers"].as_array().into_iter().flatten();
+        let limits = containers.filter_map(|c| c["resources"]["limits"].as_object()).flatten();
+        let mut devices = BTreeMap::new();
+        for (resource, amount) in limits.filter(|(resource, _)| is_device(resource)) {
+            let amount = amount.as_str().and_then(thousandths).unwrap_or(0) / 1000;
+            *devices.entry(resource.clone()).or_default() +=
+                u64::try_from(amount).unwrap_or(u64::MAX);
+        }
         let asked = match portion {
             Some(portion) => {
                 let cards = annotation("gpu-fraction-num-devices");
@@ -66,16 +95,30 @@ impl Pod {
             }
             card
         });
-        let device = &object["status"]["containerStatuses"][0]["allocatedResourcesStatus"][0];
-        let device = device["resources"][0]["resourceID"].as_str();
+        let containers = object["status"]["containerStatuses"].as_array().into_iter().flatten();
+        let lists = containers.filter_map(|c| c["allocatedResourcesStatus"].as_array()).flatten();
+        let of_cards = lists
+            .filter(|list| list["name"] == GPU || list["name"].as_str().is_some_and(is_device));
+        let resources = of_cards.filter_map(|list| list["resources"].as_array()).flatten();
+        let given: Vec<String> =
+            resources.filter_map(|r| r["resourceID"].as_str().map(str::to_owned)).collect();
         let is_reservation = metadata["namespace"] == RESERVATIONS;
         Self {
             key: format!("{}/{}", text(&metadata["namespace"]), text(&metadata["name"])),
-            reserved: device.filter(|_| is_reservation).map(str::to_owned),
+            reserved: given.first().filter(|_| is_reservation).cloned(),
+            devices,
+            given,
             is_reservation,
             uid: text(&metadata["uid"]),
             scheduler: text(&spec["schedulerName"]),
             cards: cards.collect(),
+            level: metadata["labels"]["koordinator.sh/gpu-share-isolation-level"]
+                .as_str()
+                .map(str::to_owned),
+            provider: metadata["labels"][PROVIDER].as_str().map(str::to_owned),
+            class: text(&metadata["annotations"]["divvy.dev/class"]),
+            limit: annotation("divvy.dev/memory-limit").and_then(|limit| limit.parse().ok()),
+            visible: text(&metadata["annotations"]["divvy.dev/visible-devices"]),
             node,
             runs: object["status"]["phase"] == "Running",
             has_ended: matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed")),
@@ -84,6 +127,16 @@ impl Pod {
             cpu: sum("requests", "cpu"),
             memory: sum("requests", "memory") / 1000,
             is_ghost: false,
+        }
+    }
+
+    /// The class that it is to have by its labels, with HAMi-core as the only provider; `None` if they
+    /// make no sense.
+    pub(super) fn wanted(&self) -> Option<String> {
+        match (self.level.as_deref(), self.provider.as_deref()) {
+            (None | Some(SHARED), None) => Some(SHARED.to_owned()),
+            (None | Some("Isolated"), Some("HAMi-core")) => Some("Isolated/HAMi-core".to_owned()),
+            _ => None,
         }
     }
 
@@ -108,20 +161,37 @@ pub(super) struct Node {
     pub card_bytes: Option<u128>,
     /// How many GPUs, or replicas of them, can be given.
     pub gpus: u64,
+    /// How many slices and replicas can be given by names of their own.
+    pub devices: BTreeMap<String, u64>,
+    /// Whether what it calls GPUs are time slices or MIG slices.
     pub has_replicas: bool,
     pub cpu: u128,
     pub memory: u128,
     pub pods: u128,
+    /// What isolates shares there.
+    provider: Option<String>,
 }
 
 impl Node {
+    /// Whether it has what isolates shares of this class.
+    pub(super) fn offers(&self, class: &str) -> bool {
+        let name = class.strip_prefix("Isolated/");
+        name.is_some() && name == self.provider.as_deref()
+    }
+
     pub(super) fn read(object: &Value, gone: bool) -> Self {
         let (metadata, spec) = (&object["metadata"], &object["spec"]);
         let label = |key: &str| -> Option<u64> { metadata["labels"][key].as_str()?.parse().ok() };
         let amount = |key: &str| {
             object["status"]["allocatable"][key].as_str().and_then(thousandths).unwrap_or(0)
         };
-        let gpus = u64::try_from(amount("nvidia.com/gpu") / 1000).unwrap_or(0);
+        let count = |amount: u128| u64::try_from(amount / 1000).unwrap_or(0);
+        let gpus = count(amount(GPU));
+        let allocatable = object["status"]["allocatable"].as_object().into_iter().flatten();
+        let devices = allocatable.map(|(name, _)| name).filter(|name| is_device(name));
+        let is_divided = metadata["labels"]["nvidia.com/gpu.product"]
+            .as_str()
+            .is_some_and(|product| product.contains("-MIG-"));
         let cards = label("nvidia.com/gpu.count").unwrap_or(gpus);
         let has_taint = |taint: &Value| taint["effect"] != "PreferNoSchedule";
         Self {
@@ -132,10 +202,17 @@ impl Node {
             cards: u32::try_from(cards).unwrap_or(0),
             card_bytes: label("nvidia.com/gpu.memory").map(|mib| u128::from(mib) << 20),
             gpus,
-            has_replicas: label("nvidia.com/gpu.replicas").is_some_and(|n| n > 1) || gpus > cards,
+            devices: devices.map(|name| (name.clone(), count(amount(name)))).collect(),
+            has_replicas: label("nvidia.com/gpu.replicas").is_some_and(|n| n > 1)
+                || gpus > cards
+                || is_divided,
             cpu: amount("cpu"),
             memory: amount("memory") / 1000,
             pods: amount("pods") / 1000,
+            provider: metadata["labels"][PROVIDER]
+                .as_str()
+                .filter(|_| metadata["annotations"]["divvy.dev/cdi-kind"].is_string())
+                .map(str::to_owned),
         }
     }
 }

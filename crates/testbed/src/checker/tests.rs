@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::manifests::{GpuNode, pod, with_fraction, with_gpus, with_memory};
+use crate::manifests::{
+    GpuNode, pod, with_fraction, with_gpus, with_level, with_memory, with_provider,
+};
 use serde_json::{Value, json};
 
 const US: &str = "divvy-scheduler";
@@ -120,7 +122,7 @@ fn a_pod_that_waits_although_it_fits_is_named() {
         now.nodes.insert("t4".to_owned(), node.clone());
         now.pods.insert("a/p".to_owned(), held.clone());
         now.pods.insert("a/waiting".to_owned(), waiting.clone());
-        let found = Checker::at(&[US], &now).waiting_that_fit();
+        let found = Checker::new(&[US]).seeing(&now).waiting_that_fit();
         assert_eq!(!found.is_empty(), fits, "{waiting}");
     }
 }
@@ -148,4 +150,128 @@ fn a_card_that_is_given_too_soon_after_its_pod_vanished_is_found() {
     assert_eq!(given_after("Running", 40), [""; 0]);
     assert_eq!(given_after("Pending", 20), [""; 0], "it never ran");
     assert_eq!(given_after("Succeeded", 20), [""; 0], "it has ended");
+}
+
+#[test]
+fn slices_and_replicas_that_are_given_twice_are_found() {
+    const SLICE: &str = "nvidia.com/mig-1g.5gb";
+    let mut node = GpuNode { cards: 2, ..GpuNode::T4 }.node("t4");
+    node["status"]["allocatable"][SLICE] = json!("2");
+    let pod = |name: &str, count: u32, given: &[&str]| {
+        let mut pod = pod("a", name, US);
+        pod["metadata"]["uid"] = json!(name);
+        pod["spec"]["nodeName"] = json!("t4");
+        pod["spec"]["containers"][0]["resources"]["limits"] = json!({SLICE: count.to_string()});
+        let given: Vec<_> = given.iter().map(|id| json!({"resourceID": id})).collect();
+        let given = json!([{"name": SLICE, "resources": given}]);
+        pod["status"]["containerStatuses"] = json!([{"allocatedResourcesStatus": given}]);
+        pod
+    };
+    let mut leaving = pod("a", 1, &["MIG-1"]);
+    leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let table: [(&str, Vec<Value>); 5] = [
+        ("", vec![pod("a", 1, &[]), pod("b", 1, &[]), pod("a", 1, &["MIG-1"])]),
+        ("3 of 2 nvidia.com/mig-1g.5gb are held", vec![pod("a", 1, &[]), pod("b", 2, &[])]),
+        (
+            "has MIG-1, and so has a/a",
+            vec![
+                pod("a", 1, &[]),
+                pod("b", 1, &[]),
+                pod("a", 1, &["MIG-1"]),
+                pod("b", 1, &["MIG-1"]),
+            ],
+        ),
+        ("", vec![pod("b", 1, &[]), pod("a", 1, &["MIG-1"]), leaving, pod("b", 1, &["MIG-1"])]),
+        ("", vec![pod("b", 1, &[]), pod("a", 1, &["MIG-1::0"]), pod("b", 1, &["MIG-1::1"])]),
+    ];
+    for (expected, objects) in table {
+        let mut checker = Checker::new(&[US]);
+        checker.step(&happened(1, node.clone()));
+        for (version, object) in (2..).zip(objects) {
+            checker.step(&happened(version, object));
+        }
+        let found = checker.violations;
+        assert_eq!(found.is_empty(), expected.is_empty(), "{expected}: {found:?}");
+        assert!(
+            found.iter().all(|violation| violation.contains(expected)),
+            "{expected}: {found:?}"
+        );
+    }
+}
+
+#[test]
+fn a_share_of_what_is_divided_already_is_found() {
+    for (label, value) in
+        [("nvidia.com/gpu.replicas", "4"), ("nvidia.com/gpu.product", "NVIDIA-A100-MIG-1g.5gb")]
+    {
+        let mut node = GpuNode { cards: 2, ..GpuNode::T4 }.node("t4");
+        node["metadata"]["labels"][label] = json!(value);
+        let mut share = half();
+        share["spec"]["nodeName"] = json!("t4");
+        share["metadata"]["annotations"]["divvy.dev/cards"] = json!(format!("0:{HALF}"));
+        let mut checker = Checker::new(&[US]);
+        checker.step(&happened(1, node));
+        checker.step(&happened(2, share));
+        assert!(checker.violations[0].contains("are shared"), "{:?}", checker.violations);
+    }
+}
+
+/// One node with two T4 and HAMi-core, and bindings of these halves with these annotations.
+fn wrong_classes(pods: &[(Value, Value)]) -> Vec<String> {
+    let node = with_provider(GpuNode { cards: 2, ..GpuNode::T4 }.node("t4"));
+    let bare = GpuNode { cards: 2, ..GpuNode::T4 }.node("bare");
+    let mut checker = Checker::new(&[US]).telling_levels(true);
+    checker.step(&happened(1, node));
+    checker.step(&happened(2, bare));
+    for (i, (pod, annotations)) in pods.iter().enumerate() {
+        let mut object = pod.clone();
+        object["metadata"]["name"] = json!(format!("p{i}"));
+        object["metadata"]["uid"] = json!(format!("u{i}"));
+        let on = annotations["on"].as_str().unwrap_or("t4");
+        object["spec"]["nodeName"] = json!(on);
+        for (key, value) in annotations.as_object().unwrap() {
+            object["metadata"]["annotations"][format!("divvy.dev/{key}")] = value.clone();
+        }
+        checker.step(&happened(10 + i as u64, object));
+    }
+    checker.violations
+}
+
+#[test]
+fn each_wrong_class_is_found_and_what_is_right_passes() {
+    let (shared, isolated) = (with_level(half(), "Shared"), with_level(half(), "Isolated"));
+    let as_shared = |card: u32| json!({"cards": format!("{card}:{HALF}"), "class": "Shared"});
+    let as_isolated = |card: u32| json!({"cards": format!("{card}:{HALF}"), "class": "Isolated/HAMi-core", "memory-limit": HALF.to_string()});
+    let with = |mut annotations: Value, key: &str, value: &str| {
+        annotations[key] = json!(value);
+        annotations
+    };
+    let right = [
+        (shared.clone(), as_shared(0)),
+        (half(), as_shared(0)),
+        (isolated.clone(), as_isolated(1)),
+        (isolated.clone(), as_isolated(1)),
+    ];
+    assert_eq!(wrong_classes(&right), [""; 0]);
+    let mut misspelled = shared.clone();
+    misspelled["metadata"]["labels"]["koordinator.sh/gpu-share-isolation-level"] = json!("shared");
+    for (expected, pods) in [
+        ("is shared by", vec![(shared.clone(), as_shared(0)), (isolated.clone(), as_isolated(0))]),
+        ("was bound as", vec![(isolated.clone(), as_shared(0))]),
+        ("was bound as", vec![(shared.clone(), as_isolated(0))]),
+        ("makes no sense", vec![(misspelled, as_shared(0))]),
+        ("without it", vec![(isolated.clone(), with(as_isolated(0), "on", "bare"))]),
+        ("by Some(0)", vec![(isolated.clone(), with(as_isolated(0), "memory-limit", "0"))]),
+        (
+            "by Some",
+            vec![(
+                isolated.clone(),
+                with(as_isolated(0), "visible-devices", "nvidia.com/gpu=GPU-1"),
+            )],
+        ),
+        ("is not isolated", vec![(shared, with(as_shared(0), "memory-limit", "7"))]),
+    ] {
+        let found = wrong_classes(&pods);
+        assert!(found.len() == 1 && found[0].contains(expected), "{expected}: {found:?}");
+    }
 }

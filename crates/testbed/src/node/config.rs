@@ -102,16 +102,33 @@ pub(super) fn kubelet(folder: &Path, client: &Path, [port, health]: [u16; 2]) ->
 
 /// The Container Device Interface specification of the cards, with the names and edits of the one
 /// that NVIDIA's own tool writes. A container that is given a card also finds the mock there and a
-/// stub of CUDA, as it would find the driver's libraries.
+/// stub of CUDA, as it would find the driver's libraries. Of a card that is divided there are only
+/// its slices.
 pub(super) fn devices(inventory: &Inventory, nvml: &Path) -> Value {
-    let node = |minor: u32| json!({"path": format!("/dev/nvidia{minor}"), "hostPath": "/dev/null"});
-    let device = |name: &str, nodes: Vec<Value>| json!({"name": name, "containerEdits": {"deviceNodes": nodes}});
-    let mut devices = Vec::new();
+    let node = |path: String| json!({"path": path, "hostPath": "/dev/null"});
+    let device = |name: &str, nodes: &[Value]| json!({"name": name, "containerEdits": {"deviceNodes": nodes}});
+    let (mut devices, mut all) = (Vec::new(), Vec::new());
+    let mut push = |names: [&str; 2], nodes: Vec<Value>| {
+        devices.extend(names.map(|name| device(name, &nodes)));
+        all.extend(nodes);
+    };
     for (index, card) in inventory.cards.iter().enumerate() {
-        devices.push(device(&index.to_string(), vec![node(card.minor)]));
-        devices.push(device(&card.uuid, vec![node(card.minor)]));
+        let itself = node(format!("/dev/nvidia{}", card.minor));
+        let Some(slices) = &card.slices else {
+            push([&index.to_string(), &card.uuid], vec![itself]);
+            continue;
+        };
+        for (at, slice) in slices.iter().enumerate() {
+            let [gpu_instance, compute_instance] = card
+                .capabilities(slice)
+                .map(|minor| node(format!("/dev/nvidia-caps/nvidia-cap{minor}")));
+            push(
+                [&format!("{index}:{at}"), &card.slice_uuid(slice)],
+                vec![itself.clone(), gpu_instance, compute_instance],
+            );
+        }
     }
-    devices.push(device("all", inventory.cards.iter().map(|card| node(card.minor)).collect()));
+    devices.push(device("all", &all));
     let mount = |from: &Path, to: &str| {
         json!({
             "hostPath": from, "containerPath": to,
@@ -135,6 +152,25 @@ pub(super) fn devices(inventory: &Inventory, nvml: &Path) -> Value {
         },
     })
 }
+
+/// The device nodes of slices, as NVIDIA's driver tells them in [`MINORS`].
+pub(super) fn minors(inventory: &Inventory) -> String {
+    let lines = inventory.cards.iter().flat_map(|card| {
+        card.slices.iter().flatten().map(|slice| {
+            let instance = format!("gpu{}/gi{}", card.minor, card.instance(slice));
+            let [gpu_instance, compute_instance] = card.capabilities(slice);
+            format!("{instance}/access {gpu_instance}\n{instance}/ci0/access {compute_instance}\n")
+        })
+    });
+    lines.collect()
+}
+
+/// Where they are, in the folder of the node.
+pub(super) const MINORS: &str = "proc/driver/nvidia-caps/mig-minors";
+/// The Container Device Interface specification of the cards, there too.
+pub(super) const DEVICES: &str = "etc/cdi/nvidia.json";
+/// The configuration of NVIDIA's device plugin and feature discovery, there too.
+pub(super) const PLUGIN: &str = "plugin.json";
 
 /// What NVIDIA's programs load.
 pub(super) const LIBRARY: &str = "libnvidia-ml.so.1";

@@ -22,13 +22,14 @@ const SERVICE: &str = "10.96.0.1";
 const LOCK: &str = "/run/divvy-node.lock";
 /// Where kubelets, network plugins and logs live, whatever one tells them, and what manifests find on
 /// a node: folders of ours are mounted there, in the node's namespaces only.
-pub(super) const HIDDEN: [&str; 6] = [
+pub(super) const HIDDEN: [&str; 7] = [
     "/var/lib/kubelet",
     "/var/lib/cni",
     "/var/log/containers",
     "/etc/cdi",
     "/etc/nvidia-container-runtime",
     "/var/lib/divvy",
+    "/proc/driver",
 ];
 /// How long to wait for another node of the testbed to end.
 const TURN: Duration = Duration::from_secs(300);

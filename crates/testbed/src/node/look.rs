@@ -5,12 +5,17 @@ use super::{Node, other};
 use crate::{Program, Unavailable, io};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::path::Path;
+
+const CAPABILITIES: &str = "nvidia-caps";
 
 /// What a container's first process has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Container {
     /// The names in `/dev` of the cards that it can reach, such as `nvidia3`.
     pub cards: Vec<String>,
+    /// The names in `/dev/nvidia-caps` of what it may use of divided cards: two for each slice.
+    pub capabilities: Vec<String>,
     /// Its environment.
     pub environment: BTreeMap<String, String>,
 }
@@ -49,20 +54,30 @@ impl Node {
         };
         let path = |name: &str| self.boot.path(&format!("/proc/{process}/{name}"));
         let read = || -> std::io::Result<Container> {
-            let mut cards = Vec::new();
-            for entry in std::fs::read_dir(path("root/dev"))? {
-                cards.push(entry?.file_name().to_string_lossy().into_owned());
-            }
-            cards.retain(|name| name.starts_with("nvidia"));
-            cards.sort();
+            let mut cards = names(&path("root/dev"))?;
+            cards.retain(|name| name.starts_with("nvidia") && name != CAPABILITIES);
+            // Which is not there without a slice.
+            let capabilities =
+                names(&path(&format!("root/dev/{CAPABILITIES}"))).unwrap_or_default();
             let environment = std::fs::read(path("environ"))?;
             let environment = String::from_utf8_lossy(&environment);
             let pair = |text: &str| {
                 let (name, value) = text.split_once('=')?;
                 Some((name.to_owned(), value.to_owned()))
             };
-            Ok(Container { cards, environment: environment.split('\0').filter_map(pair).collect() })
+            let environment = environment.split('\0').filter_map(pair).collect();
+            Ok(Container { cards, capabilities, environment })
         };
         read().map_err(io(what()))
     }
+}
+
+/// What is in a folder, in order.
+fn names(folder: &Path) -> std::io::Result<Vec<String>> {
+    let name = |entry: std::io::Result<std::fs::DirEntry>| {
+        Ok(entry?.file_name().to_string_lossy().into_owned())
+    };
+    let mut names = std::fs::read_dir(folder)?.map(name).collect::<std::io::Result<Vec<_>>>()?;
+    names.sort();
+    Ok(names)
 }

@@ -3,7 +3,7 @@
 use super::inside::{Inside, output};
 use super::{Node, config, ground};
 use crate::control_plane::{PATIENCE, healthy};
-use crate::{Program, Unavailable, io};
+use crate::{Program, Unavailable};
 use divvy_mock_nvml::FILE;
 use std::path::Path;
 use std::process::Command;
@@ -56,40 +56,12 @@ impl Node {
         self.wait(Program::Kubelet, |node| node.get("node", None, Self::NAME).map(|_| ()))
     }
 
-    pub(super) fn start_plugin(&mut self) -> Result<(), Unavailable> {
-        let mut command = self.nvidia(Program::DevicePlugin);
-        command.args(["--device-list-strategy=envvar", "--device-discovery-strategy=nvml"]);
-        let log = self.folder.join("nvidia-device-plugin.log");
-        let read = || std::fs::read_to_string(&log).unwrap_or_default();
-        let before = read().len();
-        self.plugin = Some(Inside::start(command, Program::DevicePlugin, &self.folder)?);
-        self.wait(Program::DevicePlugin, |_| {
-            let text = read();
-            let said = text.get(before..).unwrap_or_default();
-            said.contains("Registered device plugin for 'nvidia.com/gpu'")
-                .then_some(())
-                .ok_or_else(|| "it is not registered".to_owned())
-        })
-    }
-
-    /// Sets the labels that NVIDIA's GPU feature discovery finds.
-    pub(super) fn label(&self) -> Result<(), Unavailable> {
-        let file = self.folder.join("labels");
-        let mut discovery = self.nvidia(Program::FeatureDiscovery);
-        discovery.args(["--use-node-feature-api=false", "--oneshot", "--output-file"]).arg(&file);
-        output(discovery, "run GPU feature discovery")?;
-        let labels = std::fs::read_to_string(&file).map_err(io("no labels of the node"))?;
-        let mut kubectl = self.kubectl();
-        kubectl.args(["label", "--overwrite", "node", Self::NAME]).args(labels.lines());
-        output(kubectl, "label the node").map(|_| ())
-    }
-
     /// One of NVIDIA's programs, with our library.
-    fn nvidia(&self, program: Program) -> Command {
+    pub(super) fn nvidia(&self, program: Program) -> Command {
         let nvml = self.folder.join("nvml");
         let mut command = self.boot.command(self.programs.path(program));
         command.env("LD_LIBRARY_PATH", &nvml).env(FILE, nvml.join(config::CARDS));
-        command.arg("--config-file").arg(self.folder.join("plugin.json"));
+        command.arg("--config-file").arg(self.folder.join(config::PLUGIN));
         command
     }
 

@@ -219,7 +219,7 @@ fn each_reason_has_its_own_next_step() {
     let amd = explain(&amd.scheduler, &key("ml/x"), false).unwrap();
     insta::assert_snapshot!(amd.next.unwrap(), @"add a node that offers amd.com/gpu, or check its device plugin");
     let replicas = NodeRecord { gpus: Gpus::replicas(4), ..plain() };
-    insta::assert_snapshot!(next(replicas, fraction("0.5", 1)), @"ask nvidia.com/gpu: 1 for a replica, or add a node whose GPUs are not replicated");
+    insta::assert_snapshot!(next(replicas, fraction("0.5", 1)), @"ask nvidia.com/gpu: 1 for a replica, or add a node whose cards are not divided");
     let busy = NodeRecord { cpu: MilliCpu(500), ..plain() };
     insta::assert_snapshot!(next(busy, whole(1)), @"ask at most 0.5 CPU to start now");
 }
@@ -290,6 +290,7 @@ fn the_json_names_every_node() {
           }
         ]
       },
+      "note": null,
       "next": "ask at most 0.25 to start now, or wait",
       "scheduler": null
     }

@@ -89,10 +89,11 @@ fn unknown_memory_is_mapped_in_parts_of_a_card_and_replicas_are_counted() {
     team/many  t4-2  -     12 GPUs    placed
 
     t4-1  2 x T4 (memory unknown, in parts of a card)
-      0  aaaaabbbbbbb········   58 %   a a 0.25   b b 0.333   free 0.417
-      1  aaaaaaa·············   33 %   a b 0.333   free 0.667
+      0  aaaaabbbbbbb········   58 %   a ml/a 0.25   b ml/b 0.333   free 0.417
+      1  aaaaaaa·············   33 %   a ml/b 0.333   free 0.667
 
-    t4-2  T4-SHARED  12 of 32 replicas taken
+    t4-2  T4-SHARED
+      gpu  aaaaaaaa············  12 of 32 replicas taken   a team/many 12   free 20
 
     3 of 3 pods placed. 2 of 2 cards in use, 12 of 32 replicas taken.
     ");

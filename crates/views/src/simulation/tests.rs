@@ -99,7 +99,8 @@ fn the_json_has_exactly_the_keys_of_the_contract_in_order() {
                 }
               ]
             }
-          ]
+          ],
+          "slices": []
         }
       ],
       "summary": {
@@ -107,6 +108,8 @@ fn the_json_has_exactly_the_keys_of_the_contract_in_order() {
         "pending": 1,
         "cards": 2,
         "cardsInUse": 2,
+        "slices": 0,
+        "slicesTaken": 0,
         "allocatedRatio": 0.75,
         "fragmentationRatio": 0.0
       }
@@ -120,8 +123,8 @@ fn unknown_card_memory_is_null_and_counts_in_no_ratio() {
     let cluster = Cluster::new().with(unknown).ask("ml/half", fraction("0.5", 1));
     let json = json(&cluster);
     insta::assert_snapshot!(json["pods"][0]["cards"], @r#"[{"bytes":null,"index":0,"number":0}]"#);
-    insta::assert_snapshot!(json["nodes"], @r#"[{"cards":[{"capacityBytes":null,"index":0,"number":0,"shares":[{"bytes":null,"pod":"ml/half"}],"state":"shared","usedBytes":null,"uuid":null},{"capacityBytes":null,"index":1,"number":1,"shares":[],"state":"free","usedBytes":null,"uuid":null}],"model":"Tesla-T4","name":"t4-1"}]"#);
-    insta::assert_snapshot!(json["summary"], @r#"{"allocatedRatio":null,"cards":2,"cardsInUse":1,"fragmentationRatio":0.0,"pending":0,"placed":1}"#);
+    insta::assert_snapshot!(json["nodes"], @r#"[{"cards":[{"capacityBytes":null,"index":0,"number":0,"shares":[{"bytes":null,"pod":"ml/half"}],"state":"shared","usedBytes":null,"uuid":null},{"capacityBytes":null,"index":1,"number":1,"shares":[],"state":"free","usedBytes":null,"uuid":null}],"model":"Tesla-T4","name":"t4-1","slices":[]}]"#);
+    insta::assert_snapshot!(json["summary"], @r#"{"allocatedRatio":null,"cards":2,"cardsInUse":1,"fragmentationRatio":0.0,"pending":0,"placed":1,"slices":0,"slicesTaken":0}"#);
 }
 
 #[test]

@@ -1,14 +1,12 @@
 //! One row a kind of slices of a node.
 
 use crate::API_VERSION;
-use crate::amount::Amount;
 use crate::model::short_model;
 use crate::options::TextOptions;
 use crate::paint::Painter;
 use crate::slices::{SliceHolders, SliceUse};
 use crate::table::Table;
 use divvy_engine::Scheduler;
-use divvy_ledger::Bytes;
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -58,7 +56,6 @@ pub fn top_slices_text(slices: &TopSlices<'_>, options: TextOptions) -> String {
     let mut table = Table::new(&header);
     let dash = || "-".to_owned();
     for TopSlice { node, model, slices } in &slices.items {
-        let each = slices.bytes_each.map(|each| Amount::new(Bytes(each), Bytes(each), true).cell());
         let free = i64::from(slices.total) - i64::from(slices.taken);
         table.push(vec![
             (*node).into(),
@@ -66,7 +63,7 @@ pub fn top_slices_text(slices: &TopSlices<'_>, options: TextOptions) -> String {
             slices.resource.as_str().into(),
             slices.kind.unwrap_or("-").into(),
             slices.cards.map_or_else(dash, |cards| cards.to_string()).into(),
-            each.unwrap_or_else(dash).into(),
+            slices.each().into(),
             format!("{}/{}", slices.taken, slices.total).into(),
             free.to_string().into(),
             pods(slices, if options.wide { usize::MAX } else { ROOM_FOR_PODS }).into(),

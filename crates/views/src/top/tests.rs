@@ -29,8 +29,8 @@ fn replicas_have_a_column_where_there_are_any() {
     let replicas = NodeRecord { gpus: Gpus::replicas(32), ..node("r-1", "Tesla-T4", 2, 15) };
     let cluster = Cluster::new().with(replicas).add(bound(pod("ml/many", whole(12)), "r-1"));
     insta::assert_snapshot!(top_nodes_text(&top_nodes(&cluster.scheduler), PLAIN), @"
-    NODE  MODEL  CARDS  WHOLE  SHARED  SHARES  REPLICAS  GPU-MEM  FREE-SHARE  CPU     MEMORY       PODS
-    r-1   T4     -      -      -       -       12/32     -        -           1.5/64  4.0/256.0Gi  1/110
+    NODE  MODEL  CARDS  WHOLE  SHARED  SHARES  SLICES  GPU-MEM  FREE-SHARE  CPU     MEMORY       PODS
+    r-1   T4     -      -      -       -       12/32   -        -           1.5/64  4.0/256.0Gi  1/110
     ");
     insta::assert_snapshot!(top_pods_text(&top_pods(&cluster.scheduler), PLAIN), @"
     NAMESPACE  NAME  NODE  CARD  ASKED   GPU-MEM  CPU  MEMORY
@@ -165,11 +165,11 @@ fn nothing_is_said_in_words() {
 fn the_json_keeps_the_full_model_and_exact_numbers() {
     let cluster = Cluster::example();
     let nodes = serde_json::to_string(&top_nodes(&cluster.scheduler).items[0]).unwrap();
-    insta::assert_snapshot!(nodes, @r#"{"name":"a100-1","model":"NVIDIA-A100-SXM4-80GB","cards":8,"cardsInUse":5,"whole":4,"shared":1,"shares":3,"gpuMemoryBytes":687194767360,"gpuMemoryUsedBytes":428490096640,"largestFreeShareBytes":85899345920,"replicas":null,"cpuMilli":64000,"cpuUsedMilli":6000,"memoryBytes":274877906944,"memoryUsedBytes":17179869184,"pods":4,"podSlots":110,"unschedulable":false,"taints":[]}"#);
+    insta::assert_snapshot!(nodes, @r#"{"name":"a100-1","model":"NVIDIA-A100-SXM4-80GB","cards":8,"cardsInUse":5,"whole":4,"shared":1,"shares":3,"gpuMemoryBytes":687194767360,"gpuMemoryUsedBytes":428490096640,"largestFreeShareBytes":85899345920,"replicas":null,"slices":[],"cpuMilli":64000,"cpuUsedMilli":6000,"memoryBytes":274877906944,"memoryUsedBytes":17179869184,"pods":4,"podSlots":110,"unschedulable":false,"taints":[]}"#);
     let cards = serde_json::to_string(&top_cards(&cluster.scheduler).items[4]).unwrap();
     insta::assert_snapshot!(cards, @r#"{"node":"a100-1","model":"NVIDIA-A100-SXM4-80GB","index":4,"number":4,"uuid":null,"state":"shared","capacityBytes":85899345920,"usedBytes":84892712960,"shares":[{"pod":"ml/notebook-a","bytes":21474836480},{"pod":"ml/notebook-b","bytes":21474836480},{"pod":"ml/triton-0","bytes":41943040000}],"overbooked":false,"overbookedBytes":0,"claims":[]}"#);
     let pods = serde_json::to_string(&top_pods(&cluster.scheduler).items[0]).unwrap();
-    insta::assert_snapshot!(pods, @r#"{"namespace":"ml","name":"notebook-a","node":"a100-1","cards":[{"index":4,"number":4,"bytes":21474836480}],"replicas":0,"asked":"0.25","gpuMemoryBytes":21474836480,"cpuMilli":1500,"memoryBytes":4294967296}"#);
+    insta::assert_snapshot!(pods, @r#"{"namespace":"ml","name":"notebook-a","node":"a100-1","cards":[{"index":4,"number":4,"bytes":21474836480}],"replicas":0,"slices":[],"asked":"0.25","gpuMemoryBytes":21474836480,"cpuMilli":1500,"memoryBytes":4294967296}"#);
 }
 
 #[test]

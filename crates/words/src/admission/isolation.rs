@@ -17,7 +17,7 @@ use crate::request::share_containers;
 use serde_json::json;
 use std::borrow::Cow;
 
-/// How often a container may set variables of its limits: to take them out is work for the API server.
+/// How often a container may set variables of its limits, and such that switch them off: to take them out is work for the API server.
 const MOST_TIMES: usize = 8;
 
 /// A pod that says no level gets the one that it can only mean.
@@ -54,7 +54,8 @@ pub(super) fn variables<'p>(pod: &Pod<'_>, provider: &'p Provider) -> Vec<(&'p s
 /// Notes what the pod's containers say of the provider's variables, which are not among those that
 /// every pod is looked through for.
 pub(super) fn note_variables(pod: &mut Pod<'_>, provider: &Provider) -> Result<(), String> {
-    let names: Vec<&str> = provider.variables(true).map(|(name, _)| name).collect();
+    let limits = provider.variables(true).map(|(name, _)| name);
+    let names: Vec<&str> = limits.chain(provider.environment.keys().map(String::as_str)).collect();
     let mut found: Vec<Vec<Variable>> = Vec::new();
     Lists::read(pod)?.each_container(|place, given| {
         let mut of_container = Vec::new();
@@ -65,8 +66,9 @@ pub(super) fn note_variables(pod: &mut Pod<'_>, provider: &Provider) -> Result<(
             }
             match of_container.len() > MOST_TIMES {
                 true => Err(format!(
-                    "{}.env: sets its limits more than {MOST_TIMES} times",
-                    place.field()
+                    "{}.env: sets variables of provider {} more than {MOST_TIMES} times",
+                    place.field(),
+                    provider.name
                 )),
                 false => Ok(()),
             }
@@ -162,6 +164,14 @@ fn isolated(pod: &mut Pod<'_>, provider: &Provider) -> Result<(), String> {
                  admission alone",
                 part.place.field(),
                 short(&container.name)
+            ));
+        }
+        if let Some(variable) = provider.environment.keys().find(|name| is_set(name)) {
+            return Err(format!(
+                "{}.env: the variable {variable} of container {} can switch provider {} off: leave it out",
+                part.place.field(),
+                short(&container.name),
+                provider.name
             ));
         }
     }

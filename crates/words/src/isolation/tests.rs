@@ -154,3 +154,19 @@ fn the_kind_of_a_nodes_cards_names_no_card() {
         assert_eq!(kind(bad), None, "{bad}");
     }
 }
+
+#[test]
+fn what_is_recorded_of_a_class_is_read_back_and_a_provider_that_is_gone_is_joined_by_nobody() {
+    let isolation = Isolation::default();
+    for class in [Class(0), Class(1)] {
+        assert_eq!(isolation.recorded(&isolation.recorded_as(class)), class);
+    }
+    let gone = isolation.recorded("Isolated/gone");
+    assert!(isolation.provider(gone).is_none() && gone != Class(0));
+    assert_eq!(isolation.recorded(&isolation.recorded_as(gone)), gone);
+    assert_eq!(isolation.named("HAMi-core"), Ok(&Provider::hami_core()));
+    assert_eq!(
+        isolation.named("HAMI").unwrap_err(),
+        "\"HAMI\" is no provider; known are HAMi-core"
+    );
+}

@@ -1,5 +1,5 @@
-//! `env` of a container, of which only the variables that hand over a card are kept, and those that
-//! read a limit.
+//! `env` of a container, of which only the variables that hand over a card are kept, and all entries
+//! of those that read a limit: the last entry of a name wins.
 
 use super::lenient::{Key, NoList, optional};
 use super::map::MaybeText;

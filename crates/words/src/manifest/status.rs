@@ -79,6 +79,12 @@ impl PodStatus {
         on
     }
 
+    /// Whether its node's device plugin refused it, because a container asked more than one slice.
+    pub fn is_refused_several(&self) -> bool {
+        &*self.reason == "UnexpectedAdmissionError"
+            && self.message.contains("maximum request size for shared resources is 1")
+    }
+
     /// Whether a card that it was given is not well, where the kubelet tells.
     pub fn has_sick_card(&self) -> bool {
         let given = self.containers().flat_map(|status| &status.allocated_resources_status);

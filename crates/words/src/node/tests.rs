@@ -142,6 +142,18 @@ fn feature_discovery_says_how_large_slices_are() {
     assert_eq!((gpus.cards, gpus.pools), (Vec::new(), Vec::new()));
 }
 
+/// As the device plugin and feature discovery do it: three cards, of which one is divided.
+#[test]
+fn time_slices_beside_mig_slices_are_of_the_cards_that_are_not_divided() {
+    let labels = "nvidia.com/gpu.count: '3', nvidia.com/gpu.replicas: '4', \
+        nvidia.com/gpu.sharing-strategy: time-slicing, nvidia.com/mig-1g.5gb.count: '7'";
+    for resource in ["nvidia.com/gpu: 8", "nvidia.com/gpu: 0, nvidia.com/gpu.shared: 8"] {
+        let (gpus, _) = gpus_of(labels, &format!("{resource}, nvidia.com/mig-1g.5gb: 7"));
+        let sliced = gpus.pools.iter().find(|pool| pool.profile.is_none()).unwrap();
+        assert_eq!((sliced.count, sliced.cards, gpus.divided.len()), (8, 2, 2), "{resource}");
+    }
+}
+
 #[test]
 fn odd_gpu_labels_are_ignored_with_a_warning() {
     let unknown = || Gpus::cards(1, 1, None);

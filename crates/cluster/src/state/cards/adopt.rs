@@ -180,14 +180,23 @@ impl Cards {
         }
     }
 
-    /// The cards of a pod that KAI bound, as far as its groups have reservations that hold them, or
-    /// held them when it was first known.
-    pub(in crate::state) fn cards_by_group(
+    /// The shares of a pod that KAI bound, as far as it is known on which cards.
+    pub(in crate::state) fn shares_by_group(
         &self,
         pod: &PodItem,
-        asked: u32,
+        request: &Request,
         cx: &Context,
     ) -> Vec<CardShare> {
+        let size = cx.node(pod.node().unwrap_or_default()).map(Node::card_size);
+        let bytes = request.portion().zip(size).map(|(portion, size)| portion.of(size));
+        let bytes = bytes.unwrap_or_default();
+        let cards = self.cards_by_group(pod, request.cards(), cx).into_iter();
+        cards.map(|index| CardShare { index, bytes }).collect()
+    }
+
+    /// The cards of a pod that KAI bound, as far as its groups have reservations that hold them, or
+    /// held them when it was first known.
+    fn cards_by_group(&self, pod: &PodItem, asked: u32, cx: &Context) -> Vec<u32> {
         let (key, node) = (pod.key(), pod.node().unwrap_or_default());
         let held = cx.scheduler.holding(&key);
         let has = |index: u32| {
@@ -197,13 +206,11 @@ impl Cards {
         let card = |group: &str| {
             let index = self.slots.by_group(node, group)?;
             let slot = self.slots.get(node, index)?;
-            // Its size is what the pod asks of the card.
-            let card = CardShare { index, bytes: Bytes(0) };
-            (slot.uuid.is_some() && (slot.hold == Hold::Held || has(index))).then_some(card)
+            (slot.uuid.is_some() && (slot.hold == Hold::Held || has(index))).then_some(index)
         };
-        let mut cards: Vec<CardShare> =
+        let mut cards: Vec<u32> =
             self.groups_of(pod).into_iter().take(asked as usize).filter_map(card).collect();
-        cards.sort_by_key(|card| card.index);
+        cards.sort_unstable();
         cards.dedup();
         cards
     }
@@ -213,12 +220,12 @@ impl Cards {
         &mut self,
         key: &ObjectKey,
         pod: &PodItem,
-        cards: &[CardShare],
+        cards: &[u32],
         bytes: Bytes,
         cx: &Context,
     ) {
-        let name = |share: &CardShare| {
-            let slot = self.slots.get(pod.node()?, share.index)?;
+        let name = |index: &u32| {
+            let slot = self.slots.get(pod.node()?, *index)?;
             Some(NamedShare { card: CardName::Uuid(slot.uuid.clone()?), bytes })
         };
         let Some(cards) = cards.iter().map(name).collect::<Option<Vec<_>>>() else { return };

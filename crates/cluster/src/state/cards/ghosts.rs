@@ -11,7 +11,7 @@ use crate::place::Place;
 use crate::state::context::Context;
 use crate::state::timers::Timer;
 use divvy_engine::{Bound, BoundCards, Event, ObjectKey, PodRecord, PodSpec};
-use divvy_ledger::{CardShare, Holder, Holding, Part, Portion, Request};
+use divvy_ledger::{CardShare, Holder, Holding, Request};
 use divvy_words::ghosts::{self, Ghost};
 use divvy_words::{MAX_GRACE_PERIOD, keys};
 use foldhash::HashMap;
@@ -81,7 +81,11 @@ impl Cards {
         // vanish by anybody, and the kubelet gives their cards on at once, whatever is kept here.
         let longest = if request.whole_cards() > 0 { MAX_GRACE_PERIOD } else { LONGEST_GRACE };
         let wait = Duration::from_secs(grace.min(longest).into()) + cx.settings.quarantine;
+        let part = request.part();
+        let class = part.and_then(|part| Some(cx.isolation()?.recorded_as(part.class)));
         let ghost = Ghost {
+            compute: part.map(|part| part.compute).unwrap_or_default(),
+            class: class.unwrap_or_default().into(),
             namespace: key.namespace().into(),
             name: key.name().into(),
             uid: cx.scheduler.uid(key).unwrap_or_default().into(),
@@ -129,7 +133,7 @@ impl Cards {
             let card = CardShare { index, bytes: ghost.bytes };
             let cards: Vec<CardShare> = known.iter().copied().chain([card]).collect();
             let count = u32::try_from(cards.len()).unwrap_or(u32::MAX);
-            let request = Request::share(count, Part::of(Portion::Memory(ghost.bytes)));
+            let request = Request::share(count, ghost.part(cx.isolation()));
             let node = pod.node().unwrap_or_default().into();
             let bound = BoundCards::Named(cards.clone());
             self.enter_ghost(Left { ghost, node, cards }, request, bound, until, cx);
@@ -170,7 +174,7 @@ impl Cards {
         if !request.is_none() && !self.ghosts.all.is_empty() {
             let of_it = |left: &&Left| *left.ghost.namespace == *namespace;
             // What was on a node that is gone takes nothing from anybody.
-            let is_there = |left: &&Left| self.node_uids.contains_key(&left.node);
+            let is_there = |left: &&Left| self.nodes.contains_key(&left.node);
             let here = self.ghosts.all.values().filter(of_it).filter(is_there);
             // Of replicas only the number of pods is known.
             count = here.map(|left| left.cards.len().max(1)).sum();
@@ -200,7 +204,7 @@ fn left_by(
         if bound.cards == BoundCards::Nothing {
             return None;
         }
-        let cards = bound.cards.said().unwrap_or_default().to_vec();
+        let cards = bound.cards.shares().to_vec();
         let node = bound.node.as_str().into();
         return Some((node, spec.request.clone(), cards, bound.cards.clone())).filter(
             |(_, request, _, cards)| request.asks_cards() || *cards == BoundCards::Unknown,

@@ -2,11 +2,14 @@
 
 use super::Cards;
 use super::slots::{Hold, Slot};
+use crate::listing::Keyed;
+use crate::objects::PodItem;
 use crate::state::action::{Binding, Grant, HandOff};
 use crate::state::context::Context;
-use divvy_engine::{BoundCards, ObjectKey};
-use divvy_ledger::{CardShare, Portion};
-use divvy_words::cards::{CardName, NamedShare};
+use divvy_engine::{BoundCards, ObjectKey, Placement};
+use divvy_ledger::{Bytes, CardShare, Portion, Request};
+use divvy_words::cards::{CardName, NamedShare, is_uuid};
+use divvy_words::{device_allocated, keys};
 
 impl Cards {
     /// Whether all cards of a pod are held, as far as somebody has to hold them; then the binding
@@ -34,9 +37,87 @@ impl Cards {
             Some((NamedShare { card, bytes: share.bytes }, slot.group.clone()))
         };
         let held = binding.placement.cards.iter().map(slot).collect::<Option<Vec<_>>>()?;
-        let (cards, groups) = held.into_iter().unzip();
+        let (cards, groups): (Vec<_>, Vec<_>) = held.into_iter().unzip();
         let portion = portion(&binding.pod.key, cx)?;
-        Some(HandOff { cards, groups, portion })
+        let devices = self.devices_of(binding, &cards, cx)?;
+        let device_allocated = self.device_allocated(binding, &cards, cx);
+        Some(HandOff { cards, groups, portion, devices, device_allocated })
+    }
+
+    /// The devices of a share that a provider isolates, which are the cards and the provider; none for
+    /// any other. `None` if nobody knows how they are called on this node.
+    fn devices_of(
+        &self,
+        binding: &Binding,
+        cards: &[NamedShare],
+        cx: &Context,
+    ) -> Option<Option<String>> {
+        let class = cx.scheduler.request(&binding.pod.key)?.part()?.class;
+        let Some(isolation) = cx.isolation().filter(|all| all.provider(class).is_some()) else {
+            return Some(None);
+        };
+        let kind = self.nodes.get(&*binding.placement.node)?.kind.as_deref()?;
+        let names: Vec<String> = cards.iter().map(|share| share.card.to_string()).collect();
+        isolation.devices(class, kind, names.iter().map(String::as_str)).map(Some)
+    }
+
+    /// The cards of a share as Koordinator writes them, if it asks in its way.
+    fn device_allocated(
+        &self,
+        binding: &Binding,
+        cards: &[NamedShare],
+        cx: &Context,
+    ) -> Option<String> {
+        let node = &binding.placement.node;
+        let part = cx.scheduler.request(&binding.pod.key)?.part()?;
+        let held = cx.node(node).filter(|_| binding.asks_as_koordinators)?.cards();
+        let named = binding.placement.cards.iter().zip(cards);
+        let names: Vec<String> = named.clone().map(|(_, share)| share.card.to_string()).collect();
+        let granted = named.zip(&names).map(|((placed, share), uuid)| {
+            let capacity = held.get(placed.index as usize)?.capacity();
+            let minor = self.slots.get(node, placed.index)?.number;
+            let (bytes, compute) = (share.bytes, part.compute);
+            Some(device_allocated::Grant { minor, uuid, bytes, capacity, compute })
+        });
+        device_allocated::print(&granted.collect::<Option<Vec<_>>>()?)
+    }
+
+    /// What a binding says of the isolation of a share.
+    pub(in crate::state) fn limits(
+        &self,
+        placement: &Placement,
+        request: &Request,
+        cx: &Context,
+    ) -> Vec<(&'static str, String)> {
+        let Some((isolation, part)) = cx.isolation().zip(request.part()) else { return Vec::new() };
+        // The one limit is that of each card: it is the least.
+        let bytes = placement.cards.iter().map(|card| card.bytes).min().unwrap_or_default();
+        isolation.annotations(part.class, bytes, part.compute)
+    }
+
+    /// The cards of a share that Koordinator bound, as far as it says which they are; `None` of any
+    /// other share.
+    pub(in crate::state) fn koordinators_cards(
+        &mut self,
+        pod: &PodItem,
+        node: &str,
+        cx: &Context,
+    ) -> Option<BoundCards> {
+        let text = pod.metadata.annotations.get(keys::DEVICE_ALLOCATED)?;
+        let names = match device_allocated::parse(text) {
+            Ok(names) => names,
+            Err(why) => {
+                tracing::warn!(pod = %pod.key(), node, "{why}: no GPU is given on its node");
+                return Some(BoundCards::Unknown);
+            }
+        };
+        // What it has of each is what it asks.
+        let card = |name: &String| CardName::Uuid(name.as_str().into());
+        let named = names.iter().map(|name| NamedShare { card: card(name), bytes: Bytes(0) });
+        Some(match !names.is_empty() && names.iter().all(|name| is_uuid(name)) {
+            true => self.named_cards(node, &[], &named.collect::<Vec<_>>(), cx),
+            false => BoundCards::Choose,
+        })
     }
 
     /// The cards that a bound share names, by index; each is a slot from now on.

@@ -20,7 +20,7 @@ use crate::state::records;
 use crate::state::timers::Timer;
 use divvy_api::Failure;
 use divvy_engine::{Bound, BoundCards, Event, ObjectKey, PodRecord, PodSpec};
-use divvy_ledger::{Bytes, CardShare, Holder, Opening};
+use divvy_ledger::{Holder, Opening};
 use divvy_words::{keys, reservation};
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +43,10 @@ impl Cards {
     ) -> Option<&'a str> {
         let group = reservation::group(&pod.metadata).filter(|_| pod.node().is_some())?;
         let known = self.reservations.get(&pod.key());
+        if known.is_some_and(|known| pod.node() != Some(&*known.node)) {
+            // Its name is that of one for another node, which cannot be made until it is gone.
+            return None;
+        }
         let is_ours = reservation::is_ours(&pod.metadata)
             || known.is_some_and(|known| known.uid == pod.metadata.uid)
             || adopts && super::adopt::is_on_cards(pod, cx);
@@ -99,7 +103,7 @@ impl Cards {
     fn ask_for(&self, key: ObjectKey, cx: &mut Context) {
         let Some(Reservation { node, index, .. }) = self.reservations.get(&key) else { return };
         let Some(slot) = self.slots.get(node, *index) else { return };
-        let node_uid = self.node_uids.get(&**node).cloned().unwrap_or_default();
+        let node_uid = self.nodes.get(&**node).map(|node| node.uid.clone()).unwrap_or_default();
         let (node, group) = (node.clone(), slot.group.clone());
         cx.act(Action::Reserve { key, node, node_uid, group });
     }
@@ -149,6 +153,7 @@ impl Cards {
         slot.hold = hold;
         slot.sick = pod.status.has_sick_card();
         slot.uuid = uuid.map(Into::into).or(slot.uuid);
+        slot.number = reservation::number(&pod.metadata).or(slot.number);
         if slot.group.is_empty() {
             slot.group = group.into();
         }
@@ -343,7 +348,7 @@ impl Cards {
         let Reservation { node, index, asks, .. } = made.clone();
         // While lost cards are looked for, there are more reservations than indexes for them.
         let cards = if cx.node(&node).is_some_and(|node| index < node.card_count()) {
-            BoundCards::Named(vec![CardShare { index, bytes: Bytes(0) }])
+            BoundCards::Kept(index)
         } else {
             BoundCards::Nothing
         };

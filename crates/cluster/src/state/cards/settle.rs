@@ -98,7 +98,7 @@ impl Cards {
                     made.index = index;
                 }
             }
-            let has_card = cx.scheduler.holding(&key).is_some_and(|h| !h.cards.is_empty());
+            let has_card = cx.scheduler.holding(&key).is_some_and(|h| h.keeps.is_some());
             if !has_card || index != before {
                 self.enter_reservation(&key, cx);
             }

@@ -13,6 +13,8 @@ pub(in crate::state) struct Slot {
     pub(super) group: Box<str>,
     /// Which card it is, once somebody knows.
     pub(in crate::state) uuid: Option<Box<str>>,
+    /// The number of its device node, where its reservation has told.
+    pub(super) number: Option<u32>,
     pub(in crate::state) hold: Hold,
     /// Whether its card does not work, where the kubelet tells.
     pub(super) sick: bool,
@@ -45,12 +47,12 @@ impl Hold {
 impl Slot {
     /// A card that nobody knows yet.
     pub(super) fn new(group: &str, hold: Hold) -> Self {
-        Self { group: group.into(), uuid: None, hold, sick: false }
+        Self { group: group.into(), uuid: None, number: None, hold, sick: false }
     }
 
     /// What the ledger is told of the card.
     pub(super) fn known(&self) -> Known {
-        let name = |uuid| Arc::new(Name { uuid, number: None });
+        let name = |uuid| Arc::new(Name { uuid, number: self.number });
         Known { intake: self.intake(), name: self.uuid.clone().map(name) }
     }
 

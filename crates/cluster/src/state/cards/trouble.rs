@@ -8,8 +8,9 @@ use crate::place::Place;
 use crate::state::bindings::Bindings;
 use crate::state::context::Context;
 use divvy_engine::ObjectKey;
-use divvy_ledger::{Mode, Node};
-use divvy_words::reservation::{self, CONFLICT, MISSING};
+use divvy_ledger::{Class, Mode, Node};
+use divvy_words::keys;
+use divvy_words::reservation::{self, CONFLICT, MISSING, MIXED, TROUBLES, UNPROVIDED};
 use std::collections::BTreeMap;
 
 /// What a node hands out, and to whom.
@@ -119,7 +120,60 @@ impl Cards {
             troubles.extend(sharers.into_iter().map(|pod| ((pod, CONFLICT), of_sharers.clone())));
             troubles.insert((taker, CONFLICT), note);
         }
+        troubles.extend(self.troubles_of_classes(node, cx));
         troubles
+    }
+
+    /// What is to be said on which pods of a node about the classes of its cards: two are on one card, or
+    /// nothing isolates one on this node any more. Neither is repaired: the pods run.
+    fn troubles_of_classes(
+        &self,
+        node: &str,
+        cx: &Context,
+    ) -> Vec<((ObjectKey, &'static str), String)> {
+        let mut troubles = Vec::new();
+        let Some(found) = cx.node(node) else { return troubles };
+        let called =
+            |class: Class| cx.scheduler.class_name(class).map_or("another", |name| &name.name);
+        for (index, card) in (0..).zip(found.cards()) {
+            let Some(class) = card.class() else { continue };
+            let differs = |key: &&ObjectKey| {
+                let part =
+                    cx.scheduler.unentered(key).and_then(|record| record.spec.request.part());
+                part.is_some_and(|part| part.class != class)
+            };
+            let claimants = cx.scheduler.claimants(node, index).map(|(key, _)| key);
+            let others: Vec<&ObjectKey> = claimants.filter(differs).collect();
+            let other =
+                others.first().and_then(|key| cx.scheduler.unentered(key)?.spec.request.part());
+            if let Some(other) = other.map(|part| part.class) {
+                let uuid = self.slots.get(node, index).and_then(|slot| slot.uuid.clone());
+                let name = uuid.unwrap_or_else(|| index.to_string().into());
+                let note = format!(
+                    "card {name} has {} and {} shares: it takes no new ones until one of the two kinds is gone",
+                    called(class),
+                    called(other)
+                );
+                let all = sharers(node, index, cx).into_iter().chain(others.into_iter().cloned());
+                troubles.extend(all.map(|pod| ((pod, MIXED), note.clone())));
+            }
+            if !found.capacity().gpus.offers(class) {
+                let note = format!(
+                    "node {node} has nothing any more that keeps {} shares to their part (label {}): this pod runs on with \
+                 the limit that it has, and its containers may not start again",
+                    called(class),
+                    keys::ISOLATION_PROVIDER
+                );
+                let all = sharers(node, index, cx).into_iter();
+                troubles.extend(all.map(|pod| ((pod, UNPROVIDED), note.clone())));
+            }
+        }
+        troubles
+    }
+
+    /// Whether something is said on pods of a node.
+    pub(super) fn is_troubled(&self, node: &str) -> bool {
+        self.troubled.values().any(|on| **on == *node)
     }
 
     /// Brings what is to be said on the pods of a node up to date.
@@ -138,7 +192,7 @@ impl Cards {
 
     /// Takes note of what a pod says, by us or by who led before.
     pub(super) fn notice_conditions(&mut self, key: &ObjectKey, pod: &PodItem) {
-        for reason in [CONFLICT, MISSING] {
+        for reason in TROUBLES {
             let mut conditions = pod.status.conditions.iter().filter(|c| &*c.status == "True");
             let kind = reservation::condition(reason);
             let Some(found) = conditions.find(|c| *c.kind == *kind) else { continue };
@@ -153,7 +207,7 @@ impl Cards {
     }
 
     pub(super) fn forget_conditions(&mut self, key: &ObjectKey) {
-        for reason in [CONFLICT, MISSING] {
+        for reason in TROUBLES {
             self.troubled.remove(&(key.clone(), reason));
             self.wanted.forget(&Place::Condition(key.clone(), reason));
         }

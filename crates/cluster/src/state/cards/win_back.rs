@@ -40,7 +40,7 @@ impl Cards {
     /// Takes the free cards of a node, which the lost ones are among if nobody has them.
     pub(super) fn win_back(&mut self, node: &str, lost: &[u32], cx: &mut Context) {
         let now = cx.now;
-        let is_there = self.node_uids.contains_key(node);
+        let is_there = self.nodes.contains_key(node);
         let gpus = cx.node(node).map(|node| &node.capacity().gpus);
         // Of replicas nobody knows which card is behind which.
         let has_cards = gpus.is_none_or(|gpus| gpus.pool(Device::Gpu).is_none());

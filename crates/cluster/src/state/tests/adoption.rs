@@ -69,7 +69,7 @@ fn decided(state: &mut State, pod: &str, groups: &[&str], phase: &str) {
         "status": {"phase": phase},
     }))
     .unwrap();
-    state.bind_request_changed("bindrequests", News::Seen(request));
+    state.bind_request_changed(News::Seen(request));
 }
 
 /// A new process that is told of these pods, in this order.

@@ -7,7 +7,8 @@ fn nothing_is_decided_before_everything_is_listed() {
     let names = vec!["divvy-scheduler".to_owned()];
     let clock = Clock { moment: Instant::now(), unix: 0 };
     let (quarantine, max_grace_period) = (SECOND, 600);
-    let settings = StateSettings { names, writes: 32, quarantine, max_grace_period, clock };
+    let settings =
+        StateSettings { names, writes: 32, quarantine, max_grace_period, isolation: None, clock };
     let mut state = State::new(settings);
     state.node_changed(Change::Relisting);
     state.node_changed(Change::Seen(node("a", 1)));
@@ -200,7 +201,7 @@ fn a_look_for_another_reason_does_not_undo_a_binding_under_way() {
     assert_eq!(acts(&mut state), ["bind ml/p v10 to a 0:42949672960"]);
     let group = json!({"metadata": {"namespace": "ml", "name": "gang"}, "spec": {"minMember": 4}});
     let group: GroupItem = serde_json::from_value(group).unwrap();
-    state.group_changed(keys::KAI_GROUPS, "groups", News::Seen(group));
+    state.group_changed(keys::KAI_GROUPS, News::Seen(group));
     assert!(acts(&mut state).is_empty());
     state.tick(Instant::now() + SECOND);
     assert_eq!(acts(&mut state), ["look ml/p"]);

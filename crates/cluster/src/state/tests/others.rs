@@ -57,13 +57,13 @@ fn pods_of_a_group_that_starts_together_wait_and_are_looked_at_when_it_changes()
         News::Seen(serde_json::from_value::<GroupItem>(group).unwrap())
     };
     let member = with(&half("p"), "metadata.annotations.pod-group-name", "gang".into());
-    state.group_changed(keys::KAI_GROUPS, "groups", group(4));
+    state.group_changed(keys::KAI_GROUPS, group(4));
     see(&mut state, &member);
     let why = "tell ml/p: PodGroup gang starts 4 pods together, which is not supported yet";
     assert_eq!(acts(&mut state), [why]);
-    state.group_changed(keys::KAI_GROUPS, "groups", group(4));
+    state.group_changed(keys::KAI_GROUPS, group(4));
     assert!(acts(&mut state).is_empty());
-    state.group_changed(keys::KAI_GROUPS, "groups", group(1));
+    state.group_changed(keys::KAI_GROUPS, group(1));
     assert!(acts(&mut state).is_empty(), "not all members at once");
     state.tick(Instant::now() + SECOND);
     assert_eq!(acts(&mut state), ["look ml/p"]);

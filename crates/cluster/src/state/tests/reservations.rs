@@ -284,3 +284,25 @@ fn a_card_that_was_returned_and_given_to_the_next_reservation_at_once_is_that_on
     see(&mut state, &reservation("a", "next-uid", Some("GPU-1")));
     assert_eq!(acts(&mut state), ["bind ml/next v10 to a GPU-1:42949672960"]);
 }
+
+#[test]
+fn a_pod_of_another_node_that_took_the_name_of_a_reservation_is_not_taken_for_it() {
+    let mut state = handing(&[("a", 1)]);
+    see(&mut state, &ready("p"));
+    assert_eq!(acts(&mut state), [format!("reserve {} on a for p-uid", key("p-uid"))]);
+    let other = with(&reservation("a", "p-uid", Some("GPU-9")), "spec.nodeName", "b".into());
+    see(&mut state, &other);
+    let (name, now) = (ObjectKey::new(NAMESPACE, &reservation::name("a", "p-uid")), Instant::now());
+    let result = Err(Failure::Conflict("it exists".into()));
+    state.outcome(Outcome::Reserved { key: name, result }, now);
+    assert!(acts(&mut state).is_empty());
+    state.tick(now + 61 * SECOND);
+    let why = "no card could be reserved within a minute: it has not been seen yet";
+    assert_eq!(
+        acts(&mut state),
+        [format!("unreserve {} ", key("p-uid")), format!("void ml/p: binding failed: to a: {why}")]
+    );
+    gone(&mut state, &other);
+    made_void(&mut state, "p", &ready("p"), now + 61 * SECOND);
+    assert!(state.state.cards.slots().get("a", 0).is_none(), "the card is free");
+}

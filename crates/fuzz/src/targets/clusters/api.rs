@@ -54,8 +54,25 @@ pub fn path_of(pod: &Value) -> String {
     pod_path(&text("namespace"), &text("name"))
 }
 
+/// The watch of an object, and its kind.
+const KINDS: [(&str, &str); 4] = [
+    ("pods", "Pod"),
+    ("nodes", "Node"),
+    ("persistentvolumeclaims", "PersistentVolumeClaim"),
+    ("persistentvolumes", "PersistentVolume"),
+];
+
+fn kind_at(path: &str) -> (&'static str, &'static str) {
+    let plural = path.rsplit('/').nth(1).unwrap_or_default();
+    KINDS.into_iter().find(|(watch, _)| *watch == plural).unwrap_or(KINDS[0])
+}
+
 fn watch_of(path: &str) -> &'static str {
-    if path.starts_with("/api/v1/nodes/") { "nodes" } else { "pods" }
+    kind_at(path).0
+}
+
+pub fn kind_of(path: &str) -> &'static str {
+    kind_at(path).1
 }
 
 impl Api {

@@ -133,7 +133,9 @@ impl World {
                 lock(&self.api).perform(&asked);
             }
         }
-        let Ok(live) = Live::new(true, server(&self.api)) else { return "nothing".to_owned() };
+        let Ok(live) = Live::new(true, self.isolation.clone(), server(&self.api)) else {
+            return "nothing".to_owned();
+        };
         self.live = live;
         self.writes.clear();
         self.kubelets.forget_unwritten(&lock(&self.api));

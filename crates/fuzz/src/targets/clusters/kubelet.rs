@@ -1,6 +1,7 @@
 //! Kubelets and device plugins: who has which card in truth, whatever the API says.
 
 use super::api::{Api, path_of};
+use super::classes::class_of;
 use divvy_words::keys;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +27,7 @@ pub struct Kubelets {
 pub struct Left {
     pub uid: String,
     pub cards: String,
+    pub class: String,
     pub until: u64,
 }
 
@@ -95,7 +97,8 @@ impl Kubelets {
     pub fn leave(&mut self, pod: &Value, now: u64) {
         if text(pod, "/status/phase") == "Running" {
             let (uid, cards) = (text(pod, "/metadata/uid").to_owned(), cards_of(pod).to_owned());
-            self.left.push(Left { uid, cards, until: now + GRACE });
+            let class = class_of(pod).to_owned();
+            self.left.push(Left { uid, cards, class, until: now + GRACE });
         }
     }
 

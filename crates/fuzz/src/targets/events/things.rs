@@ -2,6 +2,7 @@
 
 use crate::input::Input;
 use crate::objects;
+use crate::targets::clusters::classes::{LEVELS, label};
 use divvy_words::{keys, reservation};
 use serde_json::{Value, json};
 
@@ -87,6 +88,24 @@ pub fn pod(input: &mut Input<'_>) -> Value {
     if input.once_in(8) {
         let condition = json!({ "type": "DisruptionTarget", "reason": "DeletionByPodGC" });
         pod["status"]["conditions"] = json!([condition]);
+    }
+    pod
+}
+
+/// The same with a level, or with the record of one.
+pub fn with_level(input: &mut Input<'_>) -> Value {
+    let mut pod = pod(input);
+    label(input.pick(&LEVELS), &mut pod);
+    if input.once_in(2) {
+        let class = input.pick(&["Shared", "Isolated/HAMi-core", "Isolated/other", "", "x"]);
+        pod["metadata"]["annotations"][keys::CLASS] = json!(class);
+    }
+    if input.once_in(8) {
+        let text = r#"{"gpu":[{"minor":1,"id":"GPU-a"}]}"#;
+        pod["metadata"]["annotations"][keys::DEVICE_ALLOCATED] =
+            json!(input.pick(&[text, r#"{"gpu":[{"minor":1}]}"#, "x"]));
+        pod["spec"]["containers"][0]["resources"] =
+            json!({ "limits": { keys::KOORDINATOR_RATIO: "50" } });
     }
     pod
 }

@@ -183,6 +183,15 @@ fn no_second_entry_of_a_limit_is_accepted_and_no_mount_in_front_of_the_provider(
         let said = said.unwrap_or_default();
         assert!(said.contains(&format!("the variable {name} of container main")), "{said}");
     }
+    for name in ["CUDA_DISABLE_CONTROL", "CUDA_DEVICE_MEMORY_LIMIT_0", "CUDA_DEVICE_SM_LIMIT_15"] {
+        let off = json!({"name": name, "value": "true"});
+        let said = refused(&|c| c["env"].as_array_mut().unwrap().push(off.clone()));
+        let said = said.unwrap_or_default();
+        assert!(
+            said.contains(&format!("the variable {name} of container main can switch")),
+            "{said}"
+        );
+    }
     for path in [
         "/etc",
         "/etc/",
@@ -260,10 +269,19 @@ fn the_scheduler_binds_no_isolated_pod_whose_limits_are_not_read() {
             ..divvy_ledger::Part::of(divvy_ledger::Portion::Fraction(half))
         };
         let request = divvy_ledger::Request::share(1, part);
-        crate::limits_ready(&Isolation::default(), &request, &metadata, &spec)
+        crate::limits_ready(Some(&Isolation::default()), &request, &metadata, &spec)
     };
     let (pod, _) = admit(&isolated(one()), &on());
     assert_eq!(ready(&pod, 0), Ok(()));
+    // One entry of that name more, wherever it stands: the last one wins.
+    let last = pod["spec"]["containers"][0]["env"].as_array().unwrap().len();
+    for at in [0, last] {
+        let mut twice = pod.clone();
+        let env = twice["spec"]["containers"][0]["env"].as_array_mut().unwrap();
+        env.insert(at, json!({"name": "CUDA_DEVICE_MEMORY_LIMIT", "value": "80g"}));
+        let said = ready(&twice, 0).unwrap_err();
+        assert!(said.starts_with("the variable CUDA_DEVICE_MEMORY_LIMIT"), "{at}: {said}");
+    }
     let said = ready(&pod, 30).unwrap_err();
     assert!(said.starts_with("the variable CUDA_DEVICE_SM_LIMIT of container main"), "{said}");
     let mut twice = pod.clone();

@@ -1,8 +1,8 @@
 //! Why a node is not for a pod because of other pods, with names.
 
-use crate::others::Topology;
-use crate::others::{Clash, Prepared};
-use crate::others::{Counts, RelationSetId};
+use super::census::{Census, Counts, RelationSetId};
+use super::prepared::{Clash, Prepared};
+use super::topology::Topology;
 use crate::reason::Reason;
 use crate::relations::Relations;
 use crate::scheduler::Scheduler;
@@ -55,7 +55,7 @@ impl<'a> Culprits<'a> {
             }
             Clash::AntiAffinity(index) => {
                 let key = relations.anti_affinity.get(index).map_or("", |t| &*t.topology);
-                let (relation_set, census) = (self.relation_set, self.scheduler.census());
+                let (relation_set, census) = (self.relation_set, self.census());
                 let is = |pod| {
                     relation_set
                         .is_some_and(|relation_set| census.is_meant_by(relation_set, index, pod))
@@ -65,7 +65,7 @@ impl<'a> Culprits<'a> {
             }
             Clash::Repelled(index) => {
                 let about = &prepared.question.owned_terms[index];
-                let census = self.scheduler.census();
+                let census = self.census();
                 let is =
                     |pod| about.owned_term.is_some_and(|owned_term| census.owns(pod, owned_term));
                 self.anti_affinity((true, index), node, about.topology, &about.owners, &is)
@@ -87,6 +87,10 @@ impl<'a> Culprits<'a> {
                 }
             }
         }
+    }
+
+    const fn census(&self) -> &'a Census {
+        &self.scheduler.world().others.census
     }
 
     fn anti_affinity(
@@ -117,7 +121,8 @@ impl Found {
             let first = first.entry(topology.domain(*node)).or_insert(one);
             *first = one.max(*first);
         }
-        let pod = |node: NodeId| scheduler.census().pods_on(node).iter().copied().find(|p| is(*p));
+        let census = &world.others.census;
+        let pod = |node: NodeId| census.pods_on(node).iter().copied().find(|p| is(*p));
         let pods = first.into_iter().filter_map(|(domain, (_, node))| Some((domain, pod(node)?)));
         Self { pods: pods.collect(), topology }
     }

@@ -1,0 +1,132 @@
+//! Time slices, and replicas of MPS.
+
+use super::{pod, time_slices};
+use crate::check::devices as given;
+use crate::cluster::{Cluster, devices, half, whole};
+use divvy_testbed::node::Options;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+const GPU: &str = "nvidia.com/gpu";
+const SHARED: &str = "nvidia.com/gpu.shared";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_recipes_time_slices_are_given_to_the_last_one_and_none_twice() {
+    let Some(mut cluster) = Cluster::enter().await else { return };
+    let cards = Options::default().cards;
+    cluster.reconfigure(cards.clone(), time_slices(4, true));
+    assert_eq!(cluster.allocatable(SHARED).await, "32");
+    let divvy = cluster.start_divvy();
+    // Step 3 of the recipe asks for what step 2 has renamed.
+    for name in ["notebook-small", "inference-medium"] {
+        cluster.create(&pod(name)).await;
+        let told = "no nvidia.com/gpu: time slices are called nvidia.com/gpu.shared there";
+        cluster.said("team", name, told).await;
+    }
+    cluster.create(&devices("default", "named", SHARED, 1)).await;
+    assert_eq!(cluster.cards_of("default", "named").await.len(), 1);
+    cluster.check().await;
+    cluster.delete("default", "named").await;
+
+    cluster.reconfigure_under(&divvy, cards.clone(), time_slices(4, false)).await;
+    for name in ["notebook-small", "inference-medium"] {
+        cluster.until_running("team", name).await;
+    }
+    let names = cluster.start_each("slice", GPU, 29).await;
+    for (namespace, name) in [("default", "late"), ("team", "later")] {
+        cluster.create(&whole(namespace, name, 1)).await;
+        cluster.said(namespace, name, "32 of 32 time slices of 8 cards are taken").await;
+    }
+    cluster.create(&half("default", "share")).await;
+    cluster.said("default", "share", "its GPUs are time slices, which take no shares").await;
+    cluster.check().await;
+    let told = tally(&cluster).await;
+    assert_eq!(told, cards.iter().map(|card| (card.uuid.clone(), 4)).collect());
+    assert_eq!(shown(&cluster), told);
+    cluster.delete("default", &names[0]).await;
+    cluster.until_running("default", "late").await;
+    cluster.check().await;
+
+    // Half of them are gone while all are held: what runs runs on, and nothing is given until less is
+    // held than there is.
+    cluster.delete("team", "later").await;
+    cluster.delete("default", "share").await;
+    cluster.reconfigure_under(&divvy, cards.clone(), time_slices(2, false)).await;
+    cluster.create(&whole("default", "patient", 1)).await;
+    cluster.said("default", "patient", "16 of 16 time slices of 8 cards are taken").await;
+    let some = |names: &[String]| names.iter().map(|name| ("default", name.clone())).collect();
+    let leaving: Vec<_> = some(&names[1..16]);
+    cluster.delete_all(&leaving).await;
+    // 17 are held of 16.
+    let patient = cluster.get("default", "patient").await;
+    assert_eq!(patient["spec"]["nodeName"], json!(null));
+    let leaving: Vec<_> = some(&names[16..18]);
+    cluster.delete_all(&leaving).await;
+    cluster.until_running("default", "patient").await;
+    for pod in [cluster.pods("default").await, cluster.pods("team").await].concat() {
+        assert_eq!(pod["status"]["phase"], "Running", "{pod:#}");
+    }
+    cluster.check().await;
+    assert_eq!(shown(&cluster), tally(&cluster).await);
+}
+
+/// How many time slices of each card the kubelet has given.
+async fn tally(cluster: &Cluster) -> BTreeMap<String, u64> {
+    let mut tally = BTreeMap::new();
+    for pod in [cluster.pods("default").await, cluster.pods("team").await].concat() {
+        for device in given(&pod) {
+            *tally.entry(device.split_once("::").unwrap().0.to_owned()).or_default() += 1;
+        }
+    }
+    tally
+}
+
+/// How many `divvy top` says are taken.
+fn shown(cluster: &Cluster) -> BTreeMap<String, u64> {
+    let top: Value = serde_json::from_str(&cluster.run(&["top", "cards", "-o", "json"])).unwrap();
+    let rows = top["items"].as_array().unwrap().iter();
+    let taken =
+        rows.map(|row| Some((row["uuid"].as_str()?.to_owned(), row["slices"]["taken"].as_u64()?)));
+    taken.collect::<Option<_>>().unwrap_or_else(|| panic!("{top:#}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_of_two_slices_that_the_plugin_refuses_ends_with_its_words() {
+    let Some(mut cluster) = Cluster::enter().await else { return };
+    let mut config = time_slices(4, false);
+    config["sharing"]["timeSlicing"]["failRequestsGreaterThanOne"] = json!(true);
+    cluster.reconfigure(Options::default().cards, config);
+    let _divvy = cluster.start_divvy();
+    cluster.create(&pod("inference-medium")).await;
+    cluster
+        .until("it is refused", async || {
+            cluster.get("team", "inference-medium").await["status"]["phase"] == "Failed"
+        })
+        .await;
+    let status = cluster.get("team", "inference-medium").await["status"].take();
+    assert_eq!(status["reason"], "UnexpectedAdmissionError");
+    let said = "maximum request size for shared resources is 1; found 2";
+    assert!(status["message"].as_str().unwrap().contains(said), "{status:#}");
+    // One is given.
+    cluster.create(&pod("notebook-small")).await;
+    cluster.until_running("team", "notebook-small").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_gets_one_replica_of_mps_and_who_asks_two_is_told_before() {
+    let Some(mut cluster) = Cluster::enter().await else { return };
+    let replicas = json!({"resources": [{"name": GPU, "replicas": 4}]});
+    let config = json!({"version": "v1", "sharing": {"mps": replicas}});
+    cluster.reconfigure(Options::default().cards, config);
+    assert_eq!(cluster.allocatable(GPU).await, "32");
+    let _divvy = cluster.start_divvy();
+    cluster.create(&whole("default", "one", 1)).await;
+    assert_eq!(cluster.cards_of("default", "one").await.len(), 1);
+    let told = cluster.environment("default", "one");
+    assert_eq!(told["CUDA_MPS_PIPE_DIRECTORY"], "/mps/nvidia.com/gpu/pipe");
+    cluster.create(&whole("default", "two", 2)).await;
+    cluster.said("default", "two", "a container gets one of its MPS replicas, 2 asked").await;
+    cluster.create(&half("default", "share")).await;
+    cluster.said("default", "share", "its GPUs are MPS replicas, which take no shares").await;
+    cluster.check().await;
+}
