@@ -261,6 +261,8 @@ fn the_json_names_every_node() {
     {
       "apiVersion": "divvy.dev/v1alpha1",
       "kind": "Explanation",
+      "displaced": [],
+      "partitions": [],
       "namespace": "ml",
       "name": "b",
       "state": "pending",

@@ -19,6 +19,8 @@ fn the_json_has_exactly_the_keys_of_the_contract_in_order() {
     {
       "apiVersion": "divvy.dev/v1alpha1",
       "kind": "Simulation",
+      "displaced": [],
+      "partitions": [],
       "pods": [
         {
           "namespace": "ml",
