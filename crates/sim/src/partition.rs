@@ -34,6 +34,9 @@ pub(crate) struct Changed {
 impl Configs {
     /// A node as its configs would make it; `None` if they leave it as it is.
     pub(crate) fn change(&self, node: &Object, log: &mut Log) -> Option<Changed> {
+        if self.is_empty() {
+            return None;
+        }
         let name = &*node.metadata.name;
         let Some(mut offer) = Offer::of(node) else {
             self.say_no_gpus(name, log);

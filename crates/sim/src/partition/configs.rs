@@ -189,6 +189,11 @@ impl Configs {
         Ok(())
     }
 
+    /// Whether there is none, and nothing to look at nodes for.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.plugin.is_empty() && self.mig.is_empty()
+    }
+
     /// The nodes that are asked about.
     pub(crate) fn asked_nodes(&self) -> impl Iterator<Item = (&str, &str)> {
         self.asked.iter().map(|(node, config)| (node.as_str(), config.as_str()))
