@@ -6,7 +6,7 @@ use std::hash::Hash;
 
 /// Objects that are told apart by a key.
 pub(crate) trait Keyed {
-    type Key: Eq + Hash;
+    type Key: Eq + Hash + Ord;
 
     fn key(&self) -> Self::Key;
 }
@@ -51,7 +51,10 @@ impl<T: Keyed> Listing<T> {
             Change::Listed => {
                 let list = self.list;
                 let gone = self.known.extract_if(|_, told| *told != list);
-                gone.for_each(|(key, _)| tell(News::Gone(key, None)));
+                // In the same order in every process: what one leaves may be where another was.
+                let mut gone: Vec<T::Key> = gone.map(|(key, _)| key).collect();
+                gone.sort_unstable();
+                gone.into_iter().for_each(|key| tell(News::Gone(key, None)));
                 return true;
             }
         }

@@ -37,6 +37,8 @@ pub enum Event {
         /// By index. The others take whoever comes, and nobody says which they are.
         cards: Vec<(u32, Known)>,
     },
+    /// The device plugin of this node hands out slices as whole GPUs, which its labels do not say.
+    Divided(Box<str>),
     /// The device plugin of this node has refused a container more than one slice of a kind.
     OneEach(Box<str>),
     /// A pod is new or has changed.

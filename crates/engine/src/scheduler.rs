@@ -239,6 +239,11 @@ impl Scheduler {
                     self.world.ledger.set_known(id, unsettled, &cards);
                 }
             }
+            Event::Divided(node) => {
+                if let Some(id) = self.world.ledger.find(&node) {
+                    self.world.ledger.divide(id);
+                }
+            }
             Event::OneEach(node) => {
                 if let Some(id) = self.world.ledger.find(&node) {
                     self.world.ledger.give_one_each(id);

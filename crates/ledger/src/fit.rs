@@ -232,7 +232,8 @@ impl Node {
 
     fn shares_fit(&self, needs: &Needs, part: Part, share: Bytes) -> bool {
         let asked = needs.request.cards();
-        if asked > self.card_count().min(self.capacity().gpus.usable)
+        if self.is_divided
+            || asked > self.card_count().min(self.capacity().gpus.usable)
             || share > self.card_size()
             || !self.capacity().gpus.offers(part.class)
             || matches!(part.portion, Portion::Memory(_)) && self.knows_no_size()
@@ -344,6 +345,9 @@ impl Node {
                 Some(Pool { device, by, .. }) => Shortage::Replicas { device: *device, by: *by },
                 None => Shortage::NoGpu,
             };
+        }
+        if self.is_divided {
+            return Shortage::Replicas { device: Device::Gpu, by: None };
         }
         if matches!(part.portion, Portion::Memory(_)) && self.knows_no_size() {
             return Shortage::CardMemoryUnknown;

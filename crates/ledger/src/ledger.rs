@@ -323,6 +323,15 @@ impl Ledger {
         }
     }
 
+    /// What a node hands out as cards are slices, as long as it has the GPUs that it has now: none of
+    /// them is shared.
+    pub fn divide(&mut self, id: NodeId) {
+        if let Some(node) = self.nodes.get_mut(id.index()).filter(|node| !node.is_divided) {
+            node.is_divided = true;
+            self.journal.record(id, false);
+        }
+    }
+
     /// The device plugin of a node gives a container one slice of a kind only, as long as the node
     /// has the GPUs that it has now.
     pub fn give_one_each(&mut self, id: NodeId) {

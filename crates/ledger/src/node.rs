@@ -137,6 +137,8 @@ pub struct Node {
     sizes_differ: bool,
     /// Whether nobody says how large any of its cards is.
     sizes_unknown: bool,
+    /// Whether what it hands out as cards are slices, though it does not say so.
+    pub(crate) is_divided: bool,
     /// Whether its device plugin has refused a container more than one slice of a kind.
     pub(crate) one_each: bool,
     /// What keeping a shared card takes; `None` if nobody keeps them.
@@ -163,6 +165,7 @@ impl Node {
             card_size: Bytes(0),
             sizes_differ: false,
             sizes_unknown: false,
+            is_divided: false,
             one_each: false,
             room: Room::default(),
         }
@@ -430,7 +433,8 @@ impl Node {
     }
 
     pub(crate) fn set_capacity(&mut self, capacity: Capacity) {
-        self.one_each &= self.capacity.gpus == capacity.gpus;
+        let is_same = self.capacity.gpus == capacity.gpus;
+        (self.is_divided, self.one_each) = (self.is_divided && is_same, self.one_each && is_same);
         self.capacity = capacity;
         for counter in &mut self.extended {
             counter.total = 0;

@@ -366,6 +366,22 @@ fn a_container_that_asks_more_than_the_device_plugin_gives_it_is_not_sent_there(
 }
 
 #[test]
+fn what_turns_out_to_be_slices_is_not_shared_until_the_node_changes() {
+    let (mut ledger, node) = keeping(10, 9);
+    let fits = |l: &Ledger| l.node(node).unwrap().fit(&half(0), Bytes(50));
+    assert_eq!(fits(&ledger), Ok(()));
+    ledger.divide(node);
+    assert_eq!(fits(&ledger), Err(Shortage::Replicas { device: Device::Gpu, by: None }));
+    let whole = Needs { request: Request::whole(1), ..Needs::default() };
+    assert_eq!(ledger.node(node).unwrap().fit(&whole, Bytes(0)), Ok(()));
+    let same = ledger.node(node).unwrap().capacity().clone();
+    ledger.set_node("n", Capacity { pods: 8, ..same.clone() });
+    assert!(fits(&ledger).is_err(), "its GPUs are as they were");
+    ledger.set_node("n", Capacity { gpus: Gpus::cards(1, 1, Some(Bytes(100))), ..same });
+    assert_eq!(fits(&ledger), Ok(()));
+}
+
+#[test]
 fn the_kubelet_tells_which_card_time_slices_are_on() {
     let (mut ledger, node) = sliced(false);
     let told = |uuid: &str, count| DeviceOn { uuid: uuid.into(), device: Device::Replica, count };

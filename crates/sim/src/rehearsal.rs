@@ -339,6 +339,9 @@ impl Loading<'_> {
             if !object.metadata.deletion_timestamp.is_empty() {
                 self.terminating.insert(record.key.clone());
             }
+            if status.has_slice_as_gpu() {
+                self.apply(Event::Divided((&*node).into()));
+            }
             let devices = status.devices_on();
             record.bound = Some(Bound { devices, ..Bound::new(&*node, BoundCards::Nothing) });
             if !self.known.insert(record.key.clone()) {

@@ -201,9 +201,7 @@ pub fn card<'a>(metadata: &'a Metadata, status: &'a PodStatus) -> Option<&'a str
     if &*status.phase != "Running" {
         return None;
     }
-    // A replica of a card is called by its card and a number.
-    let card = |id: &'a str| id.split_once("::").map_or(id, |(card, _)| card);
-    let published = status.devices().next().map(card).filter(|uuid| is_uuid(uuid));
+    let published = status.devices().next().filter(|uuid| is_uuid(uuid));
     let written = || metadata.annotations.get(keys::RESERVED_CARD).filter(|uuid| is_uuid(uuid));
     published.or_else(written)
 }
@@ -293,7 +291,8 @@ mod tests {
         let device = &mut pod["status"]["containerStatuses"][0]["allocatedResourcesStatus"][1];
         device["resources"][0]["resourceID"] = "GPU-published::3".into();
         let (metadata, status) = read(&pod);
-        assert_eq!(card(&metadata, &status), Some("GPU-published"), "a replica of it");
+        assert_eq!(card(&metadata, &status), Some("GPU-written"));
+        assert!(status.has_slice_as_gpu(), "a slice of a card keeps nothing of it");
         let device = &mut pod["status"]["containerStatuses"][0]["allocatedResourcesStatus"][1];
         device["resources"][0]["resourceID"] = "something".into();
         let (metadata, status) = read(&pod);

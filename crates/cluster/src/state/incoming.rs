@@ -84,6 +84,9 @@ impl State {
     pub(super) fn pod_seen(&mut self, pod: &PodItem) {
         let key = pod.key();
         self.cards.no_stranger(&key);
+        if let Some(node) = pod.node().filter(|_| pod.status.has_slice_as_gpu()) {
+            self.cx.apply(Event::Divided(node.into()));
+        }
         if let Some(group) = self.cards.reserves(pod, self.adopts(), &self.cx) {
             return self.cards.reservation_seen(pod, group, &mut self.bindings, &mut self.cx);
         }

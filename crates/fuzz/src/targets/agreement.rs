@@ -38,7 +38,8 @@ pub fn agreement(bytes: &[u8]) {
     let Ok(mut world) = World::new(&nodes, hand_off, how.isolation.clone()) else { return };
     world.steps.push(format!("{nodes:?}, {how:?}, refuses: {refuses}"));
     beside::furnish(&mut rest, &mut world, &nodes);
-    let before = Agreement { rehearsed: rehearse(&with(&world, &pods), &how), exact: true };
+    let (rehearsed, has_levels) = (rehearse(&with(&world, &pods), &how), how.isolation.is_some());
+    let before = Agreement { rehearsed, exact: true, has_levels };
     for pod in pods {
         world.steps.push(format!("create {pod}"));
         world.put(pod);
@@ -151,7 +152,8 @@ fn rehearse(objects: &str, how: &How) -> Rehearsal {
 
 /// What a rehearsal says of the cluster as it is.
 fn now(world: &World, how: &How) -> Agreement {
-    Agreement { rehearsed: rehearse(&world.objects(), how), exact: false }
+    let has_levels = how.isolation.is_some();
+    Agreement { rehearsed: rehearse(&world.objects(), how), exact: false, has_levels }
 }
 
 /// What is expected of the live scheduler.
@@ -159,6 +161,8 @@ struct Agreement {
     rehearsed: Rehearsal,
     /// Whether cards have the same numbers: what is read from names may count them differently.
     exact: bool,
+    /// Whether levels of isolation are told apart.
+    has_levels: bool,
 }
 
 impl Agreement {
@@ -200,7 +204,11 @@ impl Agreement {
                 let ends = why.nearest.as_ref().map(|n| scheduler.clone().who_must_end(key, n));
                 let ends = ends.unwrap_or_default();
                 let nearest = match why.nearest {
-                    // Of two cards that are as near, the first by number is named.
+                    // Of two cards that are as near, the first by number is named, whoever is on it.
+                    Some(near) if !self.exact && self.has_levels => {
+                        format!("{} lacks {}", near.node, near.missing)
+                    }
+                    // The same, but without classes they are as full.
                     Some(near) if !self.exact => {
                         let has = ends.iter().map(|(_, has)| has);
                         format!(

@@ -79,6 +79,11 @@ impl PodStatus {
         on
     }
 
+    /// Whether it was given a slice under the name of a whole GPU, where the kubelet tells.
+    pub fn has_slice_as_gpu(&self) -> bool {
+        self.devices().any(|id| id.contains("::") || id.starts_with("MIG-"))
+    }
+
     /// Whether its node's device plugin refused it, because a container asked more than one slice.
     pub fn is_refused_several(&self) -> bool {
         &*self.reason == "UnexpectedAdmissionError"

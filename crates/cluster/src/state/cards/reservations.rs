@@ -131,8 +131,12 @@ impl Cards {
         let had = known.and_then(|known| self.slots.get(node, known.index)?.uuid.clone());
         let had = had.filter(|_| &*pod.status.phase == "Running");
         let uuid = reservation::card(&pod.metadata, &pod.status).or(had.as_deref());
-        if pod.status.has_ended() {
-            let why = pod.status.why().unwrap_or_else(|| "it has ended".to_owned());
+        let is_slice = pod.status.has_slice_as_gpu();
+        if pod.status.has_ended() || is_slice {
+            let why = match is_slice {
+                true => "the device plugin handed out a slice of a card".to_owned(),
+                false => pod.status.why().unwrap_or_else(|| "it has ended".to_owned()),
+            };
             self.search_refused(node, &why);
             unreserve(key.clone(), &pod.metadata.uid, cx);
             return self.reservation_lost(&key, &why, bindings, cx);

@@ -203,3 +203,26 @@ fn a_reservation_that_is_seen_only_after_it_was_deleted_is_not_joined() {
         assert!(done.iter().any(|act| act.starts_with("reserve ")), "{result:?}: {done:?}");
     }
 }
+
+/// On the real node: without the labels of feature discovery 32 time slices were taken for 32 cards,
+/// and shares were opened on them.
+#[test]
+fn a_reservation_that_was_given_a_time_slice_is_returned_and_its_node_takes_no_shares() {
+    let mut state = handing(&[("a", 4)]);
+    see(&mut state, &ready("p"));
+    acts(&mut state);
+    see(&mut state, &reservation("a", "p-uid", Some("GPU-1::3")));
+    let why = "binding failed: to a: no card could be reserved: the device plugin handed out a slice of a card";
+    let mut done = acts(&mut state);
+    done.sort();
+    assert_eq!(
+        done,
+        [format!("unreserve {} p-uid-reservation", key("p-uid")), format!("void ml/p: {why}")]
+    );
+    gone(&mut state, &reservation("a", "p-uid", Some("GPU-1::3")));
+    made_void(&mut state, "p", &ready("p"), Instant::now());
+    see(&mut state, &ready("q"));
+    assert!(!acts(&mut state).iter().any(|act| act.starts_with("reserve ")));
+    let reasons = state.state.cx.scheduler.standing(&ObjectKey::new("ml", "q"));
+    assert!(format!("{reasons:?}").contains("Replicas"), "{reasons:?}");
+}
