@@ -69,7 +69,16 @@ pub fn name(node: &str, group: &str) -> String {
 
 /// The group of a reservation pod that is made to look for a card that has been lost.
 pub fn search_group(node: &str, nth: usize) -> String {
-    format!("search-{:016x}-{nth}", hash(node))
+    format!("{}{nth}", searches(node))
+}
+
+/// Whether a reservation pod of this group is made to look for a card of the node.
+pub fn is_search(node: &str, group: &str) -> bool {
+    group.starts_with(&searches(node))
+}
+
+fn searches(node: &str) -> String {
+    format!("search-{:016x}-", hash(node))
 }
 
 /// FNV-1a: 64 bits that stay the same on every machine and in every version.

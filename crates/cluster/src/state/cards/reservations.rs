@@ -20,7 +20,7 @@ use crate::state::records;
 use crate::state::timers::Timer;
 use divvy_api::Failure;
 use divvy_engine::{Bound, BoundCards, Event, ObjectKey, PodRecord, PodSpec};
-use divvy_ledger::{Holder, Opening};
+use divvy_ledger::{Holder, Node, Opening};
 use divvy_words::{keys, reservation};
 use std::sync::Arc;
 use std::time::Duration;
@@ -225,7 +225,14 @@ impl Cards {
         by_card
             .or_else(|| own.filter(fits))
             .or_else(|| by_group().filter(fits))
-            .unwrap_or_else(|| self.vacant(node, cx))
+            .unwrap_or_else(|| match uuid.is_none() && reservation::is_search(node, group) {
+                // Behind all cards: those that it looks for may be told of only later.
+                true => {
+                    let count = cx.node(node).map_or(0, Node::card_count);
+                    self.slots.vacant(node, count..)
+                }
+                false => self.vacant(node, cx),
+            })
     }
 
     /// A reservation has turned out to hold the card of this slot, and not the one that it was asked

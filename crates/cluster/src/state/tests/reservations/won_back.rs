@@ -106,3 +106,18 @@ fn a_reservation_that_turns_up_with_another_card_does_not_make_a_known_one_forgo
     let card = state.cards.slots().get("a", index).unwrap().uuid.clone();
     assert_eq!(card.as_deref(), Some("GPU-1"));
 }
+
+/// Found by fuzzing: after a restart it had the place of the card that it looked for, and the share
+/// that runs there was counted without a card.
+#[test]
+fn a_search_that_is_told_of_first_leaves_its_place_to_the_card_that_it_looks_for() {
+    let mut state = handing(&[("a", 1)]);
+    see(&mut state, &searcher(0, None));
+    see(&mut state, &runs("p", "GPU-1"));
+    see(&mut state, &searcher(0, Some("GPU-1")));
+    acts(&mut state);
+    assert_eq!(held(&state, "a"), [40]);
+    see(&mut state, &ready("q"));
+    let bind = "bind ml/q v10 to a GPU-1:42949672960";
+    assert!(acts(&mut state).iter().any(|act| act == bind));
+}
