@@ -485,8 +485,7 @@ fn share_pods_wait_where_cards_are_replicas_and_are_told_why() {
         assert_eq!(place(&mut s, name, spec), format!("{name} waits"));
         assert_eq!(
             reasons(&s, name),
-            ["1 x its GPUs are time-sliced or MIG replicas, which take no shares \
-              (nvidia.com/gpu counts them)"]
+            ["1 x its GPUs are time-sliced or MIG replicas, which take no shares"]
         );
     }
     assert_eq!(place(&mut s, "whole", whole(1)), "whole sliced");

@@ -174,14 +174,14 @@ fn card_room(node: &Node, here: &[&Holding]) -> Room {
     let replicas: u64 = here.iter().map(|holding| u64::from(holding.replicas)).sum();
     let held = u32::try_from(held as u64 + replicas).unwrap_or(u32::MAX);
     let gpus = &node.capacity().gpus;
-    let (mut pool_used, mut pool_total) = (0, 0);
+    let (mut pool_used, mut pool_total) = (0u64, 0u64);
     for pool in &gpus.pools {
         let asked = here.iter().flat_map(|holding| holding.needs.request.devices());
         let asked: u64 = asked.filter(|(d, _)| *d == pool.device).map(|(_, n)| u64::from(n)).sum();
         let used = if pool.device == Device::Gpu { u64::from(held) } else { asked };
         let count = u64::from(pool.count);
-        pool_used += used.min(count) * pool.unit();
-        pool_total += count * pool.unit();
+        pool_used = pool_used.saturating_add(used.min(count).saturating_mul(pool.unit()));
+        pool_total = pool_total.saturating_add(count.saturating_mul(pool.unit()));
     }
     if let Some(pool) = gpus.pool(Device::Gpu) {
         let whole = pool.count.saturating_sub(held);
@@ -207,8 +207,8 @@ fn card_room(node: &Node, here: &[&Holding]) -> Room {
         share: shared.map(|c| c.capacity().minus(c.used())).max().unwrap_or_default(),
         class: classes.first().copied(),
         is_mixed: differ(&gpus.cards) || classes.windows(2).any(|pair| pair[0] != pair[1]),
-        gpu_used: pool_used + undivided().map(|card| card.used().0).sum::<u64>(),
-        gpu_total: pool_total + undivided().map(|card| card.capacity().0).sum::<u64>(),
+        gpu_used: undivided().map(|card| card.used().0).fold(pool_used, u64::saturating_add),
+        gpu_total: undivided().map(|card| card.capacity().0).fold(pool_total, u64::saturating_add),
         ..Room::default()
     }
 }

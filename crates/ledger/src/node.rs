@@ -572,8 +572,8 @@ impl Node {
         if self.card_count() > 0 && self.capacity.gpus.pool(Device::Gpu).is_none() {
             let undivided = |card: &&Card| !matches!(card.mode, Mode::Divided(_));
             for card in self.cards.iter().filter(undivided) {
-                room.gpu_used += card.used().0;
-                room.gpu_total += card.capacity.0;
+                room.gpu_used = room.gpu_used.saturating_add(card.used().0);
+                room.gpu_total = room.gpu_total.saturating_add(card.capacity.0);
                 let class = card.class();
                 room.is_mixed |= class.is_some_and(|class| room.class.is_some_and(|c| c != class));
                 room.class = room.class.or(class);

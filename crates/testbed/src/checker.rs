@@ -335,12 +335,12 @@ fn misclassed(pod: &Pod, node: &Node) -> Option<String> {
     let limits = pod.cards.iter().all(|(_, bytes)| pod.limit == Some(*bytes));
     // Where nobody hands out cards, nothing is granted.
     let name = wanted.trim_start_matches("Isolated/");
-    let granted = pod.devices.is_empty()
+    let granted = pod.visible.is_empty()
         || pod.visible.split(',').all(|device| device.contains('='))
             && pod.visible.ends_with(&format!("divvy.dev/provider={name}"));
     let is_limited = limits && granted;
     (!is_limited)
-        .then(|| format!("is {wanted} of {:?} by {:?} and {:?}", pod.cards, pod.limit, pod.devices))
+        .then(|| format!("is {wanted} of {:?} by {:?} and {:?}", pod.cards, pod.limit, pod.visible))
 }
 
 fn fits(pod: &Pod, node: &Node, used: &Use, has_levels: bool) -> bool {

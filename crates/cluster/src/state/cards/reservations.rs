@@ -222,17 +222,16 @@ impl Cards {
         let own = self.reservations.get(key).map(|r| r.index);
         let by_card = uuid.and_then(|uuid| self.slots.by_card(node, uuid));
         let by_group = || self.slots.by_group(node, group).filter(|index| !is_others(index));
-        by_card
-            .or_else(|| own.filter(fits))
-            .or_else(|| by_group().filter(fits))
-            .unwrap_or_else(|| match uuid.is_none() && reservation::is_search(node, group) {
+        by_card.or_else(|| own.filter(fits)).or_else(|| by_group().filter(fits)).unwrap_or_else(
+            || match uuid.is_none() && reservation::is_search(node, group) {
                 // Behind all cards: those that it looks for may be told of only later.
                 true => {
                     let count = cx.node(node).map_or(0, Node::card_count);
                     self.slots.vacant(node, count..)
                 }
                 false => self.vacant(node, cx),
-            })
+            },
+        )
     }
 
     /// A reservation has turned out to hold the card of this slot, and not the one that it was asked
