@@ -48,6 +48,7 @@ struct Inner {
     held: Gauge,
     nodes: Gauge,
     cards: Family<Label, Gauge>,
+    slices: Family<Label, Gauge>,
     disputed: Gauge,
     unsettled: Gauge,
     conflicting: Gauge,
@@ -100,6 +101,7 @@ impl Metrics {
             held: Gauge::default(),
             nodes: Gauge::default(),
             cards: Family::default(),
+            slices: Family::default(),
             disputed: Gauge::default(),
             unsettled: Gauge::default(),
             conflicting: Gauge::default(),
@@ -174,8 +176,13 @@ impl Metrics {
             ("whole", totals.whole),
             ("shared", totals.shared),
             ("closed", totals.closed),
+            ("sliced", totals.sliced),
         ] {
             inner.cards.get_or_create(&[("state", state)]).set(whole(count));
+        }
+        let free = totals.slices.saturating_sub(totals.slices_taken);
+        for (state, count) in [("taken", totals.slices_taken), ("free", free)] {
+            inner.slices.get_or_create(&[("state", state)]).set(whole(count));
         }
         for (kind, bytes) in [
             ("capacity", totals.capacity_bytes),
@@ -262,6 +269,7 @@ impl Inner {
         r.register("held_pods", "Pods that hold something on a node", self.held.clone());
         r.register("nodes", "Nodes of the cluster", self.nodes.clone());
         r.register("cards", "Cards; closed ones take nobody new", self.cards.clone());
+        r.register("slices", "Time slices, MPS replicas and MIG slices", self.slices.clone());
         let help = "Cards that bound pods claim more of than there is";
         r.register("disputed_cards", help, self.disputed.clone());
         let help = "Nodes on which shared cards have lost their reservations, and no GPU is given";
