@@ -131,6 +131,19 @@ impl Names {
     }
 }
 
+/// `ml/a,ml/b,+3`: as many names as there is room for, at least one, and how many are left out.
+pub(crate) fn listed(names: impl ExactSizeIterator<Item = String>, room: usize) -> String {
+    let (mut out, all) = (String::new(), names.len());
+    for (i, name) in names.enumerate() {
+        if i > 0 && out.len() + 1 + name.len() > room {
+            return format!("{out},+{}", all - i);
+        }
+        let comma = if i > 0 { "," } else { "" };
+        out = out + comma + &name;
+    }
+    if out.is_empty() { "-".to_owned() } else { out }
+}
+
 /// `5/8`.
 pub(crate) fn used_of(used: impl Display, total: impl Display) -> String {
     format!("{used}/{total}")

@@ -10,9 +10,9 @@ use crate::paint::{Painter, Tint};
 use crate::slices::SliceHolders;
 use crate::stranded::ShareSizes;
 use crate::table::{Cell, Table};
+use crate::wording::listed;
 use divvy_engine::Scheduler;
 use serde::Serialize;
-use std::fmt::Write;
 
 /// For names of pods in one row.
 const ROOM_FOR_PODS: usize = 60;
@@ -126,20 +126,7 @@ fn state(card: &CardUse<'_>) -> Cell {
     }
 }
 
-/// `ml/a,ml/b,+3`: as many names as there is room for, at least one, and how many are left out.
 fn pods(card: &CardUse<'_>, room: usize) -> String {
-    let mut out = String::new();
-    let all = card.shares.len() + card.claims.len();
-    for (i, share) in card.shares.iter().chain(&card.claims).enumerate() {
-        let name = share.pod.to_string();
-        if i > 0 && out.len() + 1 + name.len() > room {
-            let _ = write!(out, ",+{}", all - i);
-            break;
-        }
-        if i > 0 {
-            out.push(',');
-        }
-        out.push_str(&name);
-    }
-    if out.is_empty() { "-".to_owned() } else { out }
+    let all = card.shares.iter().chain(&card.claims).map(|share| share.pod.to_string());
+    listed(all.collect::<Vec<_>>().into_iter(), room)
 }

@@ -4,11 +4,11 @@ use crate::API_VERSION;
 use crate::model::short_model;
 use crate::options::TextOptions;
 use crate::paint::Painter;
-use crate::slices::{SliceHolders, SliceUse};
+use crate::slices::{SliceHolder, SliceHolders, SliceUse};
 use crate::table::Table;
+use crate::wording::listed;
 use divvy_engine::Scheduler;
 use serde::Serialize;
-use std::fmt::Write;
 
 /// For names of pods in one row.
 const ROOM_FOR_PODS: usize = 60;
@@ -75,22 +75,10 @@ pub fn top_slices_text(slices: &TopSlices<'_>, options: TextOptions) -> String {
     table.render(Painter::new(options.colour))
 }
 
-/// `ml/a,ml/b:2,+3`: as many names as there is room for, at least one, and how many are left out.
 fn pods(slices: &SliceUse<'_>, room: usize) -> String {
-    let mut out = String::new();
-    for (i, holder) in slices.pods.iter().enumerate() {
-        let name = match holder.count {
-            1 => holder.pod.to_string(),
-            count => format!("{}:{count}", holder.pod),
-        };
-        if i > 0 && out.len() + 1 + name.len() > room {
-            let _ = write!(out, ",+{}", slices.pods.len() - i);
-            break;
-        }
-        if i > 0 {
-            out.push(',');
-        }
-        out.push_str(&name);
-    }
-    if out.is_empty() { "-".to_owned() } else { out }
+    let name = |holder: &SliceHolder<'_>| match holder.count {
+        1 => holder.pod.to_string(),
+        count => format!("{}:{count}", holder.pod),
+    };
+    listed(slices.pods.iter().map(name), room)
 }
