@@ -75,6 +75,14 @@ fn measure(nodes: usize, churn: usize) -> anyhow::Result<()> {
     };
     compare(&levels, nodes, "64, levels", true, churn, &mixed)?;
     drop(levels);
+    // The same number of nodes, all of whose cards are handed out in slices.
+    let mut sliced = Scheduler::new(Config::default());
+    for i in 0..nodes {
+        sliced.apply(Event::Node(Box::new(workload::sliced(workload::node(i)))))?;
+    }
+    let of_slices = |dice: &mut Dice| workload::of_slices(shapes[dice.below(64) as usize].clone());
+    compare(&sliced, nodes, "64, slices", true, churn, &of_slices)?;
+    drop(sliced);
 
     let own = |dice: &mut Dice| {
         let mut spec = workload::spec(dice);

@@ -3,7 +3,10 @@
 use divvy_engine::{
     NodeFacts, NodeRecord, ObjectKey, PodRecord, PodSpec, Rules, Taint, Toleration,
 };
-use divvy_ledger::{Bytes, Class, Fraction, Gpus, MilliCpu, Part, Portion, Request};
+use divvy_ledger::{
+    Bytes, Class, Device, DividedCard, Division, Each, Engines, Fraction, Gpus, MilliCpu, Part,
+    Pool, Portion, Profile, Request,
+};
 use divvy_testbed::dice::Dice;
 
 const GIB: u64 = 1 << 30;
@@ -58,6 +61,45 @@ const ISOLATED: Class = Class(1);
 pub fn provided(mut node: NodeRecord) -> NodeRecord {
     node.gpus.classes = vec![ISOLATED];
     node
+}
+
+/// The same node with its cards in slices: large ones by MIG into two kinds, others into four turns.
+pub fn sliced(mut node: NodeRecord) -> NodeRecord {
+    let cards = std::mem::take(&mut node.gpus.cards);
+    let count = u32::try_from(cards.len()).unwrap_or(u32::MAX);
+    let memory = cards.first().copied().flatten();
+    node.gpus.usable = 0;
+    if count == 8 {
+        node.gpus.pools = vec![Pool::of(SMALL, 3 * count), Pool::of(LARGE, count)];
+    } else if count > 0 {
+        let by = Division::TimeSlices;
+        let each = memory.map(|memory| Bytes(memory.0 / 4));
+        node.gpus.pools =
+            vec![Pool { by: Some(by), each, cards: count, ..Pool::of(Device::Replica, 4 * count) }];
+        let into = [(Device::Replica, 4)].into_iter().collect();
+        node.gpus.divided = vec![DividedCard { memory, by, into }; cards.len()];
+    }
+    node
+}
+
+const SMALL: Device = Device::Slice(profile(1, 10));
+const LARGE: Device = Device::Slice(profile(3, 40));
+
+const fn profile(slices: u8, gb: u16) -> Profile {
+    Profile { slices, gb, instances: None, engines: Engines::Usual }
+}
+
+/// The same pod, with slices for what it asks of cards.
+pub fn of_slices(mut spec: PodSpec) -> PodSpec {
+    let (whole, shares) = (spec.request.whole_cards(), spec.request.is_share());
+    let each = match (whole, shares) {
+        (0, false) => return spec,
+        (0, true) if (spec.cpu.0 / 1000).is_multiple_of(2) => Device::Replica,
+        (0, true) => SMALL,
+        _ => LARGE,
+    };
+    spec.request = Request::none().and(spec.request.cards(), Each::Device(each));
+    spec
 }
 
 /// The same pod, isolated if it asks for a share.
