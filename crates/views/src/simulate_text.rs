@@ -125,7 +125,7 @@ fn write_map(out: &mut String, sim: &Simulation<'_>, options: TextOptions) {
     for node in &sim.nodes {
         if !node.is_worth_a_look() {
             idle += 1;
-            idle_cards += node.cards.len();
+            idle_cards += node.cards.iter().filter(|card| card.slices.is_none()).count();
             continue;
         }
         used += 1;

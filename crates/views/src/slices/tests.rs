@@ -4,7 +4,7 @@ use crate::{
     top_cards_text, top_nodes, top_nodes_text, top_pods, top_pods_text, top_slices,
     top_slices_text,
 };
-use divvy_engine::ObjectKey;
+use divvy_engine::{Event, ObjectKey};
 use divvy_ledger::Device;
 
 fn wide() -> TextOptions {
@@ -98,6 +98,17 @@ fn the_map_shows_slices_by_card_where_somebody_tells_and_by_kind_where_nobody_do
     ] {
         assert!(svg.contains(text), "{text}: {svg}");
     }
+}
+
+#[test]
+fn cards_that_are_handed_out_in_slices_are_not_called_free() {
+    let mut cluster = Cluster::sliced();
+    for pod in std::mem::take(&mut cluster.pods) {
+        cluster.scheduler.apply(Event::PodGone(pod)).unwrap();
+    }
+    let sim = simulation(&cluster.scheduler, &[]);
+    let text = simulation_text(&sim, TextOptions::default());
+    assert!(text.contains("2 nodes have no card in use (1 free card)"), "{text}");
 }
 
 fn explained(cluster: &Cluster, name: &str) -> String {
