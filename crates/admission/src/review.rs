@@ -2,7 +2,9 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use divvy_words::admission::{Change, Mutation, Operation, Settings, mutate, validate, void};
+use divvy_words::admission::{
+    Change, Mutation, Operation, Settings, mutate, template, validate, void,
+};
 use divvy_words::shortened;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -16,17 +18,19 @@ const MOST_UID_BYTES: usize = 64;
 pub(crate) enum Webhook {
     Mutate,
     Void,
+    Template,
     Validate,
 }
 
 impl Webhook {
-    pub(crate) const ALL: [Self; 3] = [Self::Mutate, Self::Void, Self::Validate];
+    pub(crate) const ALL: [Self; 4] = [Self::Mutate, Self::Void, Self::Template, Self::Validate];
 
     /// The last part of its path, and its name in metrics.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Mutate => "mutate",
             Self::Void => "void",
+            Self::Template => "template",
             Self::Validate => "validate",
         }
     }
@@ -134,6 +138,7 @@ fn decide(
     let decided = match webhook {
         Webhook::Mutate => mutate(&change, settings),
         Webhook::Void => void(&change, settings),
+        Webhook::Template => template(change.pod, change.old, settings),
         Webhook::Validate => {
             validate(&change, settings).map(|warnings| Mutation { warnings, ..Mutation::default() })
         }

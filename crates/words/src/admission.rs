@@ -8,6 +8,8 @@
 //!                                 └─► validate ► warnings, or why the pod is refused
 //! ```
 //!
+//! And to what makes pods: [`template`] brings the strategy of an owner into its template.
+//!
 //! A patch only names what it changes, so fields that divvy does not know survive, and a second
 //! call on the patched pod changes nothing: the API server calls again when another webhook has
 //! changed the pod.
@@ -19,11 +21,13 @@ mod mutate;
 mod patch;
 mod pod;
 mod raw;
+mod template;
 mod validate;
 mod void;
 
 pub use mutate::mutate;
 pub use patch::{Patch, Step};
+pub use template::template;
 pub use validate::validate;
 pub use void::void;
 

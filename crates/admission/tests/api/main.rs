@@ -10,5 +10,6 @@ mod deletions;
 mod device_annotations;
 mod isolation;
 mod priority;
+mod template;
 mod tenant;
 mod webhooks;

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 const BOUND: Bound = Bound { base: 256 << 10, each: 256 };
-const WEBHOOKS: [&str; 3] = ["mutate", "void", "validate"];
+const WEBHOOKS: [&str; 4] = ["mutate", "void", "template", "validate"];
 
 /// A review of a pod with changes, or any body.
 pub fn reviews(bytes: &[u8]) {

@@ -29,3 +29,27 @@ pub enum Step {
 pub(super) fn member(parent: &str, key: &str) -> String {
     format!("{parent}/{}", key.replace('~', "~0").replace('/', "~1"))
 }
+
+/// The object with the patch applied, as RFC 6902 says.
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
+pub(super) fn patched(object: &Value, patch: &[Step]) -> Value {
+    let mut object = object.clone();
+    for step in patch {
+        let path = match step {
+            Step::Add { path, .. } | Step::Remove { path } => path,
+        };
+        let (parent, key) = path.rsplit_once('/').unwrap();
+        let key = key.replace("~1", "/").replace("~0", "~");
+        match (object.pointer_mut(parent).unwrap(), step) {
+            (Value::Object(map), Step::Add { value, .. }) => drop(map.insert(key, value.clone())),
+            (Value::Object(map), Step::Remove { .. }) => drop(map.remove(&key).unwrap()),
+            (Value::Array(list), Step::Add { value, .. }) => {
+                list.insert(key.parse().unwrap(), value.clone());
+            }
+            (Value::Array(list), Step::Remove { .. }) => drop(list.remove(key.parse().unwrap())),
+            (other, _) => panic!("{path}: {other} has no members"),
+        }
+    }
+    object
+}

@@ -3,6 +3,7 @@ mod koordinator;
 mod plain;
 mod properties;
 
+use super::patch::patched;
 use super::*;
 use crate::manifest::{Metadata, PodManifest};
 use crate::{hand_off_ready, keys};
@@ -69,28 +70,6 @@ fn void(asked: &Asked, settings: &Settings) -> Mutation {
 
 fn validate(asked: &Asked, settings: &Settings) -> Result<Vec<String>, String> {
     super::validate(&asked.change(), settings)
-}
-
-/// The pod with the patch applied, as RFC 6902 says.
-fn patched(pod: &Value, patch: &[Step]) -> Value {
-    let mut pod = pod.clone();
-    for step in patch {
-        let path = match step {
-            Step::Add { path, .. } | Step::Remove { path } => path,
-        };
-        let (parent, key) = path.rsplit_once('/').unwrap();
-        let key = key.replace("~1", "/").replace("~0", "~");
-        match (pod.pointer_mut(parent).unwrap(), step) {
-            (Value::Object(map), Step::Add { value, .. }) => drop(map.insert(key, value.clone())),
-            (Value::Object(map), Step::Remove { .. }) => drop(map.remove(&key).unwrap()),
-            (Value::Array(list), Step::Add { value, .. }) => {
-                list.insert(key.parse().unwrap(), value.clone());
-            }
-            (Value::Array(list), Step::Remove { .. }) => drop(list.remove(key.parse().unwrap())),
-            (other, _) => panic!("{path}: {other} has no members"),
-        }
-    }
-    pod
 }
 
 /// The pod as both mutating webhooks make it, and what they say.
