@@ -26,6 +26,7 @@ mod side;
 pub mod snapshot;
 mod sources;
 mod state;
+pub mod uninstall;
 mod writer;
 
 pub use run::{RunError, run};

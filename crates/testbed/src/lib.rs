@@ -21,9 +21,11 @@
 pub mod api;
 #[cfg(feature = "api")]
 pub mod checker;
+pub mod chart;
 pub mod dice;
 #[cfg(feature = "api")]
 pub mod history;
+pub mod image;
 pub mod manifests;
 #[cfg(feature = "api")]
 mod policies;

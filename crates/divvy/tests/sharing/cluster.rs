@@ -2,6 +2,7 @@
 
 use crate::pages;
 use divvy_testbed::api::{Api, ApiError, JSON};
+use divvy_testbed::image::Image;
 use divvy_testbed::manifests::webhooks_at;
 use divvy_testbed::node::{BUSYBOX, Card, Container, Node, Options};
 use divvy_testbed::proxy::Proxy;
@@ -424,7 +425,8 @@ fn start() -> Result<Parts, Unavailable> {
         &plane,
         Options { cards: (0..8).map(Card::a100).collect(), ..Options::default() },
     )?;
-    node.add_program(IMAGE, Path::new(env!("CARGO_BIN_EXE_divvy")), &[])?;
+    let programs = [env!("CARGO_BIN_EXE_divvy"), env!("CARGO_BIN_EXE_divvy-isolation-check")];
+    node.import(&Image::programs(IMAGE, &programs.map(Path::new), &[]))?;
     node.add_stand_in("docker.io/nvidia/cuda:12.4.1-base-ubuntu22.04")?;
     let [port] = free_ports()?;
     let address = SocketAddr::from(([127, 0, 0, 1], port));
