@@ -1,8 +1,8 @@
 //! `divvy node`: what is done on a node, by a pod of divvy there.
 
-use crate::{DONE, PENDING, output};
 use crate::daemon::{LogArgs, runtime, signals};
 use crate::input::providers;
+use crate::{DONE, PENDING, output};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use divvy_api::{Api, Fence, config};

@@ -143,7 +143,8 @@ fn levels_and_their_providers_reach_both_programs_and_the_policy() {
     let made = made.unwrap();
     for container in ["scheduler", "admission"] {
         let arguments = arguments(&made, container);
-        for wanted in ["--feature-gates=GPUIsolationLevel=true", "--config=/etc/divvy/config.yaml"] {
+        for wanted in ["--feature-gates=GPUIsolationLevel=true", "--config=/etc/divvy/config.yaml"]
+        {
             assert!(arguments.contains(&wanted.to_owned()), "{container}: {arguments:?}");
         }
     }
@@ -186,7 +187,9 @@ fn all_that_is_optional_passes_the_linter_together() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     let made = made(&all).unwrap().unwrap();
     let scheduler = arguments(&made, "scheduler");
-    for wanted in ["--reservation-image=example.com/divvy:0.1.0", "--cdi=true", "\"--bind-concurrency=64\""] {
+    for wanted in
+        ["--reservation-image=example.com/divvy:0.1.0", "--cdi=true", "\"--bind-concurrency=64\""]
+    {
         assert!(scheduler.contains(&wanted.to_owned()), "{wanted}: {scheduler:?}");
     }
     assert!(!made.contains("void.divvy.dev"), "the webhook goes with its policy");
@@ -211,7 +214,10 @@ fn every_metric_of_the_rules_and_the_dashboard_is_one_that_divvy_exports() {
         assert!(used.len() > 5, "{file} uses {used:?}");
         for name in used {
             let whole = name.strip_suffix("_bucket").unwrap_or(&name);
-            assert!(written.contains(whole), "{file} uses {name}, which docs/operations.md does not know");
+            assert!(
+                written.contains(whole),
+                "{file} uses {name}, which docs/operations.md does not know"
+            );
             let is_there = exported.contains(&name) || name.starts_with("divvy_admission_");
             assert!(is_there, "{file} uses {name}, which is not exported");
         }

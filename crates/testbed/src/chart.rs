@@ -57,8 +57,8 @@ mod tests {
         let text = "---\n# Source: c/templates/a.yaml\n# why\nkind: A\n\n---\n# Source: c/templates/b.yaml\n\
                     kind: B\n---\n# Source: c/templates/a.yaml\nkind: C\n";
         let files: Vec<_> = split(text).into_iter().collect();
-        let expected =
-            [("a.yaml", "# why\nkind: A\n---\nkind: C\n"), ("b.yaml", "kind: B\n")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+        let expected = [("a.yaml", "# why\nkind: A\n---\nkind: C\n"), ("b.yaml", "kind: B\n")]
+            .map(|(a, b)| (a.to_owned(), b.to_owned()));
         assert_eq!(files, expected);
     }
 }

@@ -48,16 +48,18 @@ impl Image {
     /// Programs with the libraries that they load and nothing else, not even a shell. The first is
     /// what it runs, with these arguments, and not as root.
     pub fn programs(name: &str, programs: &[&Path], arguments: &[&str]) -> Self {
-        let inside = |program: &Path| {
-            Path::new("/usr/bin").join(program.file_name().unwrap_or_default())
-        };
+        let inside =
+            |program: &Path| Path::new("/usr/bin").join(program.file_name().unwrap_or_default());
         let entry = programs.first().map(|program| inside(program).display().to_string());
         let own = programs.iter().map(|program| ((*program).to_owned(), inside(program)));
         Self {
             name: name.to_owned(),
             files: programs.iter().flat_map(|program| libraries(program)).chain(own).collect(),
             links: Vec::new(),
-            entry: entry.into_iter().chain(arguments.iter().map(|word| (*word).to_owned())).collect(),
+            entry: entry
+                .into_iter()
+                .chain(arguments.iter().map(|word| (*word).to_owned()))
+                .collect(),
             environment: vec![PATH],
             user: Some(NOBODY),
         }

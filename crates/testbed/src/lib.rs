@@ -19,9 +19,9 @@
 
 #[cfg(feature = "api")]
 pub mod api;
+pub mod chart;
 #[cfg(feature = "api")]
 pub mod checker;
-pub mod chart;
 pub mod dice;
 #[cfg(feature = "api")]
 pub mod history;

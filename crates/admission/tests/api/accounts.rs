@@ -213,12 +213,18 @@ fn a_reservation_pod_may_nothing_or_write_on_itself_where_it_has_to() {
     let own: Value = write("one").unwrap();
     assert_eq!(own["metadata"]["annotations"]["run.ai/reserve_for_gpu_index"], "GPU-1");
     let other = write("two");
-    assert!(is_about(&other, "only divvy, nodes and garbage collection may touch them"), "{other:?}");
+    assert!(
+        is_about(&other, "only divvy, nodes and garbage collection may touch them"),
+        "{other:?}"
+    );
     // Somebody else who got a token of the account, without a pod, may not write either.
     let stray = cluster.api_of(RESERVATIONS, "divvy-reserve");
     let path = format!("/api/v1/namespaces/{RESERVATIONS}/pods/one");
     let result = cluster.runtime.block_on(stray.patch(&path, &card));
-    assert!(is_about(&result, "only divvy, nodes and garbage collection may touch them"), "{result:?}");
+    assert!(
+        is_about(&result, "only divvy, nodes and garbage collection may touch them"),
+        "{result:?}"
+    );
     let options = "/api/v1/namespaces/kai-resource-reservation/pods/";
     for name in ["one", "two"] {
         cluster.runtime.block_on(cluster.admin.delete(&format!("{options}{name}"))).unwrap();

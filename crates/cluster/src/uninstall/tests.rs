@@ -39,7 +39,10 @@ fn reservations_that_are_not_divvys_stay_with_their_namespace() {
     ours["metadata"]["labels"] = json!({"app.kubernetes.io/managed-by": "divvy"});
     assert!(!seen(std::slice::from_ref(&ours)).has_neighbours);
     let found = seen(&[ours, pod(reservation::NAMESPACE, "kais")]);
-    assert_eq!((found.reservations.as_slice(), found.has_neighbours), (&["r".to_owned()][..], true));
+    assert_eq!(
+        (found.reservations.as_slice(), found.has_neighbours),
+        (&["r".to_owned()][..], true)
+    );
 }
 
 #[test]

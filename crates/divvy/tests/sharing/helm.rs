@@ -29,7 +29,11 @@ impl Helm {
             helm.arg(chart);
         }
         // Nothing of the machine's own.
-        for (name, folder) in [("HELM_CACHE_HOME", "cache"), ("HELM_CONFIG_HOME", "config"), ("HELM_DATA_HOME", "data")] {
+        for (name, folder) in [
+            ("HELM_CACHE_HOME", "cache"),
+            ("HELM_CONFIG_HOME", "config"),
+            ("HELM_DATA_HOME", "data"),
+        ] {
             helm.env(name, self.kubeconfig.with_file_name("helm").join(folder));
         }
         let output = helm.output().unwrap();
@@ -120,8 +124,28 @@ async fn shares_run_on_through_install_upgrade_rollback_and_uninstall_and_then_n
     let first = cluster.container("a").await;
     assert_eq!(first.1, 0);
 
+    // The ConfigMap of KAI's recipe is read; what is wrong with it stands on it.
+    let recipe = r#"{"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"namespace": "divvy-system", "name": "kai-scheduler-config"},
+        "data": {"config.yaml": "scheduling:\n  strategy: best\n"}}"#;
+    cluster.kubectl(&["apply", "-f", "-"], recipe);
+    let events = format!("/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events");
+    cluster
+        .until("the wrong strategy is said on the ConfigMap", async || {
+            let events = cluster.api.get(&events).await.unwrap();
+            let about = |event: &Value| {
+                event["regarding"]["name"] == "kai-scheduler-config"
+                    && event["note"].as_str().unwrap().contains("scheduling.strategy")
+            };
+            events["items"].as_array().unwrap().iter().any(about)
+        })
+        .await;
+    cluster.kubectl(&["delete", "-f", "-"], recipe);
+
     // Another value takes effect, and what runs does not notice.
-    helm.run(&[&["upgrade", "divvy", "--set", "gpuSharing.strategy=spread"][..], &sharing].concat());
+    helm.run(
+        &[&["upgrade", "divvy", "--set", "gpuSharing.strategy=spread"][..], &sharing].concat(),
+    );
     cluster.until_guarded().await;
     cluster.create(&half("team", "b")).await;
     let other = cluster.card_of("team", "b").await;
@@ -142,7 +166,8 @@ async fn shares_run_on_through_install_upgrade_rollback_and_uninstall_and_then_n
     cluster
         .until("nothing of divvy works", async || cluster.pods(NAMESPACE).await.is_empty())
         .await;
-    let annotations = serde_json::json!({"metadata": {"annotations": {"divvy.dev/visible-devices": "all"}}});
+    let annotations =
+        serde_json::json!({"metadata": {"annotations": {"divvy.dev/visible-devices": "all"}}});
     let refused = cluster.api.patch("/api/v1/namespaces/team/pods/a", &annotations).await;
     assert!(refused.unwrap_err().to_string().contains("come with the binding by divvy"));
     let (code, said) = cluster.uninstall();
@@ -189,7 +214,9 @@ async fn shares_run_on_through_install_upgrade_rollback_and_uninstall_and_then_n
     }
     let place = "/api/v1/namespaces/kai-resource-reservation";
     cluster
-        .until("the namespace of reservations is gone", async || cluster.api.get(place).await.is_err())
+        .until("the namespace of reservations is gone", async || {
+            cluster.api.get(place).await.is_err()
+        })
         .await;
     cluster.plane().stop(Program::Scheduler);
     cluster.restore().await;

@@ -85,7 +85,10 @@ fn an_archive_is_an_oci_layout_whose_parts_are_what_they_are_called() {
     assert_eq!(config["rootfs"]["diff_ids"][0], manifest["layers"][0]["digest"]);
     // Docker before 25 reads this one.
     let docker = json(&archive, "manifest.json");
-    assert_eq!((&docker[0]["Config"], &docker[0]["Layers"][0]), (&config_path.into(), &layer_path.into()));
+    assert_eq!(
+        (&docker[0]["Config"], &docker[0]["Layers"][0]),
+        (&config_path.into(), &layer_path.into())
+    );
     std::fs::write(folder.join("layer.tar"), layer).unwrap();
     let found = listed(&folder.join("layer.tar"));
     let modes: Vec<(&str, &str)> = found
