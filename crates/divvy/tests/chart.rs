@@ -138,6 +138,9 @@ fn levels_and_their_providers_reach_both_programs_and_the_policy() {
         "isolation.providers[0].name=HAMi-core",
         "isolation.providers[0].levels[0]=Isolated",
         "isolation.providers[0].device=divvy.dev/provider=HAMi-core",
+        "isolation.providers[0].memory.variable=CUDA_DEVICE_MEMORY_LIMIT",
+        "isolation.providers[0].memory.unit=bytes",
+        "isolation.providers[0].library=/usr/local/vgpu",
     ];
     let Some(made) = made(&values) else { return };
     let made = made.unwrap();
@@ -218,7 +221,9 @@ fn every_metric_of_the_rules_and_the_dashboard_is_one_that_divvy_exports() {
                 written.contains(whole),
                 "{file} uses {name}, which docs/operations.md does not know"
             );
-            let is_there = exported.contains(&name) || name.starts_with("divvy_admission_");
+            let is_there = exported.contains(&name)
+                || exported.contains(whole)
+                || name.starts_with("divvy_admission_");
             assert!(is_there, "{file} uses {name}, which is not exported");
         }
     }
