@@ -114,11 +114,15 @@ async fn shares_run_on_through_install_upgrade_rollback_and_uninstall_and_then_n
     let namespace = r#"{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "divvy-system",
         "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}"#;
     cluster.kubectl(&["apply", "-f", "-"], namespace);
-    let sharing = ["--set", "global.gpuSharing=true", "--wait", PERIOD];
+    let values =
+        "global.gpuSharing=true,networkPolicy.enabled=true,monitoring.dashboard.enabled=true";
+    let sharing = ["--set", values, "--wait", PERIOD];
 
     let said = helm.run(&[&["install", "divvy"][..], &sharing].concat());
     assert!(said.contains("helm test"), "it says what to do next: {said}");
     cluster.serve().await;
+    let restricted = "pod-security.kubernetes.io/enforce=restricted";
+    cluster.kubectl(&["label", "namespace", "kai-resource-reservation", restricted], "");
     cluster.create(&half("team", "a")).await;
     let card = cluster.card_of("team", "a").await;
     let first = cluster.container("a").await;
