@@ -1,6 +1,6 @@
 //! `cargo xtask cluster up [--node]|down`: the cluster of the tests, for a person to play with.
 
-use crate::{cargo, root, run, target};
+use crate::{cargo, image, root, run, target};
 use anyhow::{Context, bail, ensure};
 use divvy_testbed::manifests::{GpuNode, cpu_node};
 use divvy_testbed::node::{self, Node, Options};
@@ -18,8 +18,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Names and process ids, in the order in which they are to be stopped.
 type Running = Vec<(String, u32)>;
 
-/// What the manifests of divvy ask for.
-const IMAGE: &str = concat!("docker.io/library/divvy:", env!("CARGO_PKG_VERSION"));
 /// The program that a real node is below.
 const NODE: &str = "unshare";
 
@@ -40,7 +38,7 @@ pub fn up(with_node: bool) -> anyhow::Result<()> {
         node::prepare(&mut say)?;
     }
     println!("[1/4] building divvy");
-    run(cargo(&["build", "--release", "--package", "divvy"]))?;
+    run(cargo(&["build", "--release", "--package", "divvy", "--bins"]))?;
     let divvy = target().join("release/divvy");
     println!("[2/4] starting etcd, the API server, controllers and kube-scheduler");
     if folder.exists() {
@@ -122,7 +120,7 @@ fn namespaces() -> [Value; 2] {
 /// The real node, with busybox in the place of the images of the examples: none can be pulled.
 fn start_node(plane: &ControlPlane, divvy: &Path) -> anyhow::Result<Node> {
     let node = Node::start(plane, Options::default())?;
-    node.add_program(IMAGE, divvy, &[])?;
+    node.import(&image::of(image::NAME, divvy))?;
     let mut images = BTreeSet::new();
     for file in std::fs::read_dir(root().join("examples"))? {
         let text = std::fs::read_to_string(file?.path()).unwrap_or_default();

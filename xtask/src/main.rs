@@ -1,10 +1,13 @@
 //! Project tasks: `cargo xtask test`, `cargo xtask bench`, `cargo xtask cluster`,
-//! `cargo xtask differential`, `cargo xtask fuzz`, `cargo xtask soak`, `cargo xtask docs`.
+//! `cargo xtask differential`, `cargo xtask fuzz`, `cargo xtask soak`, `cargo xtask docs`,
+//! `cargo xtask chart`, `cargo xtask image`.
 
 mod architecture;
+mod chart;
 mod cluster;
 mod contract;
 mod fuzz;
+mod image;
 mod soak;
 mod test;
 
@@ -59,6 +62,10 @@ enum Task {
     },
     /// Write the pages and pictures that are made from the code: docs/cli.md, docs/card-map.svg
     Docs,
+    /// Write the manifests of deploy/, which the chart makes; builds Helm the first time
+    Chart,
+    /// Make divvy's container image, an archive of the OCI layout; needs no Docker
+    Image(image::Options),
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -111,6 +118,8 @@ fn main() -> anyhow::Result<()> {
         Task::Cluster { what: Cluster::Up { node } } => cluster::up(node),
         Task::Cluster { what: Cluster::Down } => cluster::down(),
         Task::Docs => docs(),
+        Task::Chart => chart::write(),
+        Task::Image(options) => image::write(&options),
     }
 }
 

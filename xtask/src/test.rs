@@ -16,7 +16,7 @@ use crate::{cargo, root, target};
 use anyhow::{Context, bail};
 use binaries::{Needs, Test};
 use board::Board;
-use divvy_testbed::{Programs, Unavailable, node};
+use divvy_testbed::{Programs, Unavailable, chart, node};
 use job::Job;
 use std::process::Command;
 use std::sync::OnceLock;
@@ -96,6 +96,8 @@ fn testbed(board: &Board, gates: &Gates) {
     let _ = gates.plane.set(());
     judge(board.time("programs of the node", || node::prepare(&mut say)));
     let _ = gates.node.set(());
+    // Little is left to compile of it now. Tests that need it earlier build it themselves.
+    judge(board.time("helm", || chart::helm(&mut say).map(|_| ())));
 }
 
 /// What cargo does, one after another, for it would wait for itself.

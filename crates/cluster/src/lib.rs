@@ -10,6 +10,7 @@
 //!
 //! The way to the API and back is `divvy_api`; here is what its objects mean to a scheduler.
 
+mod config_map;
 pub mod health;
 pub mod lease;
 mod listing;
@@ -26,6 +27,7 @@ mod side;
 pub mod snapshot;
 mod sources;
 mod state;
+pub mod uninstall;
 mod writer;
 
 pub use run::{RunError, run};

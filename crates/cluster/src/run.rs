@@ -7,6 +7,7 @@
 //! One task owns the state. Watches decode in tasks of their own, every write is a task of its
 //! own, and their number is bounded: of bindings by the state, of all else here.
 
+use crate::config_map::ConfigMap;
 use crate::health::Health;
 use crate::lease::{self, Leadership, LeaseError, LeaseSettings, Lost};
 use crate::metrics::Metrics;
@@ -123,6 +124,13 @@ pub async fn run(settings: Settings, stop: impl Future<Output = ()>) -> Result<(
     health.leads();
     // Only now: what was written by who led before is in the lists.
     let api = Api::connect(config, fence.clone())?.observed(metrics.clone());
+    let placing = match settings.config_map.clone() {
+        Some(key) => {
+            let map = ConfigMap::new(api.clone(), key, &identity, metrics.clone());
+            map.follow(placing).await
+        }
+        None => placing,
+    };
     let mut scheduler = Loop::new(&settings, placing, api, &identity, metrics, health);
     let ended = scheduler.run(&mut stop, &mut leadership).await;
     let answered = scheduler.finish().await;

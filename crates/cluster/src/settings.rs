@@ -1,6 +1,6 @@
 //! How a scheduler is to run.
 
-use divvy_engine::{Config, Strategy};
+use divvy_engine::{Config, ObjectKey, Strategy};
 use divvy_words::isolation::Isolation;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -24,7 +24,9 @@ pub struct Settings {
     pub listen: Option<SocketAddr>,
     /// A file that says how to place, read again whenever it changes.
     pub config_file: Option<PathBuf>,
-    /// What wins over that file.
+    /// A ConfigMap that says it instead, if it is there.
+    pub config_map: Option<ObjectKey>,
+    /// What wins over both.
     pub overrides: Overrides,
     /// How many bindings are written at a time.
     pub writes: usize,

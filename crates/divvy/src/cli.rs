@@ -8,6 +8,7 @@ use crate::node::NodeArgs;
 use crate::reserve::ReserveArgs;
 use crate::scheduler::SchedulerArgs;
 use crate::snapshot::SnapshotArgs;
+use crate::uninstall::UninstallArgs;
 use clap::builder::RangedI64ValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use divvy_words::{FeatureGates, keys};
@@ -59,6 +60,8 @@ pub enum Command {
     Node(NodeArgs),
     /// See whether containers are kept to their part of a card
     Isolation(IsolationArgs),
+    /// Take away what shares that outlived divvy no longer need
+    Uninstall(UninstallArgs),
     /// Print the completion script of a shell
     Completion(CompletionArgs),
     /// Print this reference as Markdown

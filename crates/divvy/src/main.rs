@@ -19,6 +19,7 @@ mod scheduler;
 mod simulate;
 mod snapshot;
 mod top;
+mod uninstall;
 
 use clap::{CommandFactory, FromArgMatches};
 use cli::{Cli, Command};
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
         Command::Admission(args) => admission::run(&args),
         Command::Reserve(args) => reserve::run(&args),
         Command::Node(args) => node::run(&args),
+        Command::Uninstall(args) => uninstall::run(&args),
         Command::Isolation(args) => isolation::run(&args),
         Command::Completion(args) => completion::run(&args),
         Command::Reference => reference::run(),

@@ -1,14 +1,15 @@
 //! `divvy node`: what is done on a node, by a pod of divvy there.
 
-use crate::DONE;
 use crate::daemon::{LogArgs, runtime, signals};
 use crate::input::providers;
+use crate::{DONE, PENDING, output};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use divvy_api::{Api, Fence, config};
 use divvy_node::limit;
 use divvy_node::provider::{Host, Source, put, take_away};
-use std::path::PathBuf;
+use divvy_words::keys;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 #[derive(Args)]
@@ -21,6 +22,8 @@ pub struct NodeArgs {
 pub enum NodeCommand {
     /// Put an isolation provider on this node, or take it away
     InstallProvider(Box<InstallArgs>),
+    /// Say, inside of a container, which card it has
+    Card(CardArgs),
 }
 
 #[derive(Args)]
@@ -77,11 +80,22 @@ pub struct InstallArgs {
     pub log: LogArgs,
 }
 
+#[derive(Args)]
+#[command(after_help = "\
+What the container was booked stands in its variable DIVVY_CARDS; what it has is in /dev. `helm test`
+runs this in a share.
+
+Exit codes: 0 it has the card that was booked, 2 it has none.")]
+pub struct CardArgs {}
+
 /// How often a node is looked at again.
 const PAUSE: Duration = Duration::from_secs(60);
 
 pub fn run(args: &NodeArgs) -> anyhow::Result<u8> {
-    let NodeCommand::InstallProvider(args) = &args.what;
+    let args = match &args.what {
+        NodeCommand::InstallProvider(args) => args,
+        NodeCommand::Card(CardArgs {}) => return card(),
+    };
     args.log.start()?;
     let providers = providers(args.config.as_deref())?;
     let provider = providers.named(&args.provider).map_err(anyhow::Error::msg)?;
@@ -118,6 +132,22 @@ pub fn run(args: &NodeArgs) -> anyhow::Result<u8> {
             }
         }
     })
+}
+
+/// What is booked is read from the binding's annotations; nothing of it is there in a pod without a
+/// share.
+fn card() -> anyhow::Result<u8> {
+    let booked = std::env::var(keys::ENV_CARDS).unwrap_or_default();
+    if booked.is_empty() {
+        output::write("This container has no share of a card.\n")?;
+        return Ok(PENDING);
+    }
+    let Some(number) = divvy_node::own_number(Path::new("/dev")) else {
+        output::write(&format!("{booked} was booked, and not one card is in /dev.\n"))?;
+        return Ok(PENDING);
+    };
+    output::write(&format!("This container has {booked} on /dev/nvidia{number}.\n"))?;
+    Ok(DONE)
 }
 
 fn checker(args: &InstallArgs) -> anyhow::Result<PathBuf> {

@@ -6,6 +6,7 @@ use crate::daemon::{LogArgs, runtime, signals};
 use crate::input::isolation;
 use clap::{ArgAction, Args};
 use divvy_cluster::{HandOffSettings, Lease, Overrides, Settings};
+use divvy_engine::ObjectKey;
 use divvy_words::keys;
 use divvy_words::reservation::{self, Bytes, MilliCpu, Opening};
 use std::net::SocketAddr;
@@ -61,6 +62,12 @@ pub struct SchedulerArgs {
     pub placement: PlacementArgs,
     #[command(flatten)]
     pub gates: GateArgs,
+    /// A ConfigMap whose key config.yaml says how to place, instead of --config, once it is there
+    ///
+    /// It is read again every few seconds. What is wrong with it is an event on it. Recipes for KAI call
+    /// it kai-scheduler/kai-scheduler-config. isolationProviders are read from --config only.
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = config_map)]
+    pub config_map: Option<ObjectKey>,
     /// How many bindings are written at a time
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub bind_concurrency: u16,
@@ -102,6 +109,15 @@ pub struct SchedulerArgs {
     pub log: LogArgs,
 }
 
+fn config_map(text: &str) -> Result<ObjectKey, String> {
+    match text.split_once('/') {
+        Some((namespace, name)) if ![namespace, name].contains(&"") && !name.contains('/') => {
+            Ok(ObjectKey::new(namespace, name))
+        }
+        _ => Err("allowed is NAMESPACE/NAME".to_owned()),
+    }
+}
+
 pub fn run(args: &SchedulerArgs) -> anyhow::Result<u8> {
     args.log.start()?;
     let config_file = args.placement.config.clone();
@@ -118,6 +134,7 @@ pub fn run(args: &SchedulerArgs) -> anyhow::Result<u8> {
         listen: Some(args.listen),
         isolation: isolation(args.gates.feature_gates, config_file.as_deref())?,
         config_file,
+        config_map: args.config_map.clone(),
         overrides: Overrides {
             node: args.placement.strategy.map(Into::into),
             card: args.placement.card_strategy.map(Into::into),

@@ -50,6 +50,13 @@ fn the_examples_are_placed_as_their_comments_say() {
 }
 
 #[test]
+fn outside_of_a_share_node_card_says_that_there_is_none() {
+    let output = divvy(&["node", "card"], "");
+    assert_eq!(code(&output), 2, "{}", stderr(&output));
+    assert_eq!(stdout(&output), "This container has no share of a card.\n");
+}
+
+#[test]
 fn every_example_can_be_placed_by_itself() {
     for entry in std::fs::read_dir(root().join("examples")).unwrap() {
         let path = entry.unwrap().path();

@@ -19,11 +19,13 @@
 
 #[cfg(feature = "api")]
 pub mod api;
+pub mod chart;
 #[cfg(feature = "api")]
 pub mod checker;
 pub mod dice;
 #[cfg(feature = "api")]
 pub mod history;
+pub mod image;
 pub mod manifests;
 #[cfg(feature = "api")]
 mod policies;

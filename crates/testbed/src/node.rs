@@ -13,6 +13,7 @@
 //! discovery prints.
 
 use crate::control_plane::NODE;
+use crate::image::Image;
 use crate::{ControlPlane, Program, Programs, Unavailable, free_ports, io};
 pub use divvy_mock_nvml::{Card, Inventory, Slice};
 /// A library in the place of an isolation provider's, as a file: it lets NVML tell the limit.
@@ -32,7 +33,6 @@ pub const BUSYBOX: &str = "docker.io/local/busybox:1";
 mod cards;
 mod config;
 mod ground;
-mod images;
 mod inside;
 mod look;
 mod machine;
@@ -132,7 +132,7 @@ impl Node {
         node.write_cards()?;
         node.start_containerd()?;
         for name in [config::PAUSE, BUSYBOX] {
-            node.import(&images::busybox(name, &busybox()?)?)?;
+            node.import(&Image::busybox(name, &busybox()?)?)?;
         }
         node.start_kubelet()?;
         node.apply(&json!({
@@ -160,13 +160,13 @@ impl Node {
         program: &Path,
         arguments: &[&str],
     ) -> Result<(), Unavailable> {
-        self.import(&images::program(name, program, arguments))
+        self.import(&Image::programs(name, &[program], arguments))
     }
 
     /// Makes an image of this name, `docker.io/...:tag`, that is [`BUSYBOX`] but asks for all cards in
     /// its own environment, as images with CUDA do.
     pub fn add_stand_in(&self, name: &str) -> Result<(), Unavailable> {
-        self.import(&images::stand_in(name, &busybox()?)?)
+        self.import(&Image::stand_in(name, &busybox()?)?)
     }
 
     /// Makes an image of this name, `docker.io/...:tag`, that is [`BUSYBOX`] with files of this machine
@@ -177,7 +177,7 @@ impl Node {
         files: &[(&Path, &str)],
         entry: &[&str],
     ) -> Result<(), Unavailable> {
-        self.import(&images::busybox(name, &busybox()?)?.with(files, entry))
+        self.import(&Image::busybox(name, &busybox()?)?.with(files, entry))
     }
 
     /// Lets the API server reach a service at the pod that serves it: there is no kube-proxy. The last
@@ -186,8 +186,15 @@ impl Node {
         self.ground.serve(service, by)
     }
 
-    fn import(&self, image: &images::Image) -> Result<(), Unavailable> {
-        image.import(&self.folder.join("images"), &self.boot, &self.programs)
+    /// Hands containerd the archive of an image.
+    pub fn import(&self, image: &Image) -> Result<(), Unavailable> {
+        let folder = self.folder.join("images");
+        std::fs::create_dir_all(&folder).map_err(io("cannot make a folder"))?;
+        let archive = folder.join(image.name().replace(['/', ':'], "-") + ".tar");
+        image.write(&archive)?;
+        let mut ctr = self.boot.command(self.programs.path(Program::Ctr));
+        ctr.args(["--namespace", "k8s.io", "images", "import"]).arg(&archive);
+        output(ctr, &format!("import the image {}", image.name())).map(|_| ())
     }
 
     /// Kills the kubelet; containers run on.

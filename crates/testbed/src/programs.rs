@@ -2,7 +2,7 @@
 //! group.
 
 use crate::{Unavailable, io};
-use groups::{GROUPS, Group, NODE_GROUPS};
+use groups::{GROUPS, Group, HELM, NODE_GROUPS};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -40,6 +40,8 @@ pub enum Program {
     FeatureDiscovery,
     /// NVIDIA's container runtime, around runc.
     ContainerRuntime,
+    /// What renders and installs charts.
+    Helm,
 }
 
 impl Program {
@@ -59,6 +61,7 @@ impl Program {
             Self::DevicePlugin => "nvidia-device-plugin",
             Self::FeatureDiscovery => "gpu-feature-discovery",
             Self::ContainerRuntime => "nvidia-container-runtime",
+            Self::Helm => "helm",
         }
     }
 
@@ -70,6 +73,7 @@ impl Program {
             }
             Self::Kwok => "kwok",
             Self::Filters => "filters",
+            Self::Helm => "helm",
             Self::Kubelet => "kubelet",
             Self::Containerd | Self::Ctr => "containerd",
             Self::DevicePlugin | Self::FeatureDiscovery | Self::ContainerRuntime => "nvidia",
@@ -99,7 +103,7 @@ impl Programs {
 
     /// As [`Programs::build`], but only what `program` is built with.
     pub fn build_one(program: Program, say: &mut dyn FnMut(&str)) -> Result<Self, Unavailable> {
-        let all = GROUPS.iter().chain(&NODE_GROUPS);
+        let all = GROUPS.iter().chain(&NODE_GROUPS).chain([&HELM]);
         Self::build_groups(all.filter(|g| g.name == program.group()), say)
     }
 

@@ -70,12 +70,14 @@ pub const CDI_KIND: &str = "divvy.dev/cdi-kind";
 
 /// Variable of a container: the devices that NVIDIA's container runtime gives it.
 pub const ENV_VISIBLE_DEVICES: &str = "NVIDIA_VISIBLE_DEVICES";
+/// Variable of the share's container: what is booked, as [`CARDS`] says it.
+pub const ENV_CARDS: &str = "DIVVY_CARDS";
 /// The variables of the share's container, and the annotation that each is read from.
 pub const HAND_OFF_VARIABLES: [(&str, &str); 4] = [
     (ENV_VISIBLE_DEVICES, VISIBLE_DEVICES),
     ("GPU_PORTION", PORTION),
     ("RUNAI_NUM_OF_GPUS", PORTION),
-    ("DIVVY_CARDS", CARDS),
+    (ENV_CARDS, CARDS),
 ];
 
 /// Annotation on a claim: the volume controller has finished to bind it.

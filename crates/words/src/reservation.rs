@@ -139,6 +139,7 @@ pub fn manifest(settings: &Settings, node: Owner<'_>, group: &str) -> Value {
                     "readOnlyRootFilesystem": true,
                     "runAsNonRoot": true,
                     "runAsUser": 65532,
+                    "seccompProfile": { "type": "RuntimeDefault" },
                 },
             }],
         },

@@ -1,6 +1,7 @@
 //! The webhooks and policies of `deploy/` on a real API server, as users and tenants meet them.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod accounts;
 mod affinity;
 mod bodies;
 mod certificates;

@@ -1,6 +1,7 @@
 //! A cluster of one real node, and what its containers say.
 
 use divvy_testbed::api::{Api, JSON};
+use divvy_testbed::image::Image;
 use divvy_testbed::node::{Node, Options, STAND_IN_PROVIDER};
 use divvy_testbed::{ControlPlane, Programs, Unavailable};
 use http::Method;
@@ -66,8 +67,7 @@ impl Cluster {
         std::fs::write(&library, STAND_IN_PROVIDER).unwrap();
         let divvy = Path::new(env!("CARGO_BIN_EXE_divvy"));
         let checker = Path::new(env!("CARGO_BIN_EXE_divvy-isolation-check"));
-        let programs = [(divvy, "/usr/bin/divvy"), (checker, "/usr/bin/divvy-isolation-check")];
-        cluster.node.add_files(DIVVY, &programs, &["/usr/bin/divvy"]).unwrap();
+        cluster.node.import(&Image::programs(DIVVY, &[divvy, checker], &[])).unwrap();
         cluster.node.add_files(LIBRARY, &[(&library, "/libvgpu.so")], &[]).unwrap();
         // The checker is there only for the libraries that it loads, as most images have them.
         let programs = [(Path::new("/usr/bin/env"), "/usr/bin/env"), (checker, "/unused")];

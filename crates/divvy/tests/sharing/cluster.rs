@@ -2,10 +2,11 @@
 
 use crate::pages;
 use divvy_testbed::api::{Api, ApiError, JSON};
+use divvy_testbed::image::Image;
 use divvy_testbed::manifests::webhooks_at;
 use divvy_testbed::node::{BUSYBOX, Card, Container, Node, Options};
 use divvy_testbed::proxy::Proxy;
-use divvy_testbed::{ControlPlane, Process, Programs, Unavailable, free_ports};
+use divvy_testbed::{ControlPlane, Process, Program, Programs, Unavailable, free_ports};
 use http::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -94,9 +95,9 @@ impl Cluster {
             parts.node.heal().unwrap();
             let optional = manifest("deploy/optional-default-runtime.yaml");
             kubectl(&parts.plane, &["delete", "--ignore-not-found", "-f", "-"], &optional);
+            parts.plane.stop(Program::Scheduler);
+            apply_all(&parts.plane, parts.address);
             undeploy(&parts.plane);
-            apply(&parts.plane, &webhooks_at(parts.address, &manifest("deploy/webhooks.yaml")))
-                .unwrap();
         }
         if parts.divided.take().is_some() {
             parts.node.reconfigure(Options::default()).unwrap();
@@ -224,6 +225,34 @@ impl Cluster {
         self.api.send(Method::POST, path, JSON, Some(&half("default", "probe"))).await
     }
 
+    pub fn plane(&mut self) -> &mut ControlPlane {
+        let Found::Cluster(parts) = &mut *self.found else { panic!("no cluster") };
+        &mut parts.plane
+    }
+
+    /// Runs kubectl as an administrator, with this on its standard input.
+    pub fn kubectl(&self, arguments: &[&str], input: &str) {
+        kubectl(&self.parts().plane, arguments, input);
+    }
+
+    /// Takes away all of divvy that is there for all tests.
+    pub fn without_divvy(&mut self) {
+        self.stop_admission();
+        self.is_hurt(true);
+        for file in ["webhooks"].iter().chain(FILES.iter().rev()) {
+            let text = manifest(&format!("deploy/{file}.yaml"));
+            self.kubectl(&["delete", "--ignore-not-found", "-f", "-"], &text);
+        }
+    }
+
+    /// Puts all of divvy back for the next test.
+    pub async fn restore(&mut self) {
+        apply_all(&self.parts().plane, self.parts().address);
+        undeploy(&self.parts().plane);
+        self.is_hurt(false);
+        self.api.policies_act().await.unwrap();
+    }
+
     /// Ends the webhooks.
     pub fn stop_admission(&mut self) {
         let Found::Cluster(parts) = &mut *self.found else { panic!("no cluster") };
@@ -232,7 +261,7 @@ impl Cluster {
 
     /// Applies a file of the repository, as a user does.
     pub fn apply(&self, file: &str) {
-        apply(&self.parts().plane, &manifest(file)).unwrap();
+        self.kubectl(&["apply", "-f", "-"], &manifest(file));
     }
 
     async fn empty(&self) {
@@ -254,8 +283,8 @@ impl Cluster {
     pub async fn undeploy(&mut self) {
         let parts = self.parts();
         undeploy(&parts.plane);
-        apply(&parts.plane, &webhooks_at(parts.address, &manifest("deploy/webhooks.yaml")))
-            .unwrap();
+        let webhooks = webhooks_at(parts.address, &manifest("deploy/webhooks.yaml"));
+        self.kubectl(&["apply", "-f", "-"], &webhooks);
         self.is_hurt(false);
         self.until("nothing of divvy runs", async || self.pods("divvy-system").await.is_empty())
             .await;
@@ -424,24 +453,34 @@ fn start() -> Result<Parts, Unavailable> {
         &plane,
         Options { cards: (0..8).map(Card::a100).collect(), ..Options::default() },
     )?;
-    node.add_program(IMAGE, Path::new(env!("CARGO_BIN_EXE_divvy")), &[])?;
+    let programs = [env!("CARGO_BIN_EXE_divvy"), env!("CARGO_BIN_EXE_divvy-isolation-check")];
+    node.import(&Image::programs(IMAGE, &programs.map(Path::new), &[]))?;
     node.add_stand_in("docker.io/nvidia/cuda:12.4.1-base-ubuntu22.04")?;
     let [port] = free_ports()?;
     let address = SocketAddr::from(([127, 0, 0, 1], port));
-    for file in [
-        "namespaces",
-        "policy-hand-off",
-        "policy-reservations",
-        "policy-nodes",
-        "policy-deletions",
-        "policy-visible-devices",
-        "scheduler",
-        "admission",
-    ] {
-        apply(&plane, &manifest(&format!("deploy/{file}.yaml")))?;
-    }
-    apply(&plane, &webhooks_at(address, &manifest("deploy/webhooks.yaml")))?;
+    apply_all(&plane, address);
     Ok(Parts { admission: None, address, hurt: false, divided: None, node, plane })
+}
+
+/// What of `deploy/` is there for all tests.
+const FILES: [&str; 8] = [
+    "namespaces",
+    "policy-hand-off",
+    "policy-reservations",
+    "policy-nodes",
+    "policy-deletions",
+    "policy-visible-devices",
+    "scheduler",
+    "admission",
+];
+
+/// All of it, with nothing that runs yet and the webhooks at an address.
+fn apply_all(plane: &ControlPlane, address: SocketAddr) {
+    for file in FILES {
+        kubectl(plane, &["apply", "-f", "-"], &manifest(&format!("deploy/{file}.yaml")));
+    }
+    let webhooks = webhooks_at(address, &manifest("deploy/webhooks.yaml"));
+    kubectl(plane, &["apply", "-f", "-"], &webhooks);
 }
 
 fn undeploy(plane: &ControlPlane) {
@@ -453,11 +492,6 @@ fn undeploy(plane: &ControlPlane) {
 fn manifest(file: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     std::fs::read_to_string(root.join(file)).unwrap()
-}
-
-fn apply(plane: &ControlPlane, text: &str) -> Result<(), Unavailable> {
-    kubectl(plane, &["apply", "-f", "-"], text);
-    Ok(())
 }
 
 fn kubectl(plane: &ControlPlane, arguments: &[&str], input: &str) {

@@ -14,6 +14,7 @@ mod churn;
 mod cluster;
 mod deployed;
 mod faults;
+mod helm;
 mod partitions;
 mod reservations;
 mod settling;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// Tools that every Linux machine has, and the C compiler for NVIDIA's programs.
-const TOOLS: [&str; 8] = ["unshare", "nsenter", "mount", "ip", "tar", "sha256sum", "ldd", "cc"];
+const TOOLS: [&str; 6] = ["unshare", "nsenter", "mount", "ip", "ldd", "cc"];
 /// Programs and the Debian packages that have them.
 const PACKAGES: [(&str, &str); 3] =
     [("runc", "runc"), ("busybox", "busybox-static"), ("iptables", "iptables")];

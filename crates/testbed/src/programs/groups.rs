@@ -112,3 +112,14 @@ pub(super) const NODE_GROUPS: [Group; 3] = [
         minutes: 1,
     },
 ];
+
+/// What only charts need. Most of it is Kubernetes' client, compiled already if Kubernetes was built.
+pub(super) const HELM: Group = Group {
+    name: "helm",
+    module: "helm",
+    source: None,
+    packages: &["helm.sh/helm/v4/cmd/helm"],
+    flags: STRIPPED,
+    cgo: false,
+    minutes: 1,
+};

@@ -1,0 +1,73 @@
+{{/* Whether cards are shared, as a word or nothing: by either of the two values that people know. */}}
+{{- define "divvy.sharing" -}}
+{{- if kindIs "invalid" .Values.gpuSharing.enabled -}}
+{{- if .Values.global.gpuSharing }}yes{{ end -}}
+{{- else if .Values.gpuSharing.enabled }}yes{{ end -}}
+{{- end -}}
+
+{{- define "divvy.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
+{{/* Of a ServiceAccount, so that pods that divvy makes have them too. */}}
+{{- define "divvy.pullSecrets" -}}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+{{- range . }}
+- {name: {{ . }}}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* The names of divvy's schedulers, as CEL writes a list. */}}
+{{- define "divvy.schedulers" -}}
+{{- range $i, $name := .Values.schedulerNames }}{{ if $i }}, {{ end }}'{{ $name }}'{{ end -}}
+{{- end -}}
+
+{{/* The namespaces whose pods may see all cards. */}}
+{{- define "divvy.gpuSystem" -}}
+{{- $all := list "kube-system" .Release.Namespace "kai-resource-reservation" -}}
+{{- join ", " (uniq (concat $all .Values.gpuSystemNamespaces)) -}}
+{{- end -}}
+
+{{- define "divvy.gates" -}}
+{{- $all := list -}}
+{{- range $name, $on := .Values.featureGates }}{{ $all = append $all (printf "%s=%t" $name $on) }}{{ end -}}
+{{- join "," $all -}}
+{{- end -}}
+
+{{/* Whether isolation levels are told apart, or their policy is asked for. */}}
+{{- define "divvy.levels" -}}
+{{- if or .Values.policies.isolation (and .Values.featureGates .Values.featureGates.GPUIsolationLevel) }}yes{{ end -}}
+{{- end -}}
+
+{{/* Whether reservation pods have to say themselves which card they have. */}}
+{{- define "divvy.writesCard" -}}
+{{- if kindIs "invalid" .Values.reservations.writeCard -}}
+{{- if semverCompare "<1.36-0" .Capabilities.KubeVersion.Version }}yes{{ end -}}
+{{- else if .Values.reservations.writeCard }}yes{{ end -}}
+{{- end -}}
+
+{{/* The config file: what of it is given as values. */}}
+{{- define "divvy.config" -}}
+{{- $config := dict -}}
+{{- $scheduling := dict -}}
+{{- with .Values.scheduling.strategy }}{{ $_ := set $scheduling "strategy" . }}{{ end -}}
+{{- $binpacking := dict -}}
+{{- with .Values.scheduling.binpacking.weights }}{{ $_ := set $binpacking "weights" . }}{{ end -}}
+{{- with .Values.scheduling.binpacking.thresholds -}}
+{{- /* `helm --set` makes a text of 0.8. */ -}}
+{{- $numbers := dict -}}
+{{- range $name, $number := . }}{{ $_ := set $numbers $name (float64 $number) }}{{ end -}}
+{{- $_ := set $binpacking "thresholds" $numbers -}}
+{{- end -}}
+{{- if $binpacking }}{{ $_ := set $scheduling "binpacking" $binpacking }}{{ end -}}
+{{- if $scheduling }}{{ $_ := set $config "scheduling" $scheduling }}{{ end -}}
+{{- with .Values.gpuSharing.strategy }}{{ $_ := set $config "gpuSharing" (dict "strategy" .) }}{{ end -}}
+{{- with .Values.isolation.providers }}{{ $_ := set $config "isolationProviders" . }}{{ end -}}
+{{- if $config }}{{ toYaml $config }}{{ end -}}
+{{- end -}}
