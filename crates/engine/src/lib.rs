@@ -38,7 +38,6 @@ mod sentence;
 mod shapes;
 mod slab;
 mod tape;
-mod trial;
 mod turn;
 mod weight;
 mod world;
@@ -59,7 +58,7 @@ pub use relations::{HostPort, PodSelector, PodTerm, Protocol, Relations, Spread}
 pub use rules::{
     Barred, Effect, Liking, NodeFacts, Requirement, Rules, Taint, Term, Test, Toleration, Values,
 };
-pub use scheduler::Scheduler;
+pub use scheduler::{Fill, Scheduler};
 pub use shapes::ShapeId;
 pub use tape::Tape;
 pub use weight::TermId;

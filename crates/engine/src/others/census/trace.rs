@@ -100,9 +100,13 @@ impl Census {
             .collect();
         let ports: Vec<_> =
             sorted(&self.ports).into_iter().map(|(node, taken)| (node, sorted(&taken))).collect();
+        let members = self.members.iter().enumerate().filter(|(_, member)| member.is_some());
+        let here = self.here.iter().enumerate().filter(|(_, pods)| !pods.is_empty());
         format!(
             "{:?}\n{:?}\n{selections:?}\n{owned_terms:?}\n{label_sets:?}\n{ports:?}\n{}",
-            self.members, self.here, self.departed
+            members.collect::<Vec<_>>(),
+            here.collect::<Vec<_>>(),
+            self.departed
         )
     }
 }
