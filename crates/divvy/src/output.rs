@@ -2,8 +2,8 @@
 
 use crate::cli::Format;
 use anyhow::Context;
-use divvy_sim::{Displaced, Effect, Rehearsal, Repartition};
-use divvy_views::TextOptions;
+use divvy_sim::{Effect, Repartition, Displaced, More, Rehearsal};
+use divvy_views::{MorePods, TextOptions};
 use divvy_words::keys;
 use serde::Serialize;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -66,6 +66,11 @@ pub fn repartition(rehearsal: &Rehearsal) -> divvy_views::Repartition {
         displaced: rehearsal.displaced.iter().map(displaced).collect(),
         partitions: rehearsal.partitions.iter().map(partition).collect(),
     }
+}
+
+/// How many more of a workload would fit, to be printed.
+pub fn more(more: &More) -> MorePods {
+    MorePods::new(more.objects.iter().map(|(kind, key)| (&**kind, key)), &more.fill)
 }
 
 /// Writes to standard output. A reader that has seen enough (`| head`) is no error.

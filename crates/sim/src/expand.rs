@@ -172,6 +172,15 @@ fn daemon_tolerations(host_network: bool) -> impl Iterator<Item = Toleration> {
 }
 
 impl Pods {
+    /// What one more of them would be, if there may be more: there are no two of a DaemonSet on a node.
+    pub(crate) fn template(&self) -> Option<PodRecord> {
+        match self {
+            Self::Copies(record, _) => Some((**record).clone()),
+            // One that cannot be read, or of which too many are asked.
+            Self::Each(pods) => pods.first().filter(|pod| pod.invalid.is_some()).cloned(),
+        }
+    }
+
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         match self {

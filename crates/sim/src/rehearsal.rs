@@ -2,9 +2,10 @@
 
 use crate::adopt::{self, CardNames, NamedCards, OwnWord};
 use crate::expand::{Expansion, Pods};
+use crate::fill::OneMore;
 use crate::hints::Hints;
 use crate::input::{Input, InputError, MAX_PODS};
-use crate::partition::{Before, Configs, Displaced, Log, Repartition};
+use crate::partition::{Before, Repartition, Configs, Displaced, Log};
 use crate::storage::Storage;
 use crate::{EMBEDDED_CLUSTER, Progress};
 use divvy_engine::{Bound, BoundCards, Config, Event, ObjectKey, PodRecord, PodSpec, Scheduler};
@@ -64,6 +65,8 @@ pub struct Rehearsal {
     pub scheduler: Scheduler,
     /// The pods to place, in the order of the input.
     pub pods: Vec<ObjectKey>,
+    /// What more pods of the workload's objects would be, in the order of the input.
+    pub templates: Vec<OneMore>,
     /// Kinds of the workload that make no pods, and how many there are of each.
     pub ignored: BTreeMap<String, usize>,
     /// Pods that have ended and hold nothing.
@@ -140,6 +143,7 @@ impl Rehearsal {
         let mut rehearsal = Self {
             scheduler: Scheduler::new(Config { hand_off, ..setup.config }),
             pods: Vec::new(),
+            templates: Vec::new(),
             ignored: BTreeMap::new(),
             ended: BTreeSet::new(),
             others: BTreeMap::new(),
@@ -465,7 +469,7 @@ impl Loading<'_> {
         let isolation = self.isolation;
         let expansion = Expansion { priorities, groups, replicas, cluster, isolation };
         let mut unknown_classes = BTreeSet::new();
-        let mut batches: Vec<Pods> = Vec::new();
+        let mut batches: Vec<(&str, Pods)> = Vec::new();
         let mut hints = Hints::default();
         let mut classes = Vec::new();
         for entry in entries {
@@ -474,7 +478,8 @@ impl Loading<'_> {
                 Entry::Malformed { kind, namespace, name, error } => {
                     match Kind::of(kind, "") {
                         Some(Kind::Pod | Kind::Workload) => {
-                            batches.push(Pods::Each(vec![malformed(namespace, name, error)]));
+                            let pod = malformed(namespace, name, error);
+                            batches.push((kind, Pods::Each(vec![pod])));
                         }
                         Some(Kind::PriorityClass) => classes.push(bad_class(name, error)),
                         _ => *ignored.entry(kind.clone()).or_default() += 1,
@@ -506,7 +511,7 @@ impl Loading<'_> {
             };
             let Some(pods) = expansion.pods(object) else { continue };
             hints.look(object, metadata, pods.len());
-            batches.push(pods);
+            batches.push((&object.kind, pods));
             unknown_classes.extend(priorities.unknown(spec));
         }
         let hints = hints.into_warnings(ignored);
@@ -518,12 +523,16 @@ impl Loading<'_> {
                  give the PriorityClass with -f or in the cluster"
             ));
         }
-        let pods: usize = batches.iter().map(Pods::len).sum();
+        let pods: usize = batches.iter().map(|(_, pods)| pods.len()).sum();
         if pods > MAX_PODS {
             return Err(InputError::TooMany { pods });
         }
         self.progress.begin("preparing", pods as u64);
-        for batch in batches {
+        for (kind, batch) in batches {
+            if let Some(mut record) = batch.template() {
+                self.storage.leave_out(&mut record, true);
+                self.rehearsal.templates.push(OneMore { kind: kind.into(), record });
+            }
             let renamed = batch.are_named_here();
             for mut record in batch.into_records() {
                 if renamed {
