@@ -72,7 +72,7 @@ impl Changes {
 pub(crate) struct Trace {
     pod: PodId,
     node: NodeId,
-    census: census::Trace,
+    census: census::CensusTrace,
     assumed: volumes::Assumed,
 }
 

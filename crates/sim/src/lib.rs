@@ -18,7 +18,7 @@ mod storage;
 pub use expand::MAX_REPLICAS;
 pub use fill::{MAX_FILL, More, OneMore};
 pub use input::{Input, InputError, read_inputs};
-pub use partition::{Effect, Repartition, Displaced, Holder};
+pub use partition::{ConfigEffect, ConfigOutcome, DisplacedDevices, DisplacedHolder};
 pub use rehearsal::{Rehearsal, Setup};
 
 /// The cluster that is rehearsed on when none is given.

@@ -1,11 +1,11 @@
 //! A cluster and a workload, brought into a scheduler of their own.
 
 use crate::adopt::{self, CardNames, NamedCards, OwnWord};
-use crate::expand::{Expansion, Pods};
+use crate::expand::{Expansion, MadePods};
 use crate::fill::OneMore;
 use crate::hints::Hints;
 use crate::input::{Input, InputError, MAX_PODS};
-use crate::partition::{Before, Repartition, Configs, Displaced, Log};
+use crate::partition::{BeforeConfigs, ConfigOutcome, Configs, DisplacedDevices, Log};
 use crate::storage::Storage;
 use crate::{EMBEDDED_CLUSTER, Progress};
 use divvy_engine::{Bound, BoundCards, Config, Event, ObjectKey, PodRecord, PodSpec, Scheduler};
@@ -76,9 +76,9 @@ pub struct Rehearsal {
     /// The schedulers of other projects that run in the cluster: their pods are left to them.
     pub running: OtherSchedulers,
     /// What configs of the workload make of the nodes.
-    pub partitions: Vec<Repartition>,
+    pub partitions: Vec<ConfigOutcome>,
     /// What bound pods hold that the nodes would not have then.
-    pub displaced: Vec<Displaced>,
+    pub displaced: Vec<DisplacedDevices>,
     /// What was not as it should be, in sentences.
     pub warnings: Vec<String>,
 }
@@ -95,7 +95,7 @@ struct Loading<'a> {
     terminating: BTreeSet<ObjectKey>,
     isolation: Option<&'a Isolation>,
     configs: &'a Configs,
-    before: Before,
+    before: BeforeConfigs,
     /// Pods on nodes that configs change, and why they could not be entered.
     unentered: Vec<(ObjectKey, String)>,
     progress: &'a dyn Progress,
@@ -172,7 +172,7 @@ impl Rehearsal {
             terminating,
             isolation: setup.isolation.as_ref(),
             configs: &configs,
-            before: Before::default(),
+            before: BeforeConfigs::default(),
             unentered: Vec::new(),
             progress,
         };
@@ -469,7 +469,7 @@ impl Loading<'_> {
         let isolation = self.isolation;
         let expansion = Expansion { priorities, groups, replicas, cluster, isolation };
         let mut unknown_classes = BTreeSet::new();
-        let mut batches: Vec<(&str, Pods)> = Vec::new();
+        let mut batches: Vec<(&str, MadePods)> = Vec::new();
         let mut hints = Hints::default();
         let mut classes = Vec::new();
         for entry in entries {
@@ -479,7 +479,7 @@ impl Loading<'_> {
                     match Kind::of(kind, "") {
                         Some(Kind::Pod | Kind::Workload) => {
                             let pod = malformed(namespace, name, error);
-                            batches.push((kind, Pods::Each(vec![pod])));
+                            batches.push((kind, MadePods::Each(vec![pod])));
                         }
                         Some(Kind::PriorityClass) => classes.push(bad_class(name, error)),
                         _ => *ignored.entry(kind.clone()).or_default() += 1,

@@ -44,7 +44,7 @@ mod wording;
 pub use amount::Amount;
 pub use cards::{CardGrant, CardSlices, CardUse, CardUseState, NodeCards, ShareUse};
 pub use explain::{
-    Verdict, Explanation, Holder, NearestFit, NodesByReason, explain, explanation_text,
+    ExplainedState, Explanation, MustEnd, NearestFit, NodesByReason, explain, explanation_text,
 };
 pub use mig_check::{
     MigCards, MigCheck, MigVerdict, PlacedSlice, ProfileCount, Unused, mig_check, mig_check_text,

@@ -92,7 +92,8 @@ fn deeds() -> impl Strategy<Value = Vec<Deed>> {
 /// What is known of the claim of the pods that have one: nothing, a volume will be made for it, or one
 /// is there for it.
 fn storage(kind: u8) -> Vec<StorageEvent> {
-    let terms = Terms { class: "c".into(), modes: AccessModes::READ_WRITE_MANY, ..Terms::default() };
+    let terms =
+        Terms { class: "c".into(), modes: AccessModes::READ_WRITE_MANY, ..Terms::default() };
     let class = ClassRecord {
         name: "c".into(),
         provisioner: (kind == 1).then(|| "d".into()),
