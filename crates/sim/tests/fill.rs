@@ -63,8 +63,8 @@ fn how_many_more_of_each_object_fit_is_counted_for_itself_and_nothing_of_it_stay
     assert_eq!(
         found,
         [
-            "Pod ml/h: 1 on a, 4 on b; largest free share 0 MiB < 20.0 GiB asked",
-            "Pod ml/w: 2 on b; 0 free cards < 1 asked",
+            "Pod ml/h: 1 on a, 4 on b; largest free share 0 < 0.5 asked",
+            "Pod ml/w: 2 on b; free cards 0 < 1 asked",
         ]
     );
     assert!(*rehearsal.scheduler.ledger() == held);
@@ -83,7 +83,7 @@ fn it_is_counted_only_so_far() {
     let mut rehearsal = rehearse(&pod("p", "", ""), None);
     assert_eq!(lines(&rehearsal.fill(7, &())), ["Pod ml/p: 7 on a; and so on"]);
     let all = lines(&rehearsal.fill(100, &()));
-    assert_eq!(all, ["Pod ml/p: 19 on a, 20 on b; no pod slot is free"]);
+    assert_eq!(all, ["Pod ml/p: 19 on a, 20 on b; no free pod slot"]);
 }
 
 #[test]
