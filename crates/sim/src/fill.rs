@@ -8,7 +8,7 @@ use std::collections::HashMap;
 pub const MAX_FILL: u32 = 1_000_000;
 
 /// How many nodes may be looked at for all pods together; some seconds.
-const WORK: u64 = 100_000_000;
+const WORK: u64 = 1_000_000_000;
 
 /// What one more pod of an object of the workload would be.
 #[derive(Clone, Debug)]

@@ -1,6 +1,7 @@
 //! How many more of a workload would fit.
 #![allow(clippy::unwrap_used)]
 
+use divvy_engine::Diagnosis;
 use divvy_sim::{Input, More, Rehearsal, Setup};
 
 fn input(text: &str) -> Input {
@@ -48,7 +49,7 @@ fn lines(more: &[More]) -> Vec<String> {
         let objects = more.objects.iter().map(|(kind, key)| format!("{kind} {key}"));
         let nodes = more.fill.nodes.iter().map(|(node, count)| format!("{count} on {node}"));
         let (objects, nodes): (Vec<_>, Vec<_>) = (objects.collect(), nodes.collect());
-        let why = more.fill.why.as_ref().map_or("and so on".to_owned(), |why| why.headline());
+        let why = more.fill.why.as_ref().map_or("and so on".to_owned(), Diagnosis::headline);
         format!("{}: {}; {why}", objects.join(" "), nodes.join(", "))
     };
     more.iter().map(line).collect()

@@ -30,7 +30,10 @@ pub fn simulation_text(sim: &Simulation<'_>, options: TextOptions) -> String {
     write_map(&mut out, sim, options);
     paragraph(&mut out);
     let _ = writeln!(out, "{}", totals(sim));
-    out.push_str(&more_text(sim.more.as_deref().unwrap_or_default(), options));
+    if let Some(more) = sim.more.as_ref().filter(|more| !more.is_empty()) {
+        paragraph(&mut out);
+        out.push_str(&more_text(more, options));
+    }
     if let Some(pod) = sim.pods.iter().find(|p| p.node.is_none()) {
         let next = painter.paint("Next:", Tint::Strong);
         let name = clean(pod.name);
