@@ -125,6 +125,91 @@ fn the_page_names_every_file() {
     }
 }
 
+/// Types with any visibility but their file's, by crate: where a word of theirs is looked up.
+fn types(folder: &str, is_public: bool) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for file in walk(&crate::root().join("crates").join(folder).join("src")) {
+        let is_for_tests = file.extension().is_none_or(|kind| kind != "rs")
+            || file.components().any(|part| part.as_os_str() == "tests")
+            || ["tests.rs", "testing.rs"].contains(&file.file_name().unwrap().to_str().unwrap());
+        if is_for_tests {
+            continue;
+        }
+        for line in std::fs::read_to_string(&file).unwrap().lines() {
+            let Some(rest) = line.trim_start().strip_prefix("pub") else { continue };
+            let rest = match rest.strip_prefix('(') {
+                Some(_) if is_public => continue,
+                Some(rest) => rest.split_once(')').map_or("", |(_, rest)| rest),
+                None => rest,
+            };
+            let mut words = rest.split_whitespace();
+            if !["struct", "enum", "trait", "type"].contains(&words.next().unwrap_or_default()) {
+                continue;
+            }
+            let name = words.next().unwrap_or_default();
+            let name = name.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+            all.push((name.to_owned(), file.display().to_string()));
+        }
+    }
+    all
+}
+
+/// What each program has for itself, and means the same by.
+const EACH_ITS_OWN: [&str; 3] = ["Metrics", "RunError", "Settings"];
+
+#[test]
+fn no_two_types_have_one_name() {
+    let mut known: BTreeMap<String, String> = BTreeMap::new();
+    let mut twice = Vec::new();
+    for (name, file) in DESCRIBED.iter().flat_map(|folder| types(folder, false)) {
+        if EACH_ITS_OWN.contains(&&*name) {
+            continue;
+        }
+        if let Some(other) = known.insert(name.clone(), file.clone()) {
+            twice.push(format!("{name}: {other}, {file}"));
+        }
+    }
+    assert!(known.len() > 300, "{} types were found", known.len());
+    assert!(twice.is_empty(), "one word for two things: {twice:#?}");
+}
+
+/// The words of the page: first cells of its tables of words, and the two lists below them.
+fn vocabulary() -> std::collections::BTreeSet<String> {
+    let page = std::fs::read_to_string(crate::root().join("docs/architecture.md")).unwrap();
+    let (_, words) = page.split_once("\n## Words\n").unwrap();
+    let (words, _) = words.split_once("\n## ").unwrap();
+    let cells = words.lines().filter_map(|line| line.strip_prefix("| ")?.split('|').next());
+    let lists = words.split("\n\n").filter_map(|paragraph| {
+        let (title, list) = paragraph.trim().split_once(": ")?;
+        (title.starts_with("As Kubernetes") || title.starts_with("Plain")).then_some(list)
+    });
+    let lists: Vec<&str> = lists.collect();
+    assert_eq!(lists.len(), 2, "the lists below the tables");
+    let texts = cells.chain(lists).flat_map(|text| text.split(|c: char| !c.is_alphabetic()));
+    texts.map(|word| singular(&word.to_lowercase())).collect()
+}
+
+fn singular(word: &str) -> String {
+    word.strip_suffix('s').filter(|rest| !rest.ends_with('s')).unwrap_or(word).to_owned()
+}
+
+#[test]
+fn public_types_of_ledger_and_engine_are_made_of_words_of_the_page() {
+    let vocabulary = vocabulary();
+    let mut missing = Vec::new();
+    for (name, file) in ["ledger", "engine"].iter().flat_map(|folder| types(folder, true)) {
+        let starts: Vec<usize> = name.match_indices(char::is_uppercase).map(|(at, _)| at).collect();
+        let ends = starts.iter().skip(1).copied().chain([name.len()]);
+        for (start, end) in starts.iter().zip(ends) {
+            let word = name[*start..end].to_lowercase();
+            if !vocabulary.contains(&singular(&word)) {
+                missing.push(format!("{word} of {name} in {file}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "docs/architecture.md does not say what these are: {missing:#?}");
+}
+
 fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {

@@ -31,12 +31,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Whole {
     pub(crate) bytes: Vec<u8>,
-    pub(crate) turn: Option<Turn>,
+    pub(crate) turn: Option<BodyTurn>,
 }
 
 /// The turn of a large body or answer, of its peer and among all.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct BodyTurn {
     _own: Option<OwnedSemaphorePermit>,
     _all: Option<OwnedSemaphorePermit>,
 }
@@ -69,7 +69,10 @@ impl Bodies {
     }
 
     /// The turn of a large answer to an ordinary body; an error as for a body.
-    pub(crate) async fn turn_to_answer(&self, peer: IpAddr) -> Result<Turn, (StatusCode, String)> {
+    pub(crate) async fn turn_to_answer(
+        &self,
+        peer: IpAddr,
+    ) -> Result<BodyTurn, (StatusCode, String)> {
         tokio::time::timeout(PATIENCE, self.turn(peer)).await.map_err(|_| {
             let seconds = PATIENCE.as_secs();
             let why = format!(
@@ -108,11 +111,11 @@ impl Bodies {
         Ok(Whole { bytes, turn })
     }
 
-    async fn turn(&self, peer: IpAddr) -> Turn {
+    async fn turn(&self, peer: IpAddr) -> BodyTurn {
         // There would be none if somebody closed a semaphore, which nobody does.
         let _own = self.of(peer).acquire_owned().await.ok();
         let _all = Arc::clone(&self.all).acquire_owned().await.ok();
-        Turn { _own, _all }
+        BodyTurn { _own, _all }
     }
 
     fn of(&self, peer: IpAddr) -> Arc<Semaphore> {

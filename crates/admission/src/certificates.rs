@@ -104,7 +104,7 @@ impl Certificates {
                 current.set(pair.map_err(failed)?);
             }
             Self::Own { namespace, secret, names, mutating, validating } => {
-                let place = secret::Place { namespace, name: secret };
+                let place = secret::SecretPlace { namespace, name: secret };
                 let material = place.ensure(api, names).await?;
                 let pair = certified_key(&material.chain, &material.key);
                 current.set(pair.map_err(CertificateError::Certificate)?);

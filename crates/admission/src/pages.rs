@@ -1,6 +1,6 @@
 //! The pages: reviews, health and metrics.
 
-use crate::bodies::{Bodies, ORDINARY_BYTES, Turn, Whole};
+use crate::bodies::{Bodies, BodyTurn, ORDINARY_BYTES, Whole};
 use crate::metrics::Metrics;
 use crate::review::{Verdict, Webhook, answer};
 use crate::server::Caller;
@@ -91,7 +91,7 @@ async fn review(webhook: Webhook, pages: &Pages, caller: &Caller, body: Body) ->
 /// An answer until it is with the connection, which has a little of it at a time.
 struct Unread {
     text: Box<[u8]>,
-    _turn: Option<Turn>,
+    _turn: Option<BodyTurn>,
     _under_way: UnderWay,
 }
 
@@ -107,7 +107,7 @@ async fn decide(
     pages: &Pages,
     peer: IpAddr,
     Whole { bytes, turn }: Whole,
-) -> Result<(Vec<u8>, Verdict, Option<Turn>), (StatusCode, String)> {
+) -> Result<(Vec<u8>, Verdict, Option<BodyTurn>), (StatusCode, String)> {
     let malformed = |why| (StatusCode::BAD_REQUEST, why);
     let turn = match turn {
         Some(turn) => turn,

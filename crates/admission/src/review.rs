@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use divvy_words::admission::{
-    Change, Mutation, Operation, Settings, mutate, template, validate, void,
+    Mutation, Operation, PodChange, Settings, mutate, template, validate, void,
 };
 use divvy_words::shortened;
 use serde::{Deserialize, Serialize};
@@ -134,7 +134,7 @@ fn decide(
         // A configuration that asks for more than we have to say.
         _ => return Ok((allowed, Verdict::Allowed)),
     };
-    let change = Change { operation, pod: request.object, old: request.old_object };
+    let change = PodChange { operation, pod: request.object, old: request.old_object };
     let decided = match webhook {
         Webhook::Mutate => mutate(&change, settings),
         Webhook::Void => void(&change, settings),

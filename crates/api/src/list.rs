@@ -23,7 +23,7 @@ pub struct List<'a> {
 
 /// How far a list is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum ListProgress {
     /// A piece of a page came.
     Piece,
     /// A page is complete.
@@ -41,7 +41,7 @@ pub enum Progress {
 /// What is told of an object, or of a list besides its objects.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(crate) struct Metadata {
+pub(crate) struct ListMetadata {
     pub(crate) resource_version: String,
     r#continue: Option<String>,
     remaining_item_count: Option<u64>,
@@ -50,7 +50,7 @@ pub(crate) struct Metadata {
 #[derive(Deserialize)]
 struct Rest {
     #[serde(default)]
-    metadata: Metadata,
+    metadata: ListMetadata,
 }
 
 impl<'a> List<'a> {
@@ -60,7 +60,7 @@ impl<'a> List<'a> {
     }
 
     /// Reads on; each object that is complete now goes to `tell`.
-    pub async fn next(&mut self, tell: impl FnMut(&[u8])) -> Result<Progress, Failure> {
+    pub async fn next(&mut self, tell: impl FnMut(&[u8])) -> Result<ListProgress, Failure> {
         let unclear = |why: String| Failure::Unclear(format!("the list cannot be read: {why}"));
         let (body, split) = match &mut self.page {
             Some(page) => page,
@@ -77,15 +77,17 @@ impl<'a> List<'a> {
         };
         if let Some(piece) = piece.map_err(broken)? {
             split.push(&piece, tell).map_err(|why| unclear(why.to_owned()))?;
-            return Ok(Progress::Piece);
+            return Ok(ListProgress::Piece);
         }
         let rest = serde_json::from_slice(split.rest());
         let Rest { metadata } = rest.map_err(|why| unclear(why.to_string()))?;
         self.page = None;
         self.from = metadata.r#continue.filter(|token| !token.is_empty());
         Ok(match self.from {
-            Some(_) => Progress::Page { left: metadata.remaining_item_count.unwrap_or_default() },
-            None => Progress::End { version: metadata.resource_version },
+            Some(_) => {
+                ListProgress::Page { left: metadata.remaining_item_count.unwrap_or_default() }
+            }
+            None => ListProgress::End { version: metadata.resource_version },
         })
     }
 

@@ -23,7 +23,7 @@ pub struct Api {
 
 /// What a patch does with lists and with what it does not name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patch {
+pub enum PatchKind {
     /// Merges as `kubectl patch` does: lists by their keys.
     Strategic,
     /// Merges objects; lists are replaced.
@@ -32,7 +32,7 @@ pub enum Patch {
     Steps,
 }
 
-impl Patch {
+impl PatchKind {
     const fn content(self) -> &'static str {
         match self {
             Self::Strategic => "application/strategic-merge-patch+json",
@@ -121,7 +121,12 @@ impl Api {
     }
 
     /// Changes a part of an object.
-    pub async fn patch(&self, path: &str, how: Patch, body: Vec<u8>) -> Result<Vec<u8>, Failure> {
+    pub async fn patch(
+        &self,
+        path: &str,
+        how: PatchKind,
+        body: Vec<u8>,
+    ) -> Result<Vec<u8>, Failure> {
         self.write(Verb::Patch, path, how.content(), body).await
     }
 

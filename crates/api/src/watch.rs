@@ -11,7 +11,7 @@
 mod back_off;
 
 use crate::failure::Failure;
-use crate::list::{List, Metadata, Progress};
+use crate::list::{List, ListMetadata, ListProgress};
 use crate::observer::{Restart, Verb};
 use crate::request::{Api, next_piece};
 use crate::resources::Resource;
@@ -195,9 +195,9 @@ async fn list<T: Item>(
             changes.extend(decode(resource, text).map(Change::Seen));
         });
         let version = match progress.await? {
-            Progress::Piece if bytes < BATCH => continue,
-            Progress::Piece | Progress::Page { .. } => None,
-            Progress::End { version } => {
+            ListProgress::Piece if bytes < BATCH => continue,
+            ListProgress::Piece | ListProgress::Page { .. } => None,
+            ListProgress::End { version } => {
                 changes.push(Change::Listed);
                 Some(version)
             }
@@ -338,7 +338,7 @@ pub fn read_lines<T: Item>(
 
 #[derive(Deserialize)]
 struct Bookmark {
-    metadata: Metadata,
+    metadata: ListMetadata,
 }
 
 fn bookmark(text: &str) -> Option<String> {

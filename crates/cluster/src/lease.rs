@@ -15,7 +15,7 @@
 mod record;
 
 use divvy_api::{Api, Failure, Fence};
-use record::{Lease, Record, Spec};
+use record::{LeaseObject, Record, Spec};
 use std::hash::{BuildHasher, RandomState};
 use std::io::Read;
 use std::time::{Duration, Instant};
@@ -136,7 +136,7 @@ struct Candidate {
 }
 
 enum Attempt {
-    Leads(Lease),
+    Leads(LeaseObject),
     Waits(Duration),
 }
 
@@ -208,7 +208,7 @@ impl Candidate {
         self.problem = Some(problem);
     }
 
-    fn begin(self, lease: Lease) -> Leadership {
+    fn begin(self, lease: LeaseObject) -> Leadership {
         let Self { record, settings, fence, .. } = self;
         let (tell, lost) = watch::channel(None);
         let (identity, keeper) = (settings.identity.clone(), record.clone());
@@ -237,7 +237,12 @@ pub enum Lost {
 }
 
 /// Renews until that is no longer possible.
-async fn keep(record: &Record, mut lease: Lease, settings: &LeaseSettings, fence: &Fence) -> Lost {
+async fn keep(
+    record: &Record,
+    mut lease: LeaseObject,
+    settings: &LeaseSettings,
+    fence: &Fence,
+) -> Lost {
     let mut problem = String::new();
     loop {
         let turn = async {
@@ -264,7 +269,7 @@ async fn keep(record: &Record, mut lease: Lease, settings: &LeaseSettings, fence
 /// One renewal: done, or what failed this time, or the end.
 async fn renew(
     record: &Record,
-    lease: &mut Lease,
+    lease: &mut LeaseObject,
     settings: &LeaseSettings,
     fence: &Fence,
 ) -> Result<Option<Failure>, Lost> {

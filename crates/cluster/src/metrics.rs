@@ -5,7 +5,7 @@
 
 mod labels;
 
-pub use labels::{Attempt, Binding};
+pub use labels::{Attempt, BindingResult};
 
 use divvy_api::{Observer, Restart, Verb};
 use divvy_views::Totals;
@@ -124,7 +124,7 @@ impl Metrics {
     }
 
     /// A binding was answered, or given up, after so long.
-    pub fn binding(&self, result: Binding, took: Duration) {
+    pub fn binding(&self, result: BindingResult, took: Duration) {
         self.0.bindings.get_or_create(&result.label()).inc();
         self.0.binding.observe(took.as_secs_f64());
     }
@@ -291,7 +291,7 @@ impl Inner {
         for result in Attempt::ALL {
             self.attempts.get_or_create(&result.label()).inc_by(0);
         }
-        for result in Binding::ALL {
+        for result in BindingResult::ALL {
             self.bindings.get_or_create(&result.label()).inc_by(0);
         }
         for ok in [true, false] {

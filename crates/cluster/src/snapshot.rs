@@ -11,7 +11,7 @@ pub use strip::strip;
 
 use kept::Kept;
 
-use divvy_api::{Api, ClientError, Failure, Fence, List, Progress, Resource, resources};
+use divvy_api::{Api, ClientError, Failure, Fence, List, ListProgress, Resource, resources};
 use std::path::Path;
 use std::time::Duration;
 
@@ -169,13 +169,15 @@ impl Reader {
                 tokio::time::timeout(self.patience, page).await.map_err(late)?
             };
             let left = match page.map_err(|why| SnapshotError::of(&self.server, resource, why))? {
-                Progress::Piece if list.shorten() => {
+                ListProgress::Piece if list.shorten() => {
                     objects.truncate(before);
                     continue;
                 }
-                Progress::Piece => return Err(SnapshotError::too_large(&self.server, resource)),
-                Progress::Page { left } => Some(left),
-                Progress::End { .. } => None,
+                ListProgress::Piece => {
+                    return Err(SnapshotError::too_large(&self.server, resource));
+                }
+                ListProgress::Page { left } => Some(left),
+                ListProgress::End { .. } => None,
             };
             on_page(resource.plural, (objects.len() - before) as u64, left.unwrap_or_default());
             if left.is_none() {
@@ -190,7 +192,7 @@ async fn page(
     list: &mut List<'_>,
     saved: &Saved,
     objects: &mut Vec<String>,
-) -> Result<Progress, Failure> {
+) -> Result<ListProgress, Failure> {
     let (mut bytes, mut readable) = (0, Ok(()));
     loop {
         let progress = list.next(|item| {
@@ -202,7 +204,7 @@ async fn page(
         });
         let progress = progress.await?;
         readable.clone()?;
-        if progress != Progress::Piece || bytes > PAGE_BYTES {
+        if progress != ListProgress::Piece || bytes > PAGE_BYTES {
             return Ok(progress);
         }
     }

@@ -113,7 +113,7 @@ impl State {
 
     /// Pods that vanished, and whose cards are not free yet.
     pub(crate) fn ghost_count(&self) -> usize {
-        self.cards.ghost_count()
+        self.cards.ghosts.count()
     }
 
     /// What is to be done.
@@ -140,7 +140,7 @@ impl State {
         self.adopt();
         self.cx.held_back.go_on_soon(&mut self.cx.timers, now);
         self.cards.settle(&mut self.bindings, &mut self.cx);
-        self.cards.wanted().write(&mut self.cx);
+        self.cards.wanted.write(&mut self.cx);
         self.bindings.provide(&self.cards, &mut self.cx);
         self.place();
         self.told.tell_new(&self.bindings, &mut self.cx);
@@ -243,7 +243,7 @@ impl State {
                 cards.unreserved(key, uid, &result, cx);
             }
             Outcome::Written { place, text, result } => {
-                cards.wanted().written(place, text, result, cx);
+                cards.wanted.written(place, text, result, cx);
             }
         }
     }
@@ -271,9 +271,9 @@ impl State {
                 Timer::UnreserveAgain { key, uid } => cards.unreserve_again(key, uid, cx),
                 Timer::Unseen => cards.seek_unseen(cx),
                 Timer::LookAtCards(node) => cards.unsettle(&node),
-                Timer::Adopt => cards.look_at_strangers(),
+                Timer::Adopt => cards.adoption.look_again(),
                 Timer::GhostGone(ghost) => cards.ghost_gone(&ghost, cx),
-                Timer::WriteAgain(place) => cards.wanted().write_again(&place),
+                Timer::WriteAgain(place) => cards.wanted.write_again(&place),
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::settings::HandOffSettings;
 use crate::state::{Action, Binding, Grant, Outcome, Target};
 use divvy_api::resources::{EVENTS, PODS};
 use divvy_api::watch::Item;
-use divvy_api::{Api, Failure, Patch};
+use divvy_api::{Api, Failure, PatchKind};
 use divvy_words::reservation;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
@@ -130,7 +130,9 @@ impl Writer {
 
     async fn merge(&self, path: &str, patch: &Value) -> Result<(), Failure> {
         let body = patch.to_string().into_bytes();
-        self.patiently(|| self.api.patch(path, Patch::Strategic, body.clone())).await.map(|_| ())
+        self.patiently(|| self.api.patch(path, PatchKind::Strategic, body.clone()))
+            .await
+            .map(|_| ())
     }
 
     /// Taints a node, or removes the taint, unless it is gone.
@@ -207,7 +209,7 @@ impl Writer {
         let path = format!("{}/status", path(pod));
         let body = condition_body(pod, version, why).to_string().into_bytes();
         let bytes =
-            self.patiently(|| self.api.patch(&path, Patch::Strategic, body.clone())).await?;
+            self.patiently(|| self.api.patch(&path, PatchKind::Strategic, body.clone())).await?;
         self.say(pod, "Warning", "FailedScheduling", "Scheduling", why.text).await;
         read(&bytes)
     }
@@ -245,13 +247,13 @@ impl Writer {
     }
 }
 
-fn kind<T>(result: &Result<T, Failure>) -> metrics::Binding {
+fn kind<T>(result: &Result<T, Failure>) -> metrics::BindingResult {
     match result {
-        Ok(_) => metrics::Binding::Bound,
-        Err(Failure::NotFound(_)) => metrics::Binding::Gone,
-        Err(Failure::Conflict(_)) => metrics::Binding::Conflict,
-        Err(Failure::Refused { .. }) => metrics::Binding::Refused,
-        Err(_) => metrics::Binding::Unknown,
+        Ok(_) => metrics::BindingResult::Bound,
+        Err(Failure::NotFound(_)) => metrics::BindingResult::Gone,
+        Err(Failure::Conflict(_)) => metrics::BindingResult::Conflict,
+        Err(Failure::Refused { .. }) => metrics::BindingResult::Refused,
+        Err(_) => metrics::BindingResult::Unknown,
     }
 }
 

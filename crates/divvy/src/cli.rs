@@ -175,6 +175,7 @@ pub struct RehearsalArgs {
 Examples:
   divvy simulate -f examples/                          on the embedded cluster
   divvy simulate -f pod.yaml --replicas 12             what if there were twelve of it
+  divvy simulate -f pod.yaml --replicas 0 --fill       how many of it fit
   divvy simulate -f pods.yaml --strategy spread --svg map.svg
   divvy simulate --from-cluster -f new.yaml            on a copy of the live cluster
   divvy simulate -f mig.yaml --partition n1=all-1g.10gb  what if node n1 had that MIG config
@@ -185,6 +186,20 @@ Exit codes: 0 all placed, 2 something is pending, 1 bad input.")]
 pub struct SimulateArgs {
     #[command(flatten)]
     pub rehearsal: RehearsalArgs,
+    /// Also say how many more pods of each object given with -f would fit, each for itself, besides
+    /// all that has a place
+    ///
+    /// Counted up to MOST [default: 10000]. Not of DaemonSets, which have one pod on each node.
+    #[arg(
+        long,
+        value_name = "MOST",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "10000",
+        requires = "files",
+        value_parser = most()
+    )]
+    pub fill: Option<u32>,
     /// How to print the outcome
     #[arg(short, long, default_value = "table")]
     pub output: Format,
@@ -313,6 +328,10 @@ fn partition(text: &str) -> Result<(String, String), String> {
         }
         _ => Err("allowed is the name of a node, =, and that of a config".to_owned()),
     }
+}
+
+fn most() -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=i64::from(divvy_sim::MAX_FILL))
 }
 
 fn replicas() -> RangedI64ValueParser<u32> {

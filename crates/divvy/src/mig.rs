@@ -5,8 +5,8 @@ use crate::progress::Bar;
 use crate::{DONE, PENDING, input, output};
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use divvy_engine::division::{CardsInUse, SlicePlan, plan_slices};
-use divvy_ledger::mig::{self, Model, Partition};
+use divvy_engine::slicing::{CardsInUse, SlicePlan, plan_slices};
+use divvy_ledger::mig::{self, MigConfig, Model};
 use divvy_sim::{Input, Progress, read_inputs};
 use std::path::{Path, PathBuf};
 
@@ -88,7 +88,7 @@ pub fn run(args: &MigArgs) -> anyhow::Result<u8> {
 }
 
 fn check(args: &CheckArgs) -> anyhow::Result<u8> {
-    let mut configs: Vec<Partition> = Vec::new();
+    let mut configs: Vec<MigConfig> = Vec::new();
     for input in read_inputs(args.files.iter().map(PathBuf::as_path))? {
         configs.extend(divvy_words::mig_configs(&input.text).context(input.name)?);
     }

@@ -2,8 +2,8 @@
 
 use crate::cli::Format;
 use anyhow::Context;
-use divvy_sim::{Displaced, Effect, Rehearsal, Repartition};
-use divvy_views::TextOptions;
+use divvy_sim::{ConfigEffect, ConfigOutcome, DisplacedDevices, More, Rehearsal};
+use divvy_views::{MorePods, TextOptions};
 use divvy_words::keys;
 use serde::Serialize;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -36,7 +36,7 @@ pub fn render<T: Serialize>(
 
 /// What the configs of a rehearsal make of its nodes, to be printed.
 pub fn repartition(rehearsal: &Rehearsal) -> divvy_views::Repartition {
-    let displaced = |displaced: &Displaced| divvy_views::Displaced {
+    let displaced = |displaced: &DisplacedDevices| divvy_views::Displaced {
         node: displaced.node.clone(),
         resource: displaced.device.map_or_else(|| keys::GPU.to_owned(), |d| d.to_string()),
         undivided: displaced.device.is_none(),
@@ -51,12 +51,12 @@ pub fn repartition(rehearsal: &Rehearsal) -> divvy_views::Repartition {
             })
             .collect(),
     };
-    let partition = |partition: &Repartition| divvy_views::Partition {
+    let partition = |partition: &ConfigOutcome| divvy_views::Partition {
         config: partition.config.clone(),
         effect: match partition.effect {
-            Effect::Applied => "applied",
-            Effect::Unchanged => "unchanged",
-            Effect::Withheld => "withheld",
+            ConfigEffect::Applied => "applied",
+            ConfigEffect::Unchanged => "unchanged",
+            ConfigEffect::Withheld => "withheld",
         },
         nodes: partition.nodes.clone(),
         resources: partition.resources.clone(),
@@ -66,6 +66,11 @@ pub fn repartition(rehearsal: &Rehearsal) -> divvy_views::Repartition {
         displaced: rehearsal.displaced.iter().map(displaced).collect(),
         partitions: rehearsal.partitions.iter().map(partition).collect(),
     }
+}
+
+/// How many more of a workload would fit, to be printed.
+pub fn more(more: &More) -> MorePods {
+    MorePods::new(more.objects.iter().map(|(kind, key)| (&**kind, key)), &more.fill)
 }
 
 /// Writes to standard output. A reader that has seen enough (`| head`) is no error.

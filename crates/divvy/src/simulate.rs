@@ -22,9 +22,11 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<u8> {
     let bar = Bar::new();
     let mut rehearsal = input::rehearsal(&args.rehearsal, false, &bar)?.rehearsal;
     rehearsal.run(&bar);
+    let more = args.fill.map(|most| rehearsal.fill(most, &bar));
     bar.begin("explaining", 0);
     let mut simulation = divvy_views::simulation(&rehearsal.scheduler, &rehearsal.pods);
     simulation.repartition = output::repartition(&rehearsal);
+    simulation.more = more.map(|more| more.iter().map(output::more).collect());
     bar.begin("printing", 0);
     bar.finish();
     if let Some(path) = &args.svg {

@@ -80,8 +80,9 @@ fn the_json_is_the_contract() {
     let (json, code) = simulate(&manifest, &[]);
     assert_eq!(code, 2);
     let keys = |v: &Value| v.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    let all = ["apiVersion", "displaced", "kind", "nodes", "partitions", "pods", "summary"];
+    let all = ["apiVersion", "displaced", "kind", "more", "nodes", "partitions", "pods", "summary"];
     assert_eq!(keys(&json), all);
+    assert_eq!(json["more"], Value::Null);
     assert_eq!(
         (&json["apiVersion"], &json["kind"]),
         (&"divvy.dev/v1alpha1".into(), &"Simulation".into())
@@ -112,6 +113,34 @@ fn the_json_is_the_contract() {
     let sums = ["allocatedRatio", "cards", "cardsInUse", "fragmentationRatio", "pending", "placed"];
     assert_eq!(keys(&json["summary"]), [&sums[..], &["slices", "slicesTaken"]].concat());
     assert_eq!(json["summary"]["cards"], 40);
+}
+
+#[test]
+fn how_many_more_fit_is_told_with_the_nodes_and_why_no_more() {
+    let manifest = pod("most", "{gpu-memory: \"70000\"}") + &pod("huge", "{gpu-memory: \"98304\"}");
+    let (json, status) = simulate(&manifest, &["--fill"]);
+    assert_eq!(status, 2);
+    let more = json["more"].as_array().unwrap();
+    let objects =
+        |name: &str| serde_json::json!([{"kind": "Pod", "namespace": "default", "name": name}]);
+    assert_eq!(more[0]["objects"], objects("most"));
+    assert_eq!((&more[0]["more"], &more[0]["atLeast"]), (&15.into(), &false.into()));
+    let on = more[0]["nodes"].as_array().unwrap().iter().map(|n| n["count"].as_u64().unwrap());
+    assert_eq!(on.sum::<u64>(), 15);
+    assert_eq!((&more[1]["objects"], &more[1]["more"]), (&objects("huge"), &0.into()));
+    assert_eq!(more[1]["reason"], json["pods"][1]["reason"]);
+    assert_eq!(more[1]["reasons"], json["pods"][1]["reasons"]);
+    let (json, _) = simulate(&manifest, &["--fill=7"]);
+    let counted = ["more", "atLeast", "reason"].map(|key| json["more"][0][key].clone());
+    assert_eq!(counted, [7.into(), true.into(), Value::Null]);
+    let output = divvy(&["simulate", "--fill", "-f", "-"], &manifest);
+    let text = stdout(&output);
+    assert!(text.contains("\n15 more of default/most fit: "), "{text}");
+    assert!(
+        text.contains("\nNo more of default/huge fits: largest card 80.0 GiB < 96.0 GiB asked\n")
+    );
+    let output = divvy(&["simulate", "--fill", "--cluster", "embedded"], "");
+    assert_eq!(code(&output), 1, "there is nothing to count");
 }
 
 #[test]

@@ -68,19 +68,19 @@ impl Scheduler {
                 Standing::Placed(Placement { node, cards: holding.cards.clone() })
             }
             PodState::Astray => Standing::Astray,
-            PodState::Gated(stuck) => {
-                Standing::Waiting(Diagnosis::of(Reason::Gated(stuck.why.clone())))
-            }
-            PodState::Invalid(stuck) => {
-                Standing::Waiting(Diagnosis::of(Reason::Invalid(stuck.why.clone())))
-            }
-            PodState::Paused(stuck) => {
-                Standing::Waiting(Diagnosis::of(Reason::Refused(stuck.why.clone())))
-            }
-            PodState::HeldBack(stuck) => {
-                Standing::Waiting(Diagnosis::of(Reason::HeldBack(stuck.why.clone())))
-            }
-            PodState::Waiting(shape) => Standing::Waiting(self.diagnose(*shape)?),
+            state => Standing::Waiting(self.why(state)?),
+        })
+    }
+
+    /// Why a pod that stands so has no place.
+    pub(crate) fn why(&self, state: &PodState) -> Option<Diagnosis> {
+        Some(match state {
+            PodState::Gated(stuck) => Diagnosis::of(Reason::Gated(stuck.why.clone())),
+            PodState::Invalid(stuck) => Diagnosis::of(Reason::Invalid(stuck.why.clone())),
+            PodState::Paused(stuck) => Diagnosis::of(Reason::Refused(stuck.why.clone())),
+            PodState::HeldBack(stuck) => Diagnosis::of(Reason::HeldBack(stuck.why.clone())),
+            PodState::Waiting(shape) => self.diagnose(*shape)?,
+            PodState::Held | PodState::Astray => return None,
         })
     }
 

@@ -10,6 +10,7 @@
 //!                               cards ─► ledger.hold ─► Plan of units: Open, Bind, Report
 //!
 //!            Scheduler::standing ─► diagnosis: every node's Reason, and the nearest fit
+//!            Scheduler::fill ─► trial: how many more of a pod fit, and taken back
 //! ```
 //!
 //! The same events give the same plan: whatever a decision looks at is ordered, and ties go to
@@ -19,7 +20,6 @@
 mod cards;
 mod config;
 mod diagnosis;
-pub mod division;
 mod event;
 mod labels;
 mod nearest;
@@ -37,8 +37,8 @@ mod score;
 mod sentence;
 mod shapes;
 mod slab;
+pub mod slicing;
 mod tape;
-mod trial;
 mod turn;
 mod weight;
 mod world;
@@ -59,7 +59,7 @@ pub use relations::{HostPort, PodSelector, PodTerm, Protocol, Relations, Spread}
 pub use rules::{
     Barred, Effect, Liking, NodeFacts, Requirement, Rules, Taint, Term, Test, Toleration, Values,
 };
-pub use scheduler::Scheduler;
+pub use scheduler::{Fill, Scheduler};
 pub use shapes::ShapeId;
 pub use tape::Tape;
 pub use weight::TermId;

@@ -1,8 +1,7 @@
 //! The node that comes closest to taking a pod that waits, and who would have to end for it.
 
 use crate::record::ObjectKey;
-use crate::scheduler::Scheduler;
-use crate::trial::Trial;
+use crate::scheduler::{Scheduler, Trial};
 use divvy_ledger::{
     Bytes, Card, Device, Holder, MilliCpu, Mode, Node, NodeId, PodId, ResourceId, Shortage,
 };

@@ -72,7 +72,8 @@ impl Changes {
 pub(crate) struct Trace {
     pod: PodId,
     node: NodeId,
-    census: census::Trace,
+    census: census::CensusTrace,
+    assumed: volumes::Assumed,
 }
 
 /// What there was to tell at a moment.
@@ -237,16 +238,18 @@ impl Others {
 
     /// What there is before a pod comes to a node, or goes.
     pub(crate) fn trace(&self, pod: PodId, node: NodeId) -> Trace {
-        Trace { pod, node, census: self.census.trace(pod, node) }
+        let (census, assumed) = (self.census.trace(pod, node), self.volumes.assumed_for(pod));
+        Trace { pod, node, census, assumed }
     }
 
     /// Takes back what has happened to that pod since.
     pub(crate) fn undo(&mut self, trace: Trace) {
-        let Trace { pod, node, census } = trace;
+        let Trace { pod, node, census, assumed } = trace;
         match census.was_there() {
             true => self.volumes.enter(pod, node),
             false => self.volumes.leave(pod),
         }
+        self.volumes.assume_again(assumed);
         self.census.undo(census);
     }
 

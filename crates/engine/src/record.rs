@@ -61,7 +61,7 @@ pub struct PodRecord {
 }
 
 /// What a pod asks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PodSpec {
     /// CPU, overhead included.
     pub cpu: MilliCpu,

@@ -1,9 +1,14 @@
 //! The one scheduler: events change what it knows, a pass decides what fits.
 
 mod bound;
+mod fill;
 mod queue;
 mod relate;
 mod storage;
+mod trial;
+
+pub use fill::Fill;
+pub(crate) use trial::Trial;
 
 use crate::config::Config;
 use crate::event::{ClassName, Event, Problem};
@@ -208,16 +213,17 @@ impl Scheduler {
         &self.world
     }
 
-    pub(crate) const fn world_mut(&mut self) -> &mut World {
-        &mut self.world
-    }
-
     /// Whether a pod of this shape fits on this node now.
     pub(crate) fn fits_on(&mut self, shape: ShapeId, node: NodeId) -> bool {
+        self.keep_topologies(shape);
+        self.shapes.fits_on(shape, node, &self.world)
+    }
+
+    /// Keeps the topologies that pods of this shape ask about, for the tries to come.
+    fn keep_topologies(&mut self, shape: ShapeId) {
         if let Some(who) = self.shapes.related(shape) {
             self.world.others.keep_topologies(who, &self.world.facts);
         }
-        self.shapes.fits_on(shape, node, &self.world)
     }
 
     pub(crate) const fn shapes(&self) -> &Shapes {

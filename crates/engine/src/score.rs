@@ -27,9 +27,9 @@ impl Strategies {
 
 /// Share sizes by card size: a fraction is worked out once per size, not once per node.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ShareSizes(Vec<(Bytes, Bytes)>);
+pub(crate) struct SharesBySize(Vec<(Bytes, Bytes)>);
 
-impl ShareSizes {
+impl SharesBySize {
     pub(crate) fn on(&mut self, request: &Request, card: Bytes) -> Bytes {
         let Some(portion) = request.portion() else { return Bytes(0) };
         if let Portion::Memory(bytes) = portion {

@@ -13,7 +13,7 @@ use crate::order::NameOrder;
 use crate::others::{Changes, Identity};
 use crate::ranking::Ranking;
 use crate::rules::{Liking, NodeFacts, Rules};
-use crate::score::{self, ShareSizes, Strategies};
+use crate::score::{self, SharesBySize, Strategies};
 use crate::slab::Slab;
 use crate::turn::Turn;
 use crate::world::World;
@@ -63,7 +63,7 @@ struct ShapeKey {
 pub(crate) struct Shape {
     key: ShapeKey,
     number: u32,
-    sizes: ShareSizes,
+    sizes: SharesBySize,
     ranking: Option<Ranking>,
     /// Up to where `ranking` follows the journal, and by which order of names it was built.
     seen: Position,
@@ -150,7 +150,7 @@ impl Shapes {
         let shape = Shape {
             key: key.clone(),
             number: self.made,
-            sizes: ShareSizes::default(),
+            sizes: SharesBySize::default(),
             ranking: None,
             seen: Position::default(),
             order: 0,
@@ -382,7 +382,7 @@ impl RuleSet {
 /// among equal scores, its place by name.
 fn appraise(
     shape: &ShapeKey,
-    sizes: &mut ShareSizes,
+    sizes: &mut SharesBySize,
     rules: &RuleSet,
     id: NodeId,
     world: &World,

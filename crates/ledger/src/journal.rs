@@ -9,7 +9,7 @@ pub struct Position(u64);
 
 /// One change of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct NodeChange {
     /// The node that changed.
     pub node: NodeId,
     /// Whether a pod that did not fit before may fit now.
@@ -20,7 +20,7 @@ pub struct Change {
 #[derive(Clone, Debug, Default)]
 pub struct Journal {
     forgotten: u64,
-    changes: VecDeque<Change>,
+    changes: VecDeque<NodeChange>,
 }
 
 impl Journal {
@@ -32,7 +32,7 @@ impl Journal {
             self.changes.pop_front();
             self.forgotten += 1;
         }
-        self.changes.push_back(Change { node, freed });
+        self.changes.push_back(NodeChange { node, freed });
     }
 
     /// Says of all changes since `from` that nothing was freed.
@@ -49,7 +49,7 @@ impl Journal {
     }
 
     /// The changes since `from`, or `None` if some of them are forgotten.
-    pub fn since(&self, from: Position) -> Option<impl ExactSizeIterator<Item = Change> + '_> {
+    pub fn since(&self, from: Position) -> Option<impl ExactSizeIterator<Item = NodeChange> + '_> {
         let skip = usize::try_from(from.0.checked_sub(self.forgotten)?).ok()?;
         (skip <= self.changes.len()).then(|| self.changes.range(skip..).copied())
     }

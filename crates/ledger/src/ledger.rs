@@ -488,8 +488,11 @@ impl Ledger {
         before: Option<Holding>,
         cards: Vec<Card>,
     ) {
-        let slot = &mut self.holdings[pod.index()];
-        let target = &mut self.nodes[node.index()];
+        let (Some(slot), Some(target)) =
+            (self.holdings.get_mut(pod.index()), self.nodes.get_mut(node.index()))
+        else {
+            return;
+        };
         if let Some(now) = slot.take() {
             target.unknown -= u32::from(now.unknown);
             target.give_back(&now.needs, now.replicas);

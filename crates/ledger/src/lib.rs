@@ -36,7 +36,7 @@ pub use card::{Card, Divided, Division, Intake, Known, Mode, Name, Share, Shared
 pub use device::{Device, DeviceOn, Engines, Profile};
 pub use fit::Shortage;
 pub use gpus::{DividedCard, Gpus, Pool};
-pub use journal::{Change, Journal, Position};
+pub use journal::{Journal, NodeChange, Position};
 pub use ledger::{CardShare, CardShares, HoldError, Holding, Ledger};
 pub use needs::{Holder, Needs, ResourceId};
 pub use node::{Capacity, Node, Opening, Room};

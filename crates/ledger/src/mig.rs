@@ -14,8 +14,8 @@ mod geometry;
 mod models;
 mod recognise;
 
-pub use check::{Devices, Entry, Judged, Outcome, Partition, Verdict, check};
-pub use geometry::{Cut, Geometry, Left, Misfit, Slice};
+pub use check::{CardIndexes, ConfigVerdict, EntryOutcome, Judged, MigConfig, MigEntry, check};
+pub use geometry::{Cut, Geometry, Leftover, Misfit, Slice};
 pub use models::{MODELS, Model};
 pub use recognise::{UnknownModel, model_of_filter};
 

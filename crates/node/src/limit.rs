@@ -10,7 +10,7 @@
 //! not load the library. It shows a mistake. It is no proof against a tenant who wants to be
 //! mistaken for limited.
 
-use divvy_words::isolation::Unit;
+use divvy_words::isolation::LimitUnit;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ pub struct Provided {
     /// The variable that has the limit of each card.
     pub variable: String,
     /// How it is written there.
-    pub unit: Unit,
+    pub unit: LimitUnit,
     /// The library in this container.
     pub library: PathBuf,
 }
@@ -148,10 +148,10 @@ fn judge(provided: &Provided, found: &Found) -> Finding {
 }
 
 /// An amount as the provider writes it; 0 is none.
-fn amount(text: &str, unit: Unit) -> Option<u64> {
+fn amount(text: &str, unit: LimitUnit) -> Option<u64> {
     let bytes = match unit {
-        Unit::Bytes => text.parse().ok()?,
-        Unit::Mib => text.strip_suffix('m')?.parse::<u64>().ok()?.checked_mul(1 << 20)?,
+        LimitUnit::Bytes => text.parse().ok()?,
+        LimitUnit::Mib => text.strip_suffix('m')?.parse::<u64>().ok()?.checked_mul(1 << 20)?,
     };
     (bytes > 0).then_some(bytes)
 }
@@ -162,7 +162,7 @@ mod tests {
 
     const LIBRARY: &str = "/usr/local/vgpu/libvgpu.so";
 
-    fn provided(unit: Unit) -> Provided {
+    fn provided(unit: LimitUnit) -> Provided {
         let (provider, variable) = ("HAMi-core".to_owned(), "LIMIT".to_owned());
         Provided { provider, variable, unit, library: LIBRARY.into() }
     }
@@ -178,14 +178,14 @@ mod tests {
 
     #[test]
     fn a_limit_is_in_force_if_nothing_speaks_against_it() {
-        let finding = judge(&provided(Unit::Bytes), &found());
+        let finding = judge(&provided(LimitUnit::Bytes), &found());
         assert_eq!(finding.to_string(), "in force: HAMi-core limits 2 cards to 1000 bytes each");
         let mib = Found {
             limit: Some("5m".to_owned()),
             cards: Ok(vec![("GPU-1".to_owned(), 5 << 20)]),
             ..found()
         };
-        let finding = judge(&provided(Unit::Mib), &mib);
+        let finding = judge(&provided(LimitUnit::Mib), &mib);
         assert_eq!(finding.to_string(), "in force: HAMi-core limits 1 card to 5242880 bytes each");
     }
 
@@ -226,7 +226,7 @@ mod tests {
             ),
         ];
         for (found, reason) in cases {
-            let said = judge(&provided(Unit::Bytes), &found).to_string();
+            let said = judge(&provided(LimitUnit::Bytes), &found).to_string();
             let expected =
                 format!("not in force: HAMi-core does not limit this container\n  {reason}");
             assert_eq!(said, expected);

@@ -12,15 +12,15 @@ use std::sync::Arc;
 pub const MAX_REPLICAS: u32 = 1_000_000;
 
 /// The pods that one object stands for.
-pub(crate) enum Pods {
+pub(crate) enum MadePods {
     /// One record many times, under these names.
-    Copies(Box<PodRecord>, Names),
+    Copies(Box<PodRecord>, CopyNames),
     /// Records of their own.
     Each(Vec<PodRecord>),
 }
 
 /// The names of the copies.
-pub(crate) enum Names {
+pub(crate) enum CopyNames {
     /// The record's own.
     Own,
     /// The record's own and a number, `count` of them from `start` on, with leading zeros or not.
@@ -41,15 +41,15 @@ pub(crate) struct Expansion<'a> {
 
 impl Expansion<'_> {
     /// The pods of an object, `None` if its kind makes none.
-    pub(crate) fn pods(&self, object: &Object) -> Option<Pods> {
+    pub(crate) fn pods(&self, object: &Object) -> Option<MadePods> {
         match &object.content {
             Content::Pod(spec, _) => {
                 let record = self.record(&object.metadata, spec, None);
                 let names = match self.replicas {
-                    Some(count) => Names::Numbered { start: 0, count, padded: true },
-                    None => Names::Own,
+                    Some(count) => CopyNames::Numbered { start: 0, count, padded: true },
+                    None => CopyNames::Own,
                 };
-                Some(Pods::Copies(Box::new(record), names))
+                Some(MadePods::Copies(Box::new(record), names))
             }
             Content::Workload(workload) => Some(self.of_workload(object, workload)),
             Content::Node(_)
@@ -64,11 +64,11 @@ impl Expansion<'_> {
         }
     }
 
-    fn of_workload(&self, object: &Object, workload: &WorkloadManifest) -> Pods {
+    fn of_workload(&self, object: &Object, workload: &WorkloadManifest) -> MadePods {
         let record = self.template(object, &workload.template);
         if &*object.kind == "DaemonSet" {
             let host_network = workload.template.spec.host_network;
-            return Pods::Each(self.one_per_node(&record, host_network));
+            return MadePods::Each(self.one_per_node(&record, host_network));
         }
         let (field, count) = match &*object.kind {
             "Job" if workload.suspend => ("suspend", 0),
@@ -86,11 +86,11 @@ impl Expansion<'_> {
                 let padded = &*object.kind != "StatefulSet";
                 let start = workload.ordinals.start.filter(|_| !padded).unwrap_or(0);
                 let start = u32::try_from(start).unwrap_or(0);
-                Pods::Copies(Box::new(record), Names::Numbered { start, count, padded })
+                MadePods::Copies(Box::new(record), CopyNames::Numbered { start, count, padded })
             }
             None => {
                 let why = format!("spec.{field}: {asked} given, allowed are 0 to {MAX_REPLICAS}");
-                Pods::Each(vec![PodRecord { invalid: Some(why), ..record }])
+                MadePods::Each(vec![PodRecord { invalid: Some(why), ..record }])
             }
         }
     }
@@ -171,12 +171,21 @@ fn daemon_tolerations(host_network: bool) -> impl Iterator<Item = Toleration> {
     })
 }
 
-impl Pods {
+impl MadePods {
+    /// What one more of them would be, if there may be more: there are no two of a DaemonSet on a node.
+    pub(crate) fn template(&self) -> Option<PodRecord> {
+        match self {
+            Self::Copies(record, _) => Some((**record).clone()),
+            // One that cannot be read, or of which too many are asked.
+            Self::Each(pods) => pods.first().filter(|pod| pod.invalid.is_some()).cloned(),
+        }
+    }
+
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         match self {
-            Self::Copies(_, Names::Own) => 1,
-            Self::Copies(_, Names::Numbered { count, .. }) => *count as usize,
+            Self::Copies(_, CopyNames::Own) => 1,
+            Self::Copies(_, CopyNames::Numbered { count, .. }) => *count as usize,
             Self::Each(pods) => pods.len(),
         }
     }
@@ -184,16 +193,16 @@ impl Pods {
     /// Whether their names are made here, and may be made otherwise.
     pub(crate) fn are_named_here(&self) -> bool {
         match self {
-            Self::Copies(record, Names::Own) => record.key.name().ends_with('-'),
-            Self::Copies(_, Names::Numbered { .. }) | Self::Each(_) => true,
+            Self::Copies(record, CopyNames::Own) => record.key.name().ends_with('-'),
+            Self::Copies(_, CopyNames::Numbered { .. }) | Self::Each(_) => true,
         }
     }
 
     /// The records, one after another.
     pub(crate) fn into_records(self) -> Box<dyn Iterator<Item = PodRecord>> {
         match self {
-            Self::Copies(record, Names::Own) => Box::new(std::iter::once(*record)),
-            Self::Copies(record, Names::Numbered { start, count, padded }) => {
+            Self::Copies(record, CopyNames::Own) => Box::new(std::iter::once(*record)),
+            Self::Copies(record, CopyNames::Numbered { start, count, padded }) => {
                 let digits = if padded { count.saturating_sub(1).to_string().len() } else { 1 };
                 Box::new((start..start.saturating_add(count)).map(move |i| PodRecord {
                     key: numbered(&record.key, &format!("{i:0digits$}")),

@@ -8,6 +8,7 @@
 
 mod adopt;
 mod expand;
+mod fill;
 mod hints;
 mod input;
 mod partition;
@@ -15,8 +16,9 @@ mod rehearsal;
 mod storage;
 
 pub use expand::MAX_REPLICAS;
+pub use fill::{MAX_FILL, More, OneMore};
 pub use input::{Input, InputError, read_inputs};
-pub use partition::{Displaced, Effect, Holder, Repartition};
+pub use partition::{ConfigEffect, ConfigOutcome, DisplacedDevices, DisplacedHolder};
 pub use rehearsal::{Rehearsal, Setup};
 
 /// The cluster that is rehearsed on when none is given.

@@ -13,12 +13,12 @@ mod layout;
 mod log;
 
 pub(crate) use configs::Configs;
-pub(crate) use displaced::Before;
-pub use displaced::{Displaced, Holder};
+pub(crate) use displaced::BeforeConfigs;
+pub use displaced::{DisplacedDevices, DisplacedHolder};
 pub(crate) use log::Log;
-pub use log::{Effect, Repartition};
+pub use log::{ConfigEffect, ConfigOutcome};
 
-use configs::{Named, NotThere, Strategy};
+use configs::{NamedConfig, NotThere, SaidStrategy};
 use divvy_ledger::{Division, Gpus};
 use divvy_words::{MigStrategy, Object, Offer, PluginConfig, Sharing, keys};
 use layout::{Layout, call, described, divide};
@@ -85,7 +85,8 @@ impl Configs {
         let (object, offered) = offer.write(node, sharing.as_ref(), divided.is_some(), set);
         if let Some((config, cards, _)) = &divided {
             let (what, details) = (described(cards), format!("; {strategy}"));
-            let said = Said { config: config.label(), effect: Effect::Applied, what, details };
+            let said =
+                Said { config: config.label(), effect: ConfigEffect::Applied, what, details };
             log.say(name, said, &offered);
         }
         if let Some(config) = plugin {
@@ -107,8 +108,8 @@ impl Configs {
 
 /// Why the device plugin would not share by MPS.
 fn mps_refusal(
-    config: &Named<PluginConfig>,
-    strategy: &Strategy,
+    config: &NamedConfig<PluginConfig>,
+    strategy: &SaidStrategy,
     offer: &Offer,
 ) -> Option<&'static str> {
     let is_mps = config.config.sharing.as_ref().is_some_and(|s| s.by == Division::Mps);
@@ -140,7 +141,7 @@ impl Changed {
 }
 
 /// `4 replicas`, or of which resources so many.
-fn shared(config: &Named<PluginConfig>, offer: &Offer) -> Said {
+fn shared(config: &NamedConfig<PluginConfig>, offer: &Offer) -> Said {
     let PluginConfig { sharing, ignored, .. } = &config.config;
     let here = offer.resources();
     let is_here = |name: &str| here.iter().any(|(known, _)| known == name);
@@ -169,5 +170,5 @@ fn shared(config: &Named<PluginConfig>, offer: &Offer) -> Said {
     if !ignored.is_empty() {
         details.push_str(&format!("; the device plugin passes over {}", ignored.join(", ")));
     }
-    Said { config: config.label(), effect: Effect::Applied, what, details }
+    Said { config: config.label(), effect: ConfigEffect::Applied, what, details }
 }

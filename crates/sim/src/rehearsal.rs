@@ -1,10 +1,11 @@
 //! A cluster and a workload, brought into a scheduler of their own.
 
 use crate::adopt::{self, CardNames, NamedCards, OwnWord};
-use crate::expand::{Expansion, Pods};
+use crate::expand::{Expansion, MadePods};
+use crate::fill::OneMore;
 use crate::hints::Hints;
 use crate::input::{Input, InputError, MAX_PODS};
-use crate::partition::{Before, Configs, Displaced, Log, Repartition};
+use crate::partition::{BeforeConfigs, ConfigOutcome, Configs, DisplacedDevices, Log};
 use crate::storage::Storage;
 use crate::{EMBEDDED_CLUSTER, Progress};
 use divvy_engine::{Bound, BoundCards, Config, Event, ObjectKey, PodRecord, PodSpec, Scheduler};
@@ -64,6 +65,8 @@ pub struct Rehearsal {
     pub scheduler: Scheduler,
     /// The pods to place, in the order of the input.
     pub pods: Vec<ObjectKey>,
+    /// What more pods of the workload's objects would be, in the order of the input.
+    pub templates: Vec<OneMore>,
     /// Kinds of the workload that make no pods, and how many there are of each.
     pub ignored: BTreeMap<String, usize>,
     /// Pods that have ended and hold nothing.
@@ -73,9 +76,9 @@ pub struct Rehearsal {
     /// The schedulers of other projects that run in the cluster: their pods are left to them.
     pub running: OtherSchedulers,
     /// What configs of the workload make of the nodes.
-    pub partitions: Vec<Repartition>,
+    pub partitions: Vec<ConfigOutcome>,
     /// What bound pods hold that the nodes would not have then.
-    pub displaced: Vec<Displaced>,
+    pub displaced: Vec<DisplacedDevices>,
     /// What was not as it should be, in sentences.
     pub warnings: Vec<String>,
 }
@@ -92,7 +95,7 @@ struct Loading<'a> {
     terminating: BTreeSet<ObjectKey>,
     isolation: Option<&'a Isolation>,
     configs: &'a Configs,
-    before: Before,
+    before: BeforeConfigs,
     /// Pods on nodes that configs change, and why they could not be entered.
     unentered: Vec<(ObjectKey, String)>,
     progress: &'a dyn Progress,
@@ -140,6 +143,7 @@ impl Rehearsal {
         let mut rehearsal = Self {
             scheduler: Scheduler::new(Config { hand_off, ..setup.config }),
             pods: Vec::new(),
+            templates: Vec::new(),
             ignored: BTreeMap::new(),
             ended: BTreeSet::new(),
             others: BTreeMap::new(),
@@ -168,7 +172,7 @@ impl Rehearsal {
             terminating,
             isolation: setup.isolation.as_ref(),
             configs: &configs,
-            before: Before::default(),
+            before: BeforeConfigs::default(),
             unentered: Vec::new(),
             progress,
         };
@@ -465,7 +469,7 @@ impl Loading<'_> {
         let isolation = self.isolation;
         let expansion = Expansion { priorities, groups, replicas, cluster, isolation };
         let mut unknown_classes = BTreeSet::new();
-        let mut batches: Vec<Pods> = Vec::new();
+        let mut batches: Vec<(&str, MadePods)> = Vec::new();
         let mut hints = Hints::default();
         let mut classes = Vec::new();
         for entry in entries {
@@ -474,7 +478,8 @@ impl Loading<'_> {
                 Entry::Malformed { kind, namespace, name, error } => {
                     match Kind::of(kind, "") {
                         Some(Kind::Pod | Kind::Workload) => {
-                            batches.push(Pods::Each(vec![malformed(namespace, name, error)]));
+                            let pod = malformed(namespace, name, error);
+                            batches.push((kind, MadePods::Each(vec![pod])));
                         }
                         Some(Kind::PriorityClass) => classes.push(bad_class(name, error)),
                         _ => *ignored.entry(kind.clone()).or_default() += 1,
@@ -506,7 +511,7 @@ impl Loading<'_> {
             };
             let Some(pods) = expansion.pods(object) else { continue };
             hints.look(object, metadata, pods.len());
-            batches.push(pods);
+            batches.push((&object.kind, pods));
             unknown_classes.extend(priorities.unknown(spec));
         }
         let hints = hints.into_warnings(ignored);
@@ -518,12 +523,16 @@ impl Loading<'_> {
                  give the PriorityClass with -f or in the cluster"
             ));
         }
-        let pods: usize = batches.iter().map(Pods::len).sum();
+        let pods: usize = batches.iter().map(|(_, pods)| pods.len()).sum();
         if pods > MAX_PODS {
             return Err(InputError::TooMany { pods });
         }
         self.progress.begin("preparing", pods as u64);
-        for batch in batches {
+        for (kind, batch) in batches {
+            if let Some(mut record) = batch.template() {
+                self.storage.leave_out(&mut record, true);
+                self.rehearsal.templates.push(OneMore { kind: kind.into(), record });
+            }
             let renamed = batch.are_named_here();
             for mut record in batch.into_records() {
                 if renamed {

@@ -106,7 +106,13 @@ impl Storage {
 
     /// Leaves out what nothing is known of. `is_new` for a pod that is not in the cluster yet.
     pub(crate) fn prune(&mut self, record: &mut PodRecord, is_new: bool) {
-        let Some(relations) = &mut record.spec.relations else { return };
+        let is_left_out = self.leave_out(record, is_new);
+        self.left_out += usize::from(is_left_out && !self.is_known);
+    }
+
+    /// The same of a pod that is not counted. Whether something was left out.
+    pub(crate) fn leave_out(&self, record: &mut PodRecord, is_new: bool) -> bool {
+        let Some(relations) = &mut record.spec.relations else { return false };
         let is_left_out = |usage: &VolumeUse| match usage {
             VolumeUse::Claim(claim) => !self.is_known || self.provisioned.contains(claim),
             // The claim of a new pod would be made with it.
@@ -115,13 +121,14 @@ impl Storage {
             }
             VolumeUse::Disk(_) | VolumeUse::Attached(_) => false,
         };
-        if relations.volumes.iter().any(is_left_out) {
-            self.left_out += usize::from(!self.is_known);
-            Arc::make_mut(relations).volumes.retain(|usage| !is_left_out(usage));
-            if **relations == Relations::default() {
-                record.spec.relations = None;
-            }
+        if !relations.volumes.iter().any(is_left_out) {
+            return false;
         }
+        Arc::make_mut(relations).volumes.retain(|usage| !is_left_out(usage));
+        if **relations == Relations::default() {
+            record.spec.relations = None;
+        }
+        true
     }
 
     /// What was left out, in a sentence.

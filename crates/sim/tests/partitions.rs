@@ -3,7 +3,7 @@
 
 use divvy_engine::Standing;
 use divvy_ledger::{Gpus, Mode};
-use divvy_sim::{Effect, Input, Rehearsal, Setup};
+use divvy_sim::{ConfigEffect, Input, Rehearsal, Setup};
 
 const TIME_SLICING: &str = include_str!("../../../examples/partitions/recipe-time-slicing.yaml");
 const MIG: &str = include_str!("../../../examples/partitions/recipe-mig.yaml");
@@ -34,7 +34,7 @@ fn error(cluster: Option<&str>, workload: &str, partitions: &[(&str, &str)]) -> 
 }
 
 fn messages(rehearsal: &Rehearsal) -> Vec<String> {
-    rehearsal.partitions.iter().map(divvy_sim::Repartition::message).collect()
+    rehearsal.partitions.iter().map(divvy_sim::ConfigOutcome::message).collect()
 }
 
 /// `node`, or the reason, of each pod to place.
@@ -211,7 +211,7 @@ fn the_strategy_single_takes_slices_of_one_profile() {
         let rehearsal = rehearse(Some(&eight("a", labels)), &config(&entries), &[]);
         let said = &messages(&rehearsal)[0];
         assert!(said.contains(&format!("nothing would be handed out on a: single takes slices of one profile on every card, {why} (MIG strategy single of the node's label")), "{said}");
-        assert_eq!(rehearsal.partitions[0].effect, Effect::Withheld);
+        assert_eq!(rehearsal.partitions[0].effect, ConfigEffect::Withheld);
         assert_eq!(
             (pools(&rehearsal, "a").iter().map(|p| p.1).sum::<u32>(), gpus(&rehearsal, "a").usable),
             (0, 0)

@@ -12,7 +12,7 @@ pub(crate) const CELLS: usize = 20;
 const MOST_NAMES: usize = 18;
 
 /// What pods hold parts of: the memory of a card, or the slices of a node.
-pub(crate) struct Fill<'c> {
+pub(crate) struct BarFill<'c> {
     /// All of it.
     pub(crate) whole: u64,
     /// Who holds how much.
@@ -35,7 +35,7 @@ fn sum<'c>(held: impl IntoIterator<Item = &'c (&'c ObjectKey, u64)>) -> u64 {
 
 /// Every holder has a letter if there is a cell for each. Otherwise those of less than a cell are
 /// together one part, `+`, which is as long as what it stands for.
-fn parts<'c>(fill: &Fill<'c>) -> Vec<Part<'c>> {
+fn parts<'c>(fill: &BarFill<'c>) -> Vec<Part<'c>> {
     let whole = fill.whole;
     let room = held_cells(sum(&fill.held), whole);
     let is_long = |size: u64| u128::from(size) * CELLS as u128 >= whole.into();
@@ -88,7 +88,7 @@ pub(crate) fn bar(card: &CardUse<'_>, painter: Painter) -> String {
 }
 
 /// A bar with a letter for each holder.
-pub(crate) fn letters(fill: &Fill<'_>, painter: Painter) -> String {
+pub(crate) fn letters(fill: &BarFill<'_>, painter: Painter) -> String {
     if fill.held.is_empty() {
         return painter.paint(&"·".repeat(CELLS), Tint::Faint);
     }
@@ -106,11 +106,11 @@ pub(crate) fn letters(fill: &Fill<'_>, painter: Painter) -> String {
 }
 
 /// The shares of a card, or the slices on it.
-fn with_fill<T>(card: &CardUse<'_>, then: impl FnOnce(&Fill<'_>) -> T) -> T {
+fn with_fill<T>(card: &CardUse<'_>, then: impl FnOnce(&BarFill<'_>) -> T) -> T {
     let slices = card.slices.map(|slices| slices.total);
     let bytes = |size: u64| card.capacity.with(Bytes(size)).number();
     let count = |count: u64| count.to_string();
-    let fill = Fill {
+    let fill = BarFill {
         whole: slices.map_or_else(|| card.capacity.raw(), u64::from),
         held: match slices {
             Some(_) => card.shares.iter().map(|s| (s.pod, s.slices.into())).collect(),
@@ -158,7 +158,7 @@ pub(crate) fn legend(card: &CardUse<'_>, names: Names, all: bool) -> Vec<(String
     entries
 }
 
-impl Fill<'_> {
+impl BarFill<'_> {
     /// What the letters stand for, one entry each, and what is free.
     pub(crate) fn legend(&self, names: Names, all: bool) -> Vec<(String, Option<Tint>)> {
         let most = if all { usize::MAX } else { MOST_NAMES };
@@ -214,7 +214,7 @@ mod tests {
                     let size = |i: u64| whole / n / (1 + i % shrink);
                     let held = (0..n).map(|i| (&key, size(i))).collect();
                     let used = (0..n).map(size).sum();
-                    let fill = Fill { whole, held, number: &|n| n.to_string() };
+                    let fill = BarFill { whole, held, number: &|n| n.to_string() };
                     let bar = letters(&fill, Painter::new(false));
                     assert_eq!(bar.chars().count(), CELLS, "{n} of {whole}: {bar}");
                     let held = bar.chars().filter(|c| *c != '·').count();

@@ -32,7 +32,7 @@ pub struct Explanation<'a> {
     /// The pod's name.
     pub name: String,
     /// How it stands.
-    pub state: Verdict,
+    pub state: ExplainedState,
     /// Where it is or would go.
     pub node: Option<&'a str>,
     /// Its cards there.
@@ -71,7 +71,7 @@ pub struct Explanation<'a> {
 /// How a pod stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Verdict {
+pub enum ExplainedState {
     /// It has a place.
     Placed,
     /// It waits.
@@ -109,7 +109,7 @@ pub struct NearestFit {
     /// The same in bytes, if it is memory of a known size.
     pub missing_bytes: Option<u64>,
     /// Who would have to end; none if that alone would not do.
-    pub holders: Vec<Holder>,
+    pub holders: Vec<MustEnd>,
     /// Whether what is missing is one thing or several.
     #[serde(skip)]
     pub(crate) plural: bool,
@@ -117,7 +117,7 @@ pub struct NearestFit {
 
 /// A pod that holds what another waits for.
 #[derive(Clone, Debug, Serialize)]
-pub struct Holder {
+pub struct MustEnd {
     /// `namespace/name`.
     pub pod: String,
     /// How much it holds there of what is missing, if that is memory of a known size.
@@ -149,7 +149,7 @@ pub fn explain<'a>(
             explanation.picture = explanation.node.and_then(|node| picture(scheduler, node));
         }
         Standing::Waiting(diagnosis) => {
-            explanation.state = Verdict::Pending;
+            explanation.state = ExplainedState::Pending;
             explanation.reason = Some(diagnosis.headline());
             explanation.message = Some(diagnosis.sentence(scheduler.node_count()));
             explanation.reasons = reasons(&diagnosis);
@@ -163,7 +163,7 @@ pub fn explain<'a>(
             }
         }
         Standing::Astray => {
-            explanation.state = Verdict::UnknownNode;
+            explanation.state = ExplainedState::UnknownNode;
             explanation.reason = Some(UNKNOWN_NODE.to_owned());
             explanation.message = Some(UNKNOWN_NODE.to_owned());
             explanation.reasons = vec![NodesByReason {
@@ -187,7 +187,7 @@ impl Explanation<'_> {
             repartition: Repartition::default(),
             namespace: key.namespace().to_owned(),
             name: key.name().to_owned(),
-            state: Verdict::Placed,
+            state: ExplainedState::Placed,
             node: None,
             cards: Vec::new(),
             reason: None,
@@ -209,7 +209,7 @@ impl Explanation<'_> {
     pub fn of_another(key: &ObjectKey, scheduler: &str, next: String) -> Self {
         let message = format!("scheduled by {scheduler}, not by divvy");
         Self {
-            state: Verdict::OtherScheduler,
+            state: ExplainedState::OtherScheduler,
             reason: Some(message.clone()),
             message: Some(message),
             next: Some(next),
@@ -272,7 +272,11 @@ fn nearest_fit(
         missing,
         missing_bytes: bytes(&nearest.missing),
         holders: holders
-            .map(|(pod, has)| Holder { pod: pod.to_string(), bytes: bytes(has), amount: text(has) })
+            .map(|(pod, has)| MustEnd {
+                pod: pod.to_string(),
+                bytes: bytes(has),
+                amount: text(has),
+            })
             .collect(),
         plural: matches!(nearest.missing, Missing::Cards(n) | Missing::PodSlots(n) if n > 1),
     }

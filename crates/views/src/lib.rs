@@ -8,7 +8,7 @@
 //!                            └─► explanation_text: answer, nodes by reason, nearest, next step
 //!             ─► top_* ──────┬─► JSON
 //!                            └─► top_*_text: one row a node, card, pod or kind of slices
-//!   configs, division ─► mig_* ─► JSON, texts: what MIG can divide cards into
+//!   configs, slicing ─► mig_* ─► JSON, texts: what MIG can divide cards into
 //! ```
 //!
 //! Nothing here decides anything. Every sentence about why a pod waits comes from the engine's
@@ -25,6 +25,7 @@ mod explain;
 mod mig_check;
 mod mig_plan;
 mod model;
+mod more;
 mod options;
 mod paint;
 mod repartition;
@@ -43,7 +44,7 @@ mod wording;
 pub use amount::Amount;
 pub use cards::{CardGrant, CardSlices, CardUse, CardUseState, NodeCards, ShareUse};
 pub use explain::{
-    Explanation, Holder, NearestFit, NodesByReason, Verdict, explain, explanation_text,
+    ExplainedState, Explanation, MustEnd, NearestFit, NodesByReason, explain, explanation_text,
 };
 pub use mig_check::{
     MigCards, MigCheck, MigVerdict, PlacedSlice, ProfileCount, Unused, mig_check, mig_check_text,
@@ -53,6 +54,7 @@ pub use mig_plan::{
     mig_plan_commands, mig_plan_text,
 };
 pub use model::short_model;
+pub use more::{MoreOf, MorePods, NodeCount};
 pub use options::TextOptions;
 pub use repartition::{Displaced, DisplacedPod, Partition, Repartition};
 pub use simulate_text::simulation_text;

@@ -5,7 +5,9 @@ use crate::options::TextOptions;
 use crate::paint::{Painter, Tint};
 use crate::table::{Cell, Table};
 use crate::wording::{clean, count, labels};
-use divvy_ledger::mig::{Devices, Judged, Left, Outcome, Slice, Verdict, listed};
+use divvy_ledger::mig::{
+    CardIndexes, ConfigVerdict, EntryOutcome, Judged, Leftover, Slice, listed,
+};
 use divvy_ledger::{Bytes, Engines, Profile};
 use serde::Serialize;
 
@@ -93,7 +95,7 @@ pub(crate) fn counted(profiles: &[(Profile, u32)]) -> Vec<ProfileCount> {
     profiles.iter().map(one).collect()
 }
 
-pub(crate) fn unused(left: &Left) -> Unused {
+pub(crate) fn unused(left: &Leftover) -> Unused {
     Unused {
         memory_slices: left.memory_slices,
         compute_slices: left.compute_slices,
@@ -103,8 +105,8 @@ pub(crate) fn unused(left: &Left) -> Unused {
 }
 
 /// What was found, for programs.
-pub fn mig_check(verdicts: &[Verdict<'_>]) -> MigCheck {
-    let item = |verdict: &Verdict<'_>| MigVerdict {
+pub fn mig_check(verdicts: &[ConfigVerdict<'_>]) -> MigCheck {
+    let item = |verdict: &ConfigVerdict<'_>| MigVerdict {
         name: verdict.partition.name.clone(),
         legal: verdict.legal,
         cards: verdict.judged.iter().map(cards).collect(),
@@ -115,12 +117,14 @@ pub fn mig_check(verdicts: &[Verdict<'_>]) -> MigCheck {
 
 fn cards(judged: &Judged<'_>) -> MigCards {
     let (slices, unused) = match &judged.outcome {
-        Outcome::Divided(slices, left) => (slices.iter().map(placed).collect(), Some(unused(left))),
+        EntryOutcome::Divided(slices, left) => {
+            (slices.iter().map(placed).collect(), Some(unused(left)))
+        }
         _ => (Vec::new(), None),
     };
     let devices = match &judged.entry.devices {
-        Devices::All => None,
-        Devices::These(cards) => Some(cards.clone()),
+        CardIndexes::All => None,
+        CardIndexes::These(cards) => Some(cards.clone()),
     };
     MigCards {
         devices,
@@ -139,20 +143,20 @@ fn placed(slice: &Slice) -> PlacedSlice {
 
 fn reason(judged: &Judged<'_>) -> Option<String> {
     match &judged.outcome {
-        Outcome::Undivided | Outcome::Divided(..) | Outcome::OtherModel => None,
-        Outcome::Misfit(misfit) => Some(misfit.to_string()),
-        Outcome::UnknownFilter => {
+        EntryOutcome::Undivided | EntryOutcome::Divided(..) | EntryOutcome::OtherModel => None,
+        EntryOutcome::Misfit(misfit) => Some(misfit.to_string()),
+        EntryOutcome::UnknownFilter => {
             let ids = judged.entry.filter.join(", ");
             Some(format!("device-filter {ids}: divvy does not know all of these; give --model"))
         }
-        Outcome::NoModel => Some(
+        EntryOutcome::NoModel => Some(
             "no model has all of these profiles; give --model to see those of a model".to_owned(),
         ),
     }
 }
 
 /// The answer, a table, and why what is not legal is not.
-pub fn mig_check_text(verdicts: &[Verdict<'_>], options: TextOptions) -> String {
+pub fn mig_check_text(verdicts: &[ConfigVerdict<'_>], options: TextOptions) -> String {
     let painter = Painter::new(options.colour);
     let legal = verdicts.iter().filter(|verdict| verdict.legal).count();
     let mut text = match (legal, verdicts.len()) {
@@ -187,10 +191,10 @@ pub fn mig_check_text(verdicts: &[Verdict<'_>], options: TextOptions) -> String 
     text
 }
 
-fn row(verdict: &Verdict<'_>, judged: &Judged<'_>, wide: bool) -> Vec<Cell> {
+fn row(verdict: &ConfigVerdict<'_>, judged: &Judged<'_>, wide: bool) -> Vec<Cell> {
     let dash = || "-".to_owned();
     let legal = match judged.outcome {
-        Outcome::OtherModel => "-".into(),
+        EntryOutcome::OtherModel => "-".into(),
         _ if judged.outcome.is_legal() => Cell::tinted("yes", Tint::Good),
         _ => Cell::tinted("no", Tint::Bad),
     };
@@ -207,7 +211,7 @@ fn row(verdict: &Verdict<'_>, judged: &Judged<'_>, wide: bool) -> Vec<Cell> {
         slices.into(),
     ];
     match (&judged.outcome, judged.model) {
-        (Outcome::Divided(slices, left), Some(model)) => {
+        (EntryOutcome::Divided(slices, left), Some(model)) => {
             row.push(unused_memory(left.memory_slices, model.memory_slices(), left.memory).into());
             row.push(format!("{}/{}", left.compute_slices, model.compute_slices()).into());
             row.push(if wide { starts(slices) } else { names(slices, &left.fits) }.into());
@@ -218,10 +222,10 @@ fn row(verdict: &Verdict<'_>, judged: &Judged<'_>, wide: bool) -> Vec<Cell> {
 }
 
 /// `all`, `0-3`.
-pub(crate) fn devices(devices: &Devices) -> String {
+pub(crate) fn devices(devices: &CardIndexes) -> String {
     match devices {
-        Devices::All => "all".to_owned(),
-        Devices::These(cards) => {
+        CardIndexes::All => "all".to_owned(),
+        CardIndexes::These(cards) => {
             let mut cards = cards.clone();
             cards.sort_unstable();
             labels(cards.into_iter().map(|card| (card, Some(card))))

@@ -6,9 +6,9 @@ use crate::options::TextOptions;
 use crate::paint::{Painter, Tint};
 use crate::table::{Cell, Table};
 use crate::wording::{clean, count, thousands};
-use divvy_engine::division::{DividedNode, SlicePlan};
+use divvy_engine::slicing::{DividedNode, SlicePlan};
 use divvy_ledger::Profile;
-use divvy_ledger::mig::{Geometry, Left, listed};
+use divvy_ledger::mig::{Geometry, Leftover, listed};
 use serde::Serialize;
 
 /// What is to be divided.
@@ -142,7 +142,7 @@ fn cards(plan: &SlicePlan) -> usize {
     plan.nodes.iter().map(|node| node.cards.len()).sum()
 }
 
-fn left(geometry: &Geometry, slices: &[(Profile, u32)]) -> Left {
+fn left(geometry: &Geometry, slices: &[(Profile, u32)]) -> Leftover {
     geometry.left(&geometry.place(slices).unwrap_or_default())
 }
 

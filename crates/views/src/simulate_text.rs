@@ -2,6 +2,7 @@
 
 use crate::card_map::CardMap;
 use crate::cards::NodeCards;
+use crate::more::more_text;
 use crate::options::TextOptions;
 use crate::paint::{Painter, Tint};
 use crate::repartition::repartition_text;
@@ -29,6 +30,10 @@ pub fn simulation_text(sim: &Simulation<'_>, options: TextOptions) -> String {
     write_map(&mut out, sim, options);
     paragraph(&mut out);
     let _ = writeln!(out, "{}", totals(sim));
+    if let Some(more) = sim.more.as_ref().filter(|more| !more.is_empty()) {
+        paragraph(&mut out);
+        out.push_str(&more_text(more, options));
+    }
     if let Some(pod) = sim.pods.iter().find(|p| p.node.is_none()) {
         let next = painter.paint("Next:", Tint::Strong);
         let name = clean(pod.name);

@@ -2,6 +2,7 @@
 
 use crate::API_VERSION;
 use crate::cards::{CardGrant, NodeCards, grants};
+use crate::more::MorePods;
 use crate::repartition::Repartition;
 use crate::slices::SliceHolders;
 use crate::stranded::ShareSizes;
@@ -25,6 +26,8 @@ pub struct Simulation<'a> {
     pub repartition: Repartition,
     /// The pods of the workload, in the order they were given.
     pub pods: Vec<PodOutcome<'a>>,
+    /// How many more of the workload would fit, if that was asked.
+    pub more: Option<Vec<MorePods>>,
     /// All nodes, by name.
     pub nodes: Vec<NodeCards<'a>>,
     /// The sums.
@@ -67,6 +70,16 @@ pub struct ReasonCount {
     pub nodes: usize,
     /// The sentence.
     pub message: String,
+}
+
+impl ReasonCount {
+    pub(crate) fn of(diagnosis: &Diagnosis) -> impl Iterator<Item = Self> {
+        diagnosis.refusals.iter().map(|refusals| Self {
+            reason: refusals.reason.name(),
+            nodes: refusals.nodes.len(),
+            message: refusals.reason.to_string(),
+        })
+    }
 }
 
 /// The sums. Bytes are those of cards whose memory is known.
@@ -122,6 +135,7 @@ pub fn simulation<'a>(scheduler: &'a Scheduler, pods: &'a [ObjectKey]) -> Simula
         kind: "Simulation",
         repartition: Repartition::default(),
         pods: outcomes,
+        more: None,
         nodes,
         summary,
     }
@@ -164,12 +178,8 @@ struct Refusal {
 
 impl Refusal {
     fn because(diagnosis: &Diagnosis) -> Self {
-        let reasons = diagnosis.refusals.iter().map(|refusals| ReasonCount {
-            reason: refusals.reason.name(),
-            nodes: refusals.nodes.len(),
-            message: refusals.reason.to_string(),
-        });
-        Self { headline: diagnosis.headline().into(), reasons: reasons.collect() }
+        let reasons = ReasonCount::of(diagnosis).collect();
+        Self { headline: diagnosis.headline().into(), reasons }
     }
 
     fn own(reason: &'static str, message: &str) -> Self {

@@ -2,7 +2,7 @@
 //! slices. They are counted by node and kind; the card behind one is the device plugin's choice.
 
 use crate::amount::Amount;
-use crate::bar::{Fill, letters};
+use crate::bar::{BarFill, letters};
 use crate::paint::{Painter, Tint};
 use crate::wording::{Names, thousands};
 use divvy_engine::{ObjectKey, Scheduler};
@@ -167,7 +167,7 @@ impl SliceUse<'_> {
         all: bool,
     ) -> (String, Vec<(String, Option<Tint>)>) {
         let number = |count: u64| count.to_string();
-        let fill = Fill {
+        let fill = BarFill {
             whole: self.total.max(self.taken).into(),
             held: self.pods.iter().map(|holder| (holder.pod, holder.count.into())).collect(),
             number: &number,

@@ -61,7 +61,7 @@ impl Settings {
 
 /// What somebody wants to do with a pod.
 #[derive(Clone, Copy, Debug)]
-pub struct Change<'a> {
+pub struct PodChange<'a> {
     /// Which way.
     pub operation: Operation,
     /// The pod as it is to be.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 /// A card that a pod has, to be written.
 #[derive(Clone, Copy, Debug)]
-pub struct Grant<'a> {
+pub struct WrittenCard<'a> {
     /// The number of its device node, if that is known.
     pub minor: Option<u32>,
     /// Its UUID.
@@ -26,8 +26,8 @@ pub struct Grant<'a> {
 
 /// The value of the annotation. `None` unless the number of every card is known: to koordlet one that
 /// is missing is 0, which is another card.
-pub fn print(cards: &[Grant<'_>]) -> Option<String> {
-    let card = |grant: &Grant<'_>| {
+pub fn print(cards: &[WrittenCard<'_>]) -> Option<String> {
+    let card = |grant: &WrittenCard<'_>| {
         let ratio = u128::from(grant.bytes.0) * 100 / u128::from(grant.capacity.0.max(1));
         let mut resources = json!({
             keys::KOORDINATOR_MEMORY: grant.bytes.0.to_string(),
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn cards_are_written_as_koordinator_does_and_only_with_their_number() {
-        let grant = |minor| Grant {
+        let grant = |minor| WrittenCard {
             minor,
             uuid: "GPU-1",
             bytes: Bytes(8 << 30),

@@ -57,7 +57,7 @@ impl fmt::Display for Level {
 
 /// How a provider reads the limit of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Unit {
+pub enum LimitUnit {
     /// `2097152000`.
     #[serde(rename = "bytes")]
     Bytes,
@@ -76,7 +76,7 @@ pub struct Provider {
     /// The CDI device that a binding grants beside the card.
     pub device: String,
     /// The variable that limits memory, and its unit.
-    pub memory: (String, Unit),
+    pub memory: (String, LimitUnit),
     /// The variable that limits compute, in percent of a card.
     pub compute: Option<String>,
     /// The folder of a container that it is mounted to.
@@ -114,7 +114,7 @@ impl Provider {
             name: "HAMi-core".to_owned(),
             levels: vec![Level::Isolated],
             device: "divvy.dev/provider=HAMi-core".to_owned(),
-            memory: ("CUDA_DEVICE_MEMORY_LIMIT".to_owned(), Unit::Bytes),
+            memory: ("CUDA_DEVICE_MEMORY_LIMIT".to_owned(), LimitUnit::Bytes),
             compute: Some("CUDA_DEVICE_SM_LIMIT".to_owned()),
             library: "/usr/local/vgpu".to_owned(),
             environment: safe.into_iter().chain(of_cards).collect(),
@@ -324,8 +324,8 @@ impl Isolation {
         let Some(provider) = self.provider(class) else { return vec![recorded] };
         // To some providers 0 is no limit.
         let limit = match provider.memory.1 {
-            Unit::Bytes => bytes.0.max(1).to_string(),
-            Unit::Mib => format!("{}m", bytes.mib().max(1)),
+            LimitUnit::Bytes => bytes.0.max(1).to_string(),
+            LimitUnit::Mib => format!("{}m", bytes.mib().max(1)),
         };
         let mut all = vec![recorded, (keys::MEMORY_LIMIT, limit)];
         if compute.0 > 0 && provider.compute.is_some() {

@@ -10,7 +10,7 @@ use crate::manifest::{Container, Metadata, PodManifest, PodStatus};
 use crate::problem::short;
 use crate::quantity::Quantity;
 use crate::request::{MAX_CARDS, containers};
-use crate::resources::{Totals, of_containers};
+use crate::resources::{Quantities, of_containers};
 use divvy_ledger::{Bytes, Fraction, Part, Percent, Portion, Request};
 
 /// Whether this pod is Koordinator's own scheduler and has not ended: two schedulers for the same pods
@@ -138,7 +138,7 @@ fn percent(name: &str, value: u64) -> Result<(), String> {
 }
 
 impl Amounts {
-    fn of_pod(sum: &Totals<'_>) -> Self {
+    fn of_pod(sum: &Quantities<'_>) -> Self {
         let of = |name| sum.get(name).unwrap_or_default().value_ceil();
         Self {
             cards: of(keys::KOORDINATOR_SHARED),

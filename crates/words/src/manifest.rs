@@ -18,8 +18,8 @@ pub use relations::{
     LabelSelector, PodAffinity, PodAffinityTerm, SpreadConstraint, WeightedPodAffinityTerm,
 };
 pub use status::{
-    ActualResources, Condition, ContainerState, ContainerStatus, Device, DeviceStatus, PodStatus,
-    Waiting,
+    ActualResources, Condition, ContainerState, ContainerStatus, ContainerWaiting, DeviceStatus,
+    PodStatus, ResourceHealth,
 };
 pub use storage::{
     AttachmentSource, CsiSource, DiskSource, DriverLimit, NodeDriver, ObjectReference, StorageKind,

@@ -136,7 +136,7 @@ fn gpus(
     allocatable: &ResourceList,
     warnings: &mut Vec<String>,
 ) -> Gpus {
-    let mut found = Found {
+    let mut found = NodeLabels {
         labels,
         count: number(node, labels, keys::LABEL_GPU_COUNT, warnings),
         replicas: number(node, labels, keys::LABEL_GPU_REPLICAS, warnings).unwrap_or(1).max(1),
@@ -191,14 +191,14 @@ fn clip(n: u64) -> u32 {
 }
 
 /// What feature discovery has found, as its labels say it.
-struct Found<'a> {
+struct NodeLabels<'a> {
     labels: &'a Texts,
     count: Option<u64>,
     replicas: u64,
     memory: Option<Bytes>,
 }
 
-impl Found<'_> {
+impl NodeLabels<'_> {
     /// The profile of slices under the name of whole GPUs: what stands behind `-MIG-`.
     fn single(&self) -> Option<&str> {
         let (_, profile) =

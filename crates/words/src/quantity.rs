@@ -170,12 +170,12 @@ impl fmt::Display for Quantity {
 }
 
 /// An amount as written in a manifest: a quantity, or a text that is none.
-pub type Amount = Result<Quantity, QuantityError>;
+pub type WrittenQuantity = Result<Quantity, QuantityError>;
 
-/// Reads an [`Amount`] from a string, an integer or a decimal number. YAML and JSON hand decimals
+/// Reads an [`WrittenQuantity`] from a string, an integer or a decimal number. YAML and JSON hand decimals
 /// over as `f64`; the shortest decimal text of that is what was written, for up to 15 digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WrittenAmount(pub Amount);
+pub struct WrittenAmount(pub WrittenQuantity);
 
 impl<'de> Deserialize<'de> for WrittenAmount {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -6,7 +6,7 @@ use crate::koordinator;
 use crate::manifest::{Container, Metadata, PodManifest, PodStatus};
 use crate::problem::{Problems, long, short};
 use crate::quantity::Quantity;
-use crate::resources::Totals;
+use crate::resources::Quantities;
 use divvy_ledger::{Bytes, Device, Each, Fraction, FractionError, Part, Portion, Request};
 use std::collections::BTreeSet;
 
@@ -110,7 +110,11 @@ fn clip(count: u64) -> u32 {
 }
 
 /// The same, and the devices that are only counted.
-pub(crate) fn with_devices(request: Request, totals: &Totals<'_>, spec: &PodManifest) -> Request {
+pub(crate) fn with_devices(
+    request: Request,
+    totals: &Quantities<'_>,
+    spec: &PodManifest,
+) -> Request {
     let devices = totals.iter().filter_map(|(name, n)| Some((Device::of_resource(name)?, n)));
     let request = devices.fold(request, |request, (device, n)| {
         request.and(clip(n.value_ceil()), Each::Device(device))
@@ -119,7 +123,7 @@ pub(crate) fn with_devices(request: Request, totals: &Totals<'_>, spec: &PodMani
 }
 
 /// Whether the pod asks several whole GPUs, or devices of a kind, and no container more than one.
-fn asks_one_each(spec: &PodManifest, totals: &Totals<'_>) -> bool {
+fn asks_one_each(spec: &PodManifest, totals: &Quantities<'_>) -> bool {
     let is_device = |name: &str| name == keys::GPU || Device::of_resource(name).is_some();
     let one = Quantity::parse("1").unwrap_or_default();
     let several = totals.iter().any(|(name, n)| is_device(name) && n > one);

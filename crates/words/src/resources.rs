@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 
 /// Quantities by resource name.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Totals<'a>(BTreeMap<&'a str, Quantity>);
+pub(crate) struct Quantities<'a>(BTreeMap<&'a str, Quantity>);
 
-impl<'a> Totals<'a> {
+impl<'a> Quantities<'a> {
     /// The quantity of a resource, if it is asked at all.
     pub(crate) fn get(&self, name: &str) -> Option<Quantity> {
         self.0.get(name).copied()
@@ -101,7 +101,7 @@ fn asked(resources: &Resources) -> impl Iterator<Item = Asked<'_>> {
 
 /// What the pod takes from a node. `status` is that of a pod that is bound: while its resources
 /// are being changed in place, it takes the most of what it asks, was promised and has.
-pub(crate) fn totals<'a>(spec: &'a PodManifest, status: Option<&'a PodStatus>) -> Totals<'a> {
+pub(crate) fn totals<'a>(spec: &'a PodManifest, status: Option<&'a PodStatus>) -> Quantities<'a> {
     let containers = of_containers(spec, |container| asked(&container.resources));
     let pod_level = spec.resources.as_deref().map(|pod| pod_level(pod, &containers));
     let mut totals = match status {
@@ -113,7 +113,7 @@ pub(crate) fn totals<'a>(spec: &'a PodManifest, status: Option<&'a PodStatus>) -
             && let Some(actual) = &status.resources
         {
             if status.is_resize_infeasible() {
-                requests = Totals::default();
+                requests = Quantities::default();
             }
             let known = [actual.requests.as_ref(), status.allocated_resources.as_ref()];
             for (name, quantity) in known.into_iter().flatten().flat_map(amounts) {
@@ -133,16 +133,16 @@ pub(crate) fn totals<'a>(spec: &'a PodManifest, status: Option<&'a PodStatus>) -
 pub(crate) fn of_containers<'a, I>(
     spec: &'a PodManifest,
     of: impl Fn(&'a Container) -> I,
-) -> Totals<'a>
+) -> Quantities<'a>
 where
     I: Iterator<Item = Asked<'a>>,
 {
-    let mut running = Totals::default();
+    let mut running = Quantities::default();
     for container in &spec.containers {
         running.add(of(container));
     }
-    let mut sidecars = Totals::default();
-    let mut starting = Totals::default();
+    let mut sidecars = Quantities::default();
+    let mut starting = Quantities::default();
     for init in &spec.init_containers {
         if is_sidecar(init) {
             running.add(of(init));
@@ -164,9 +164,13 @@ fn is_sidecar(init: &Container) -> bool {
 
 /// What the containers of a bound pod take: what they ask, were promised and have, whichever is
 /// most. What they ask does not count once the kubelet has said that it can never be.
-fn resized<'a>(spec: &'a PodManifest, status: &'a PodStatus, asked: Totals<'a>) -> Totals<'a> {
+fn resized<'a>(
+    spec: &'a PodManifest,
+    status: &'a PodStatus,
+    asked: Quantities<'a>,
+) -> Quantities<'a> {
     let infeasible = status.is_resize_infeasible();
-    let mut most = if infeasible { Totals::default() } else { asked };
+    let mut most = if infeasible { Quantities::default() } else { asked };
     let of_pod = status.resources.as_ref().and_then(|r| r.requests.as_ref());
     if let (Some(promised), Some(actual)) = (&status.allocated_resources, of_pod) {
         for (name, quantity) in amounts(promised).chain(amounts(actual)) {
@@ -191,8 +195,8 @@ fn resized<'a>(spec: &'a PodManifest, status: &'a PodStatus, asked: Totals<'a>) 
 
 /// The requests of the pod as a whole, filled in as the API server does: by the sum of the
 /// containers, and by its limits for what no container asks and for huge pages.
-fn pod_level<'a>(pod: &'a Resources, containers: &Totals<'a>) -> Totals<'a> {
-    let mut requests = Totals::default();
+fn pod_level<'a>(pod: &'a Resources, containers: &Quantities<'a>) -> Quantities<'a> {
+    let mut requests = Quantities::default();
     if pod.requests.is_empty() && pod.limits.is_empty() {
         return requests;
     }

@@ -10,7 +10,7 @@ use crate::manifest::{
 };
 use crate::namespace::namespace_of;
 use crate::problem::Problems;
-use crate::quantity::{Amount, Quantity, WrittenAmount};
+use crate::quantity::{Quantity, WrittenAmount, WrittenQuantity};
 use divvy_engine::{
     AccessModes, Attached, AttachmentRecord, CapacityRecord, ClaimRecord, ClaimRef, ClassRecord,
     CsiNodeRecord, Disk, DriverRecord, ObjectKey, Requirement, Selector, StorageEvent, Term, Terms,
@@ -245,7 +245,7 @@ fn terms(object: &StorageManifest, size: Option<Bytes>) -> Terms {
     }
 }
 
-fn bytes(amount: Option<&Amount>, field: &str) -> Result<Option<Bytes>, String> {
+fn bytes(amount: Option<&WrittenQuantity>, field: &str) -> Result<Option<Bytes>, String> {
     match amount {
         Some(Ok(quantity)) => Ok(Some(Bytes(Quantity::value_ceil(*quantity)))),
         Some(Err(error)) => Err(format!("{field}: {error}")),

@@ -3,7 +3,7 @@
 use super::{CertificateError, answer};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use divvy_api::{Api, Patch, Resource};
+use divvy_api::{Api, PatchKind, Resource};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ pub(super) async fn publish(
         return Ok(());
     }
     let patch = Value::Array(patch).to_string().into_bytes();
-    answer(Method::PATCH, &path, api.patch(&path, Patch::Steps, patch).await)?;
+    answer(Method::PATCH, &path, api.patch(&path, PatchKind::Steps, patch).await)?;
     tracing::info!("put the CA into {} {name}", webhooks.plural);
     Ok(())
 }

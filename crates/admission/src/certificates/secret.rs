@@ -16,12 +16,12 @@ const TRIES: usize = 8;
 
 /// Where the Secret is.
 #[derive(Clone, Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct SecretPlace<'a> {
     pub(super) namespace: &'a str,
     pub(super) name: &'a str,
 }
 
-impl Place<'_> {
+impl SecretPlace<'_> {
     /// The certificates for these names, made or renewed if it is time.
     pub(super) async fn ensure(
         &self,

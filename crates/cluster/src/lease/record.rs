@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// What we read and write of a Lease; the rest goes back as it came.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Lease {
+pub(super) struct LeaseObject {
     pub(super) spec: Spec,
     #[serde(flatten)]
     rest: Map<String, Value>,
@@ -87,11 +87,11 @@ impl Record {
         Self { api, namespace: namespace.clone(), name: name.clone() }
     }
 
-    pub(super) async fn get(&self) -> Result<Lease, Failure> {
+    pub(super) async fn get(&self) -> Result<LeaseObject, Failure> {
         answer(self.api.get(&self.path()).await)
     }
 
-    pub(super) async fn create(&self, spec: &Spec) -> Result<Lease, Failure> {
+    pub(super) async fn create(&self, spec: &Spec) -> Result<LeaseObject, Failure> {
         let body = json!({
             "apiVersion": LEASES.api_version,
             "kind": LEASES.kind,
@@ -103,7 +103,7 @@ impl Record {
     }
 
     /// Only if it is still in the version that was read.
-    pub(super) async fn replace(&self, lease: &Lease) -> Result<Lease, Failure> {
+    pub(super) async fn replace(&self, lease: &LeaseObject) -> Result<LeaseObject, Failure> {
         let body = serde_json::to_vec(lease).map_err(|why| Failure::Unclear(why.to_string()))?;
         answer(self.api.put(&self.path(), body).await)
     }
@@ -114,7 +114,7 @@ impl Record {
 }
 
 /// The usual refusals in fewer words than the server has for them.
-fn answer(answer: Result<Vec<u8>, Failure>) -> Result<Lease, Failure> {
+fn answer(answer: Result<Vec<u8>, Failure>) -> Result<LeaseObject, Failure> {
     match answer {
         Ok(bytes) => read(&bytes),
         Err(Failure::NotFound(_)) => Err(Failure::NotFound("it does not exist".to_owned())),
@@ -135,7 +135,7 @@ mod tests {
             "metadata":{"name":"divvy","resourceVersion":"7","labels":{"team":"ml"}},
             "spec":{"holderIdentity":"a","leaseDurationSeconds":15,"leaseTransitions":3,
                     "acquireTime":null,"renewTime":null,"strategy":"new"}}"#;
-        let lease: Lease = serde_json::from_str(text).unwrap();
+        let lease: LeaseObject = serde_json::from_str(text).unwrap();
         let expected: Value = serde_json::from_str(text).unwrap();
         assert_eq!(serde_json::to_value(lease).unwrap(), expected);
     }

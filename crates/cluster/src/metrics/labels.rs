@@ -15,7 +15,7 @@ pub enum Attempt {
 
 /// How a binding ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Binding {
+pub enum BindingResult {
     /// The pod is bound.
     Bound,
     /// The pod or its node is gone.
@@ -41,7 +41,7 @@ impl Attempt {
     }
 }
 
-impl Binding {
+impl BindingResult {
     pub(super) const ALL: [Self; 5] =
         [Self::Bound, Self::Gone, Self::Conflict, Self::Refused, Self::Unknown];
 

@@ -13,8 +13,8 @@ fn everything_that_is_recorded_is_in_the_text() {
     let metrics = Metrics::new();
     metrics.attempt(Attempt::Scheduled);
     metrics.attempt(Attempt::Unschedulable);
-    metrics.binding(Binding::Bound, Duration::from_millis(4));
-    metrics.binding(Binding::Conflict, Duration::from_millis(8));
+    metrics.binding(BindingResult::Bound, Duration::from_millis(4));
+    metrics.binding(BindingResult::Conflict, Duration::from_millis(8));
     metrics.bound(Duration::from_secs(1));
     metrics.request(Verb::Create, Some(201));
     metrics.request(Verb::Watch, None);

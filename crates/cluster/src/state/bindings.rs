@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 /// A pod of ours that is not bound, as far as we heard.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct WaitingPod {
     pub(super) uid: Box<str>,
     pub(super) version: Box<str>,
     created: i64,
@@ -50,7 +50,7 @@ enum Stage {
     Failed,
 }
 
-impl Waiting {
+impl WaitingPod {
     /// Whether a binding of it may be done any moment, or was.
     pub(super) fn has_place(&self) -> bool {
         self.stage != Stage::Waits
@@ -86,7 +86,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// All pods of ours that are not bound, as far as we heard.
 #[derive(Debug, Default)]
 pub(super) struct Bindings {
-    waiting: HashMap<ObjectKey, Waiting>,
+    waiting: HashMap<ObjectKey, WaitingPod>,
     failures: HashMap<ObjectKey, Failures>,
     providing: HashMap<ObjectKey, Providing>,
     /// Whether something has changed that these may wait for.
@@ -108,7 +108,7 @@ impl Bindings {
             self.failures.remove(&key);
         }
         let known = self.waiting.remove(&key).filter(|known| known.uid == uid);
-        let waiting = Waiting {
+        let waiting = WaitingPod {
             uid,
             version: pod.metadata.resource_version.clone(),
             created: record.created,
@@ -143,12 +143,12 @@ impl Bindings {
         self.writing
     }
 
-    pub(super) fn get(&self, key: &ObjectKey) -> Option<&Waiting> {
+    pub(super) fn get(&self, key: &ObjectKey) -> Option<&WaitingPod> {
         self.waiting.get(key)
     }
 
     /// What is known of this pod, if it still waits.
-    fn current(&mut self, pod: &Target) -> Option<&mut Waiting> {
+    fn current(&mut self, pod: &Target) -> Option<&mut WaitingPod> {
         self.waiting.get_mut(&pod.key).filter(|waiting| waiting.uid == pod.uid)
     }
 
@@ -161,7 +161,7 @@ impl Bindings {
 
     /// The pods that name a group.
     pub(super) fn members(&self, namespace: &str, group: &str) -> impl Iterator<Item = &ObjectKey> {
-        let names = move |(key, waiting): &(&ObjectKey, &Waiting)| {
+        let names = move |(key, waiting): &(&ObjectKey, &WaitingPod)| {
             key.namespace() == namespace && waiting.groups.iter().any(|named| **named == *group)
         };
         self.waiting.iter().filter(names).map(|(key, _)| key)
@@ -170,7 +170,7 @@ impl Bindings {
     /// Whether a binding of this pod may be done any moment, whoever it belongs to now.
     pub(super) fn may_be_bound(&self, key: &ObjectKey, uid: &str) -> bool {
         let waiting = self.waiting.get(key).filter(|waiting| *waiting.uid == *uid);
-        waiting.is_some_and(Waiting::has_place) && !self.providing.contains_key(key)
+        waiting.is_some_and(WaitingPod::has_place) && !self.providing.contains_key(key)
     }
 
     /// Looks at these pods, as far as they wait.

@@ -25,34 +25,42 @@ use super::bindings::Bindings;
 use super::context::Context;
 use crate::objects::PodItem;
 use crate::place::Place;
+use adopt::{Adoption, LeftByKai};
+use devices::Devices;
 use divvy_engine::{Event, ObjectKey};
-use divvy_ledger::{Card, Holding, Node};
+use divvy_ledger::{Card, CardShare, Holding, Node, Request};
 use foldhash::{HashMap, HashSet};
+use ghosts::Ghosts;
+use reserved::Reservations;
 use slots::{Hold, Slots};
-use std::collections::BTreeMap;
+use std::sync::Arc;
+use trouble::Trouble;
+use unseen::Unseen;
 use wanted::Wanted;
+use win_back::Searches;
 
 /// What is known of cards and their reservations.
+///
+/// The first four are who holds which card, and change together. The others are parts: each owns what
+/// it knows, is given what else it needs, and says what is to be done.
 #[derive(Debug, Default)]
 pub(super) struct Cards {
     slots: Slots,
-    reservations: reserved::Reservations,
-    /// The cards of whole-GPU pods, where the kubelet tells.
-    devices: devices::Devices,
-    unseen: unseen::Unseen,
-    ghosts: ghosts::Ghosts,
-    adoption: adopt::Adoption,
+    reservations: Reservations,
     /// Nodes whose shared cards are to be looked at.
     unsettled: HashSet<Box<str>>,
     /// Nodes whose reservations may not be needed any more.
     idle: HashSet<Box<str>>,
-    searches: HashMap<Box<str>, win_back::Search>,
-    /// Nodes on which cards are missing, as they were when that was found.
-    grounds: HashMap<Box<str>, trouble::Ground>,
-    /// The pods that say what is wrong with their cards, by name of the condition, and their nodes.
-    troubled: BTreeMap<(ObjectKey, &'static str), Box<str>>,
-    wanted: Wanted,
+    /// The cards of whole-GPU pods, where the kubelet tells.
+    devices: Devices,
+    unseen: Unseen,
+    searches: Searches,
+    trouble: Trouble,
     nodes: HashMap<Box<str>, KnownNode>,
+    pub(super) ghosts: Ghosts,
+    pub(super) adoption: Adoption,
+    /// What is to stand on nodes and pods.
+    pub(super) wanted: Wanted,
 }
 
 /// What is known of a node besides what the engine knows.
@@ -82,25 +90,80 @@ impl Cards {
 
     /// A pod is bound.
     pub(super) fn pod_bound(&mut self, key: &ObjectKey, pod: &PodItem, cx: &Context) {
-        self.meet(key, pod, cx);
-        self.notice_conditions(key, pod);
-        self.notice_devices(key, pod);
+        let Self { adoption, trouble, slots, wanted, .. } = self;
+        adoption.meet(key, pod, slots, wanted, cx);
+        let node = pod.node().unwrap_or_default();
+        if trouble.notice(key, pod, wanted) {
+            self.unsettle(node);
+        }
+        if self.devices.notice(key, pod) {
+            self.look_at(node);
+        }
     }
 
     /// A pod has ended: its cards are free.
     pub(super) fn pod_ended(&mut self, key: &ObjectKey, cx: &Context) {
         self.forget_devices(key, cx);
-        self.forget_conditions(key);
-        self.ghosts.forget(key);
+        self.trouble.forget(key, &mut self.wanted);
+        self.ghosts.forget_grace(key);
     }
 
     /// A pod is gone from the API.
     pub(super) fn pod_gone(&mut self, key: &ObjectKey, bindings: &mut Bindings, cx: &mut Context) {
-        self.forget_adopted(key);
-        self.forget_conditions(key);
-        self.ghosts.forget(key);
+        self.adoption.forget(key, &mut self.wanted);
+        self.trouble.forget(key, &mut self.wanted);
+        self.ghosts.forget_grace(key);
         self.reservation_lost(key, reservations::DELETED, bindings, cx);
         self.forget_devices(key, cx);
+    }
+
+    /// The cards of a pod that goes are nobody's.
+    fn forget_devices(&mut self, key: &ObjectKey, cx: &Context) {
+        if self.devices.remove(key)
+            && let Some(node) = cx.node_of(key)
+        {
+            self.look_at(node.name());
+        }
+    }
+
+    /// Keeps the cards of a pod that was taken out of the API while its containers may still run.
+    pub(super) fn quarantine(&mut self, key: &ObjectKey, cx: &mut Context) {
+        for event in self.ghosts.quarantine(key, cx) {
+            self.apply(event, cx);
+        }
+    }
+
+    /// The time of a ghost is over.
+    pub(super) fn ghost_gone(&mut self, key: &ObjectKey, cx: &mut Context) {
+        if self.ghosts.remove(key) {
+            self.apply(Event::PodGone(key.clone()), cx);
+        }
+    }
+
+    /// Why nothing is given to a pod, if ghosts of its namespace are the reason.
+    pub(super) fn haunted(&self, key: &ObjectKey, request: &Request) -> Option<Arc<str>> {
+        self.ghosts.haunted(key, request, |node| self.nodes.contains_key(node))
+    }
+
+    /// Gives what KAI left to be looked at again, if something has changed; all of it if it is taken
+    /// over.
+    pub(super) fn take_strangers(&mut self, adopts: bool, cx: &Context) -> LeftByKai {
+        self.adoption.take_strangers(adopts, &self.slots, cx)
+    }
+
+    /// What KAI left was looked at.
+    pub(super) fn looked_at(&mut self, left: &LeftByKai, adopts: bool, cx: &mut Context) {
+        self.adoption.looked_at(left, adopts, &self.slots, &mut self.wanted, cx);
+    }
+
+    /// The shares of a pod that KAI bound, as far as it is known on which cards.
+    pub(super) fn shares_by_group(
+        &self,
+        pod: &PodItem,
+        request: &Request,
+        cx: &Context,
+    ) -> Vec<CardShare> {
+        self.adoption.shares_by_group(pod, request, &self.slots, cx)
     }
 
     /// Tells the engine of a pod. If it has cards, they may be nobody's soon.
@@ -111,7 +174,7 @@ impl Cards {
             _ => None,
         };
         let has_gpus = |h: &&Holding| !h.needs.request.is_none() || h.keeps.is_some() || h.unknown;
-        if let Some(key) = key.filter(|_| !self.slots.is_empty() || !self.troubled.is_empty())
+        if let Some(key) = key.filter(|_| !self.slots.is_empty() || !self.trouble.is_empty())
             && cx.scheduler.holding(key).filter(has_gpus).is_some()
             && let Some(node) = cx.node_of(key)
         {
@@ -122,7 +185,7 @@ impl Cards {
 
     /// Looks at the shared cards of a node before the next pass, if it has any.
     fn look_at(&mut self, node: &str) {
-        if self.slots.of(node).next().is_some() || self.is_troubled(node) {
+        if self.slots.of(node).next().is_some() || self.trouble.is_on(node) {
             self.unsettled.insert(node.into());
         }
     }
@@ -130,11 +193,6 @@ impl Cards {
     /// Looks at the shared cards of a node before the next pass.
     pub(super) fn unsettle(&mut self, node: &str) {
         self.unsettled.insert(node.into());
-    }
-
-    /// What is to stand on nodes and pods.
-    pub(super) const fn wanted(&mut self) -> &mut Wanted {
-        &mut self.wanted
     }
 
     /// Whether a pod has or will have a share of a card.

@@ -76,14 +76,14 @@ impl State {
         self.incoming.missing.remove(watch);
         if watch == PODS.name {
             self.cards.forget_unseen(&mut self.bindings, &mut self.cx);
-            self.cards.look_at_strangers();
+            self.cards.adoption.look_again();
         }
     }
 
     /// Takes in what is known of a pod.
     pub(super) fn pod_seen(&mut self, pod: &PodItem) {
         let key = pod.key();
-        self.cards.no_stranger(&key);
+        self.cards.adoption.no_stranger(&key);
         if let Some(node) = pod.node().filter(|_| pod.status.has_slice_as_gpu()) {
             self.cx.apply(Event::Divided(node.into()));
         }
@@ -98,7 +98,7 @@ impl State {
         if self.cx.scheduler.uid(&key).is_some_and(|known| *known != *pod.metadata.uid) {
             // Another pod of that name, and nobody saw how the first one went.
             self.cards.quarantine(&key, &mut self.cx);
-            self.cards.forget_grace(&key);
+            self.cards.ghosts.forget_grace(&key);
         }
         if pod.status.has_ended() {
             // Of pods that failed before anybody looked it is not known how the node is since.
@@ -107,7 +107,7 @@ impl State {
                 self.apply(Event::OneEach(node.into()));
             }
             if pod.is_given_up() {
-                self.cards.gpus_bound(&key, pod);
+                self.cards.ghosts.seen(&key, pod);
                 self.cards.quarantine(&key, &mut self.cx);
             }
             self.stop(&key);
@@ -121,7 +121,7 @@ impl State {
             let gets_shares = self.is_ours(scheduler) || scheduler == keys::KAI_SCHEDULER;
             let record = records::bound(pod, gets_shares, &mut self.cards, &self.cx);
             if !record.spec.request.is_none() {
-                self.cards.gpus_bound(&key, pod);
+                self.cards.ghosts.seen(&key, pod);
             }
             self.apply(Event::Pod(Box::new(record)));
             if let Some(node) = pod.node().filter(|_| self.cx.scheduler.unentered(&key).is_some()) {
@@ -180,7 +180,7 @@ impl State {
         };
         if may_run && !self.cards.is_reservation(key) {
             if let Some(pod) = pod {
-                self.cards.gpus_bound(key, pod);
+                self.cards.ghosts.seen(key, pod);
             }
             self.cards.quarantine(key, &mut self.cx);
         }
@@ -258,7 +258,7 @@ impl State {
                     tracing::debug!("{warning}");
                 }
                 if !self.incoming.kai.runs() {
-                    self.cards.look_at_strangers();
+                    self.cards.adoption.look_again();
                 }
                 self.cards.node_read(name, KnownNode { uid, kind });
                 self.cx.apply(Event::Node(Box::new(record)));
@@ -322,8 +322,8 @@ impl State {
 
     pub(crate) fn bind_request_changed(&mut self, news: News<BindRequestItem>) {
         match news {
-            News::Seen(item) => self.cards.decided(item),
-            News::Gone(key, _) => self.cards.undecided(&key),
+            News::Seen(item) => self.cards.adoption.decided(item),
+            News::Gone(key, _) => self.cards.adoption.undecided(&key),
         }
     }
 }

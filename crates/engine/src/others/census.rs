@@ -21,7 +21,7 @@ mod trace;
 mod wake;
 
 pub(crate) use relation_sets::{OwnedTermId, RelationSet, RelationSetId, owned_terms};
-pub(crate) use trace::Trace;
+pub(crate) use trace::CensusTrace;
 pub(crate) use wake::Departures;
 
 use crate::labels::Labels;

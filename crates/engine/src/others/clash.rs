@@ -16,11 +16,11 @@ pub(crate) struct Culprits<'a> {
     scheduler: &'a Scheduler,
     relation_set: Option<RelationSetId>,
     /// By whether the term is theirs, and its number.
-    found: HashMap<(bool, usize), Found>,
+    found: HashMap<(bool, usize), ByDomain>,
 }
 
 /// Who a term is about or whose it is, by domain.
-struct Found {
+struct ByDomain {
     topology: Arc<Topology>,
     pods: HashMap<usize, PodId>,
 }
@@ -102,15 +102,15 @@ impl<'a> Culprits<'a> {
         is: &dyn Fn(PodId) -> bool,
     ) -> Reason {
         let scheduler = self.scheduler;
-        let Found { topology, pods } =
-            self.found.entry(term).or_insert_with(|| Found::new(scheduler, key, counts, is));
+        let ByDomain { topology, pods } =
+            self.found.entry(term).or_insert_with(|| ByDomain::new(scheduler, key, counts, is));
         let pod = pods.get(&topology.domain(node)).and_then(|pod| scheduler.pod_key(*pod));
         let at = Some((topology.value(node).clone(), pod.cloned()));
         Reason::PodAntiAffinity { topology: key.into(), theirs: term.0, at }
     }
 }
 
-impl Found {
+impl ByDomain {
     /// Of each domain the first such pod on the first node by name that has one.
     fn new(scheduler: &Scheduler, key: &str, counts: &Counts, is: &dyn Fn(PodId) -> bool) -> Self {
         let world = scheduler.world();

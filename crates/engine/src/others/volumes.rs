@@ -33,6 +33,7 @@ pub(crate) use wants::Wants;
 
 use crate::record::ObjectKey;
 use crate::relations::Relations;
+pub(crate) use assume::Assumed;
 use assume::Assumption;
 use divvy_ledger::{Bytes, NodeId, PodId};
 use foldhash::HashMap;

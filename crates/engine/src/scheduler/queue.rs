@@ -164,14 +164,17 @@ impl Scheduler {
 
     /// Enters a pod of this shape on its best node.
     fn place(&mut self, id: ShapeId, pod: PodId) -> Option<Unit> {
-        let who = self.shapes.related(id);
-        if let Some(who) = who {
-            self.world.others.keep_topologies(who, &self.world.facts);
-        }
+        self.keep_topologies(id);
         let best = match self.nominated(id, pod) {
             Some(node) => node,
             None => self.shapes.best(id, &self.world)?,
         };
+        self.place_on(best, id, pod)
+    }
+
+    /// Enters a pod of this shape on a node where it fits.
+    pub(super) fn place_on(&mut self, best: NodeId, id: ShapeId, pod: PodId) -> Option<Unit> {
+        let who = self.shapes.related(id);
         let node = self.world.ledger.node(best)?;
         let needs = self.shapes.needs(id)?.clone();
         let by = self.shapes.strategies(id, &self.world.config).card;

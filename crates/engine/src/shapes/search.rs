@@ -3,7 +3,7 @@
 use super::{RuleSetId, Shape, ShapeId, Shapes, appraise};
 use crate::ranking::Ranking;
 use crate::world::World;
-use divvy_ledger::NodeId;
+use divvy_ledger::{NodeId, Position};
 
 /// What a shape looks at.
 pub(super) enum Scope {
@@ -37,6 +37,26 @@ impl Shapes {
                 let scan = nodes.into_iter().map(|n| (appraise(key, sizes, rules, n, world), n));
                 scan.max().filter(|(key, _)| *key > 0).map(|(_, node)| node)
             }
+        }
+    }
+
+    /// The same inside a trial: when others were asked for the pods that wait, and what they said, is
+    /// left as it is.
+    pub(crate) fn best_tried(&mut self, id: ShapeId, world: &World) -> Option<NodeId> {
+        let shape = self.get_mut(id)?;
+        let known = (std::mem::take(&mut shape.allowed), shape.asked);
+        let best = self.best(id, world);
+        if let Some(shape) = self.get_mut(id) {
+            (shape.allowed, shape.asked) = known;
+        }
+        best
+    }
+
+    /// Forgets what was ranked after that, for it has been taken back.
+    pub(crate) fn forget_ranked_since(&mut self, then: Position) {
+        for shape in self.shapes.values_mut().filter(|shape| shape.seen > then) {
+            let len = shape.ranking.take().map_or(0, |ranking| ranking.len());
+            self.ranked_nodes = self.ranked_nodes.saturating_sub(len);
         }
     }
 

@@ -1,24 +1,24 @@
 //! Whether a named config of mig-parted can be, card by card.
 
-use super::{Geometry, Left, MODELS, Misfit, Model, Slice, model_of_filter};
+use super::{Geometry, Leftover, MODELS, Misfit, Model, Slice, model_of_filter};
 use crate::Profile;
 
 /// A named config: what it does to which cards of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Partition {
+pub struct MigConfig {
     /// Its name.
     pub name: String,
     /// What is done, in order.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<MigEntry>,
 }
 
 /// What is done to some cards.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct MigEntry {
     /// Only cards with one of these PCI ids (`0x20B210DE`); all if there are none.
     pub filter: Vec<String>,
     /// Which cards of the node.
-    pub devices: Devices,
+    pub devices: CardIndexes,
     /// Whether they are divided at all.
     pub enabled: bool,
     /// Into how many of each profile, compute instances among them.
@@ -27,7 +27,7 @@ pub struct Entry {
 
 /// Cards of a node, by index.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Devices {
+pub enum CardIndexes {
     /// All.
     All,
     /// These.
@@ -36,9 +36,9 @@ pub enum Devices {
 
 /// What was found about one config.
 #[derive(Clone, Debug)]
-pub struct Verdict<'a> {
+pub struct ConfigVerdict<'a> {
     /// The config.
-    pub partition: &'a Partition,
+    pub partition: &'a MigConfig,
     /// Its entries on each model that they may be for.
     pub judged: Vec<Judged<'a>>,
     /// Whether some model takes it, or the one that was asked about, or each that it names.
@@ -49,20 +49,20 @@ pub struct Verdict<'a> {
 #[derive(Clone, Debug)]
 pub struct Judged<'a> {
     /// The entry.
-    pub entry: &'a Entry,
+    pub entry: &'a MigEntry,
     /// The model; `None` if that does not matter, or is not known.
     pub model: Option<&'static Model>,
     /// What comes of it.
-    pub outcome: Outcome,
+    pub outcome: EntryOutcome,
 }
 
 /// What comes of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum EntryOutcome {
     /// The card is not divided.
     Undivided,
     /// Its slices, and what they leave.
-    Divided(Vec<Slice>, Left),
+    Divided(Vec<Slice>, Leftover),
     /// That cannot be.
     Misfit(Misfit),
     /// The entry is for other models than the one that was asked about.
@@ -73,7 +73,7 @@ pub enum Outcome {
     NoModel,
 }
 
-impl Outcome {
+impl EntryOutcome {
     /// Whether it can be.
     pub const fn is_legal(&self) -> bool {
         matches!(self, Self::Undivided | Self::Divided(..) | Self::OtherModel)
@@ -83,7 +83,10 @@ impl Outcome {
 /// Judges configs on `model`. If none is given: on the models that an entry's filter names; without
 /// a filter on those that have all profiles of all such entries of the file, for a file is mostly
 /// for one kind of card; and if none of these takes it, on those that have the entry's profiles.
-pub fn check<'a>(partitions: &'a [Partition], model: Option<&'static Model>) -> Vec<Verdict<'a>> {
+pub fn check<'a>(
+    partitions: &'a [MigConfig],
+    model: Option<&'static Model>,
+) -> Vec<ConfigVerdict<'a>> {
     let geometries: Vec<Geometry> = MODELS.iter().map(Geometry::of).collect();
     let entries = || partitions.iter().flat_map(|partition| &partition.entries);
     let unfiltered = || entries().filter(|entry| entry.filter.is_empty() && entry.enabled);
@@ -92,7 +95,7 @@ pub fn check<'a>(partitions: &'a [Partition], model: Option<&'static Model>) -> 
     partitions.iter().map(|partition| judge.verdict(partition)).collect()
 }
 
-fn has_all(geometry: &Geometry, entry: &Entry) -> bool {
+fn has_all(geometry: &Geometry, entry: &MigEntry) -> bool {
     entry.profiles.iter().all(|(profile, _)| geometry.find(profile.undivided()).is_some())
 }
 
@@ -105,11 +108,11 @@ struct Judge<'g> {
 }
 
 impl Judge<'_> {
-    fn verdict<'a>(&self, partition: &'a Partition) -> Verdict<'a> {
+    fn verdict<'a>(&self, partition: &'a MigConfig) -> ConfigVerdict<'a> {
         let each = partition.entries.iter().map(|entry| self.judge(entry));
         let each: Vec<Vec<Judged<'a>>> = each.collect();
         let legal = each.iter().all(|judged| self.is_legal(judged));
-        Verdict { partition, judged: each.into_iter().flatten().collect(), legal }
+        ConfigVerdict { partition, judged: each.into_iter().flatten().collect(), legal }
     }
 
     /// Which of the models an entry is for may be nobody's word: one that takes it is enough then.
@@ -119,18 +122,18 @@ impl Judge<'_> {
         if is_open { outcomes.any(|legal| legal) } else { outcomes.all(|legal| legal) }
     }
 
-    fn judge<'a>(&self, entry: &'a Entry) -> Vec<Judged<'a>> {
+    fn judge<'a>(&self, entry: &'a MigEntry) -> Vec<Judged<'a>> {
         let judged = |model, outcome| Judged { entry, model, outcome };
         let on = |geometry: &Geometry| judged(Some(geometry.model()), outcome(entry, geometry));
         let models = || entry.filter.iter().map(|id| model_of_filter(id));
         let mut named: Vec<&'static Model> = models().flatten().collect();
         if let Some(asked) = self.asked {
             if !entry.filter.is_empty() && !named.contains(&asked) {
-                return vec![judged(Some(asked), Outcome::OtherModel)];
+                return vec![judged(Some(asked), EntryOutcome::OtherModel)];
             }
             named = vec![asked];
         } else if models().any(|model| model.is_none()) {
-            return vec![judged(None, Outcome::UnknownFilter)];
+            return vec![judged(None, EntryOutcome::UnknownFilter)];
         }
         let of_these = |is_one: &dyn Fn(&&Geometry) -> bool| {
             self.geometries.iter().filter(|g| is_one(g)).map(on).collect::<Vec<_>>()
@@ -139,27 +142,27 @@ impl Judge<'_> {
             return of_these(&|geometry| named.contains(&geometry.model()));
         }
         if !entry.enabled {
-            return vec![judged(None, Outcome::Undivided)];
+            return vec![judged(None, EntryOutcome::Undivided)];
         }
         let common: Vec<_> = self.common.iter().map(|geometry| on(geometry)).collect();
         if self.is_legal(&common) {
             return common;
         }
         let own = of_these(&|geometry| has_all(geometry, entry));
-        if own.is_empty() { vec![judged(None, Outcome::NoModel)] } else { own }
+        if own.is_empty() { vec![judged(None, EntryOutcome::NoModel)] } else { own }
     }
 }
 
-fn outcome(entry: &Entry, geometry: &Geometry) -> Outcome {
+fn outcome(entry: &MigEntry, geometry: &Geometry) -> EntryOutcome {
     if !entry.enabled {
-        return Outcome::Undivided;
+        return EntryOutcome::Undivided;
     }
     match geometry.place(&undivided(&entry.profiles)) {
         Ok(slices) => {
             let left = geometry.left(&slices);
-            Outcome::Divided(slices, left)
+            EntryOutcome::Divided(slices, left)
         }
-        Err(misfit) => Outcome::Misfit(misfit),
+        Err(misfit) => EntryOutcome::Misfit(misfit),
     }
 }
 

@@ -48,7 +48,7 @@ pub struct Slice {
 
 /// What is left of a card beside its slices.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Left {
+pub struct Leftover {
     /// Memory slices that no slice has.
     pub memory_slices: u8,
     /// Compute slices that no slice has.
@@ -254,7 +254,7 @@ impl Geometry {
     }
 
     /// What these slices leave of a card.
-    pub fn left(&self, slices: &[Slice]) -> Left {
+    pub fn left(&self, slices: &[Slice]) -> Leftover {
         let mut taken = 0usize;
         let (mut compute, mut media, mut unique) = (0, 0, false);
         for (slice, cut) in slices.iter().filter_map(|s| Some((s, self.find(s.profile)?))) {
@@ -269,7 +269,7 @@ impl Geometry {
             let media = media + cut.media <= self.model.frame.media;
             media && !(unique && cut.unique) && cut.starts.iter().any(is_free)
         };
-        Left {
+        Leftover {
             memory_slices,
             compute_slices: self.model.compute_slices().saturating_sub(compute),
             memory: self.model.memory_of(memory_slices),

@@ -232,15 +232,16 @@ fn models_are_known_by_the_names_that_people_and_tools_write() {
     }
 }
 
-fn entry(filter: &[&str], profiles: &str) -> Partition {
+fn entry(filter: &[&str], profiles: &str) -> MigConfig {
     let filter = filter.iter().map(|id| (*id).to_owned()).collect();
-    let entry = Entry { filter, devices: Devices::All, enabled: true, profiles: of(profiles) };
-    Partition { name: profiles.to_owned(), entries: vec![entry] }
+    let entry =
+        MigEntry { filter, devices: CardIndexes::All, enabled: true, profiles: of(profiles) };
+    MigConfig { name: profiles.to_owned(), entries: vec![entry] }
 }
 
-fn judged(partitions: &[Partition], model: Option<&'static Model>) -> Vec<(bool, String)> {
+fn judged(partitions: &[MigConfig], model: Option<&'static Model>) -> Vec<(bool, String)> {
     let verdicts = check(partitions, model);
-    let models = |verdict: &Verdict<'_>| {
+    let models = |verdict: &ConfigVerdict<'_>| {
         let names = verdict.judged.iter().map(|judged| judged.model.map_or("-", |m| m.name));
         names.collect::<Vec<_>>().join(" ")
     };

@@ -2,7 +2,7 @@
 
 use super::{Host, Installed, ProviderError, Source, install, remove};
 use divvy_api::resources::NODES;
-use divvy_api::{Api, Patch};
+use divvy_api::{Api, PatchKind};
 use divvy_words::isolation::Provider;
 use divvy_words::keys;
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ async fn patch(api: &Api, node: &str, provider: Value, kind: Value) -> Result<()
         "labels": {keys::ISOLATION_PROVIDER: provider}, "annotations": {keys::CDI_KIND: kind},
     });
     let body = json!({ "metadata": metadata }).to_string().into_bytes();
-    let patched = api.patch(&NODES.path_of("", node), Patch::Merge, body).await;
+    let patched = api.patch(&NODES.path_of("", node), PatchKind::Merge, body).await;
     let wrong = |why: divvy_api::Failure| ProviderError::Node {
         node: node.to_owned(),
         why: why.to_string(),

@@ -1,7 +1,7 @@
 //! Which configs were given, and which of them a node gets.
 
 use crate::InputError;
-use divvy_ledger::mig::Partition;
+use divvy_ledger::mig::MigConfig;
 use divvy_words::manifest::{ClusterPolicyManifest, Texts};
 use divvy_words::{
     Content, Entry, MigStrategy, Object, PluginConfig, is_device_plugin_config, is_mig_config,
@@ -14,7 +14,7 @@ use std::fmt;
 const DEFAULT: &str = "default";
 
 /// A config, and where it stands.
-pub(crate) struct Named<T> {
+pub(crate) struct NamedConfig<T> {
     /// Its ConfigMap.
     map: String,
     /// Its name.
@@ -25,7 +25,7 @@ pub(crate) struct Named<T> {
     pub(crate) config: T,
 }
 
-impl<T> Named<T> {
+impl<T> NamedConfig<T> {
     /// The ConfigMap, and which of its configs if there are several.
     pub(crate) fn label(&self) -> String {
         if self.is_alone { self.map.clone() } else { format!("{}/{}", self.map, self.name) }
@@ -45,8 +45,8 @@ pub(crate) struct NotThere {
 /// All configs that were given.
 #[derive(Default)]
 pub(crate) struct Configs {
-    plugin: Vec<Named<PluginConfig>>,
-    mig: Vec<Named<Partition>>,
+    plugin: Vec<NamedConfig<PluginConfig>>,
+    mig: Vec<NamedConfig<MigConfig>>,
     policy: Option<(String, ClusterPolicyManifest)>,
     /// How slices are called, as the policy says.
     strategy: Option<MigStrategy>,
@@ -55,14 +55,14 @@ pub(crate) struct Configs {
 }
 
 /// How MIG slices of a node are called, and who says so.
-pub(crate) struct Strategy {
+pub(crate) struct SaidStrategy {
     pub(crate) kind: MigStrategy,
     /// Whether anybody says so.
     pub(crate) is_said: bool,
     by: &'static str,
 }
 
-impl fmt::Display for Strategy {
+impl fmt::Display for SaidStrategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "MIG strategy {} {}", self.kind, self.by)
     }
@@ -120,10 +120,10 @@ impl Configs {
             for (name, text) in texts() {
                 let config = plugin_config(text).map_err(|why| format!("data[{name:?}]: {why}"))?;
                 let (map, name) = (map.to_owned(), name.to_owned());
-                self.plugin.push(Named { map, name, is_alone, config });
+                self.plugin.push(NamedConfig { map, name, is_alone, config });
             }
         }
-        let mut partitions: Vec<Partition> = Vec::new();
+        let mut partitions: Vec<MigConfig> = Vec::new();
         for (key, text) in data.iter().filter(|(_, text)| is_mig_config(text)) {
             let read = mig_configs(text).map_err(|why| format!("data[{key:?}]: {why}"))?;
             partitions.extend(read);
@@ -131,7 +131,7 @@ impl Configs {
         let is_alone = partitions.len() == 1;
         self.mig.extend(partitions.into_iter().map(|config| {
             let (map, name) = (map.to_owned(), config.name.clone());
-            Named { map, name, is_alone, config }
+            NamedConfig { map, name, is_alone, config }
         }));
         Ok(())
     }
@@ -214,9 +214,9 @@ impl Configs {
     /// Those of the ConfigMap that the policy names, if it names one.
     fn offered<'a, T>(
         &self,
-        all: &'a [Named<T>],
+        all: &'a [NamedConfig<T>],
         map: Option<&'a str>,
-    ) -> impl Iterator<Item = &'a Named<T>> {
+    ) -> impl Iterator<Item = &'a NamedConfig<T>> {
         all.iter().filter(move |config| map.is_none_or(|map| config.map == map))
     }
 
@@ -224,7 +224,7 @@ impl Configs {
     pub(crate) fn plugin_of(
         &self,
         node: &Object,
-    ) -> Result<Option<&Named<PluginConfig>>, NotThere> {
+    ) -> Result<Option<&NamedConfig<PluginConfig>>, NotThere> {
         if let Some(asked) = self.asked_of(node, &self.plugin) {
             return Ok(Some(asked));
         }
@@ -248,7 +248,10 @@ impl Configs {
 
     /// The config of the MIG manager that a node gets. What a label names that is not there, the
     /// node has already.
-    pub(crate) fn mig_of(&self, node: &Object) -> Result<Option<&Named<Partition>>, NotThere> {
+    pub(crate) fn mig_of(
+        &self,
+        node: &Object,
+    ) -> Result<Option<&NamedConfig<MigConfig>>, NotThere> {
         if let Some(asked) = self.asked_of(node, &self.mig) {
             return Ok(Some(asked));
         }
@@ -260,14 +263,22 @@ impl Configs {
         Ok(None)
     }
 
-    fn asked_of<'a, T>(&self, node: &Object, all: &'a [Named<T>]) -> Option<&'a Named<T>> {
+    fn asked_of<'a, T>(
+        &self,
+        node: &Object,
+        all: &'a [NamedConfig<T>],
+    ) -> Option<&'a NamedConfig<T>> {
         let here = self.asked.iter().rev().filter(|(name, _)| **name == *node.metadata.name);
         here.into_iter().find_map(|(_, name)| all.iter().find(|config| config.is_called(name)))
     }
 
     /// How the slices of a node are called.
-    pub(crate) fn strategy(&self, node: &Object, plugin: Option<&Named<PluginConfig>>) -> Strategy {
-        let said = |kind, by| Strategy { kind, is_said: true, by };
+    pub(crate) fn strategy(
+        &self,
+        node: &Object,
+        plugin: Option<&NamedConfig<PluginConfig>>,
+    ) -> SaidStrategy {
+        let said = |kind, by| SaidStrategy { kind, is_said: true, by };
         if let Some(kind) = plugin.and_then(|plugin| plugin.config.strategy) {
             said(kind, "of the device plugin's config")
         } else if let Some(kind) = self.strategy {
@@ -278,7 +289,7 @@ impl Configs {
             said(MigStrategy::Single, "as the ClusterPolicy says nothing else")
         } else {
             let by = "taken for granted, as nobody says it";
-            Strategy { kind: MigStrategy::Mixed, is_said: false, by }
+            SaidStrategy { kind: MigStrategy::Mixed, is_said: false, by }
         }
     }
 
@@ -298,11 +309,11 @@ impl Configs {
     }
 }
 
-fn maps<T>(configs: &[Named<T>], label: &'static str) -> Vec<Map> {
+fn maps<T>(configs: &[NamedConfig<T>], label: &'static str) -> Vec<Map> {
     let chunks = configs.chunk_by(|a, b| a.map == b.map);
-    let map = |chunk: &[Named<T>]| Map {
+    let map = |chunk: &[NamedConfig<T>]| Map {
         name: chunk.first().map(|config| config.map.clone()).unwrap_or_default(),
-        labels: chunk.iter().map(Named::label).collect(),
+        labels: chunk.iter().map(NamedConfig::label).collect(),
         names: chunk.iter().map(|config| config.name.clone()).collect(),
         label,
     };
@@ -311,10 +322,10 @@ fn maps<T>(configs: &[Named<T>], label: &'static str) -> Vec<Map> {
 
 /// The config that a label names.
 fn only<'a, T>(
-    offered: &[&'a Named<T>],
+    offered: &[&'a NamedConfig<T>],
     name: &str,
     label: &str,
-) -> Result<Option<&'a Named<T>>, NotThere> {
+) -> Result<Option<&'a NamedConfig<T>>, NotThere> {
     let mut called = offered.iter().filter(|config| config.name == name);
     let config = || name.to_owned();
     match (called.next(), called.next()) {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What is held of a node and would not be there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Displaced {
+pub struct DisplacedDevices {
     /// The node.
     pub node: String,
     /// Of what; `None` for cards that are not divided.
@@ -16,12 +16,12 @@ pub struct Displaced {
     /// How many there would be.
     pub left: u32,
     /// Who holds them; which of them would lose theirs is not known.
-    pub pods: Vec<Holder>,
+    pub pods: Vec<DisplacedHolder>,
 }
 
 /// Who holds something.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
+pub struct DisplacedHolder {
     /// Which pod.
     pub pod: ObjectKey,
     /// What it asked for.
@@ -30,7 +30,7 @@ pub struct Holder {
 
 /// What nodes had before, what they have after, and what is held of it.
 #[derive(Default)]
-pub(crate) struct Before {
+pub(crate) struct BeforeConfigs {
     nodes: BTreeMap<String, (Gpus, Gpus)>,
     held: BTreeMap<(String, Option<Device>), Held>,
 }
@@ -41,10 +41,10 @@ struct Held {
     count: u32,
     /// Shares are on one card at least.
     has_shares: bool,
-    pods: Vec<Holder>,
+    pods: Vec<DisplacedHolder>,
 }
 
-impl Before {
+impl BeforeConfigs {
     pub(crate) fn node(&mut self, name: &str, before: Gpus, after: Gpus) {
         self.nodes.insert(name.to_owned(), (before, after));
     }
@@ -64,12 +64,12 @@ impl Before {
             let held = self.held.entry((node.to_owned(), device)).or_default();
             held.count = held.count.saturating_add(count);
             held.has_shares |= request.is_share() && device.is_none();
-            held.pods.push(Holder { pod: pod.clone(), request: request.to_string() });
+            held.pods.push(DisplacedHolder { pod: pod.clone(), request: request.to_string() });
         }
     }
 
     /// What would not be there, and whose it is.
-    pub(crate) fn finish(self) -> (Vec<Displaced>, BTreeSet<ObjectKey>) {
+    pub(crate) fn finish(self) -> (Vec<DisplacedDevices>, BTreeSet<ObjectKey>) {
         let Self { nodes, held } = self;
         let displaced = held.into_iter().filter_map(|((node, device), held)| {
             let (before, after) = nodes.get(&node)?;
@@ -77,9 +77,9 @@ impl Before {
             let Held { count, has_shares, mut pods } = held;
             let held = count.saturating_add(has_shares.into());
             pods.sort_by(|a, b| a.pod.cmp(&b.pod));
-            (held > left).then_some(Displaced { node, device, held, left, pods })
+            (held > left).then_some(DisplacedDevices { node, device, held, left, pods })
         });
-        let displaced: Vec<Displaced> = displaced.collect();
+        let displaced: Vec<DisplacedDevices> = displaced.collect();
         let whose = displaced.iter().flat_map(|d| &d.pods).map(|holder| holder.pod.clone());
         let whose = whose.collect();
         (displaced, whose)

@@ -1,6 +1,6 @@
 //! What a config of mig-parted makes of each card of a node, and how the slices are called.
 
-use divvy_ledger::mig::{self, Devices, Geometry, Model, Outcome, Partition, listed};
+use divvy_ledger::mig::{self, CardIndexes, EntryOutcome, Geometry, MigConfig, Model, listed};
 use divvy_ledger::{Bytes, Device, DividedCard, Division, Gpus, Profile};
 use divvy_words::{MigStrategy, Offer, Sharing, Single, keys};
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ pub(super) enum Layout {
 /// What a config of mig-parted makes of each card of a node, or why it cannot.
 pub(super) fn divide(
     offer: &Offer,
-    partition: &Partition,
+    partition: &MigConfig,
 ) -> Result<(Vec<Layout>, &'static Model), String> {
     let cards = offer.cards.filter(|cards| (1..=1024).contains(cards)).ok_or_else(|| {
         format!(
@@ -38,11 +38,13 @@ pub(super) fn divide(
     for judged in mig::check(one, Some(model)).iter().flat_map(|verdict| &verdict.judged) {
         let entry = judged.entry;
         let made = match &judged.outcome {
-            Outcome::OtherModel => continue,
-            Outcome::Undivided => Ok(Layout::Whole),
-            Outcome::Divided(..) => Ok(Layout::Slices(entry.profiles.clone())),
-            Outcome::Misfit(misfit) => Err(misfit.to_string()),
-            Outcome::UnknownFilter | Outcome::NoModel => Err("no model is meant".to_owned()),
+            EntryOutcome::OtherModel => continue,
+            EntryOutcome::Undivided => Ok(Layout::Whole),
+            EntryOutcome::Divided(..) => Ok(Layout::Slices(entry.profiles.clone())),
+            EntryOutcome::Misfit(misfit) => Err(misfit.to_string()),
+            EntryOutcome::UnknownFilter | EntryOutcome::NoModel => {
+                Err("no model is meant".to_owned())
+            }
         };
         let made = made.map_err(|why| {
             format!(
@@ -53,8 +55,8 @@ pub(super) fn divide(
         })?;
         for (card, index) in layout.iter_mut().zip(0u32..) {
             let is_meant = match &entry.devices {
-                Devices::All => true,
-                Devices::These(these) => these.contains(&index),
+                CardIndexes::All => true,
+                CardIndexes::These(these) => these.contains(&index),
             };
             if is_meant {
                 *card = Some(made.clone());

@@ -1,6 +1,6 @@
 //! An explanation on the terminal: the answer first, then the nodes, then what to do.
 
-use super::{Explanation, NearestFit, NodesByReason, Verdict};
+use super::{ExplainedState, Explanation, NearestFit, NodesByReason};
 use crate::card_map::CardMap;
 use crate::cards::{CardUse, NodeCards};
 use crate::options::TextOptions;
@@ -15,7 +15,7 @@ pub fn explanation_text(explanation: &Explanation<'_>, options: TextOptions) -> 
     let pod = format!("{}/{}", explanation.namespace, explanation.name);
     let pod = painter.paint(&clean(&pod), Tint::Strong);
     let mut out = match explanation.state {
-        Verdict::Placed => {
+        ExplainedState::Placed => {
             let verb = if explanation.already_bound { "runs on" } else { "would go to" };
             let by = match &explanation.scheduler {
                 Some(scheduler) => format!(", placed by {}", clean(scheduler)),
@@ -23,13 +23,13 @@ pub fn explanation_text(explanation: &Explanation<'_>, options: TextOptions) -> 
             };
             format!("{pod} {verb} {}{by}\n", place(explanation))
         }
-        Verdict::Pending => {
+        ExplainedState::Pending => {
             let is_own = explanation.reasons.iter().all(|r| r.nodes == 0);
             let tint = if is_own { Tint::Bad } else { Tint::Waiting };
             let pending = painter.paint("pending", tint);
             format!("{pod} is {pending}: {}\n", message(explanation))
         }
-        Verdict::UnknownNode | Verdict::OtherScheduler => {
+        ExplainedState::UnknownNode | ExplainedState::OtherScheduler => {
             format!("{pod} is {}\n", message(explanation))
         }
     };

@@ -68,6 +68,7 @@ fn the_json_has_exactly_the_keys_of_the_contract_in_order() {
           ]
         }
       ],
+      "more": null,
       "nodes": [
         {
           "name": "a-1",

@@ -1,7 +1,7 @@
 //! The containers of a pod, and the steps that change their variables.
 
 use super::patch::{Patch, Step};
-use super::pod::Pod;
+use super::pod::ReviewedPod;
 use super::raw::{each, part};
 use crate::keys;
 use crate::manifest::lenient::{boolean, list, optional, text};
@@ -20,12 +20,12 @@ const MOST_TIMES: usize = 4;
 
 /// Where a container stands in a pod.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct ContainerPlace {
     pub(super) list: &'static str,
     pub(super) at: usize,
 }
 
-impl Place {
+impl ContainerPlace {
     /// The field of the pod, for people.
     pub(super) fn field(self) -> String {
         format!("spec.{}[{}]", self.list, self.at)
@@ -39,8 +39,8 @@ impl Place {
 
 /// What admission knows of a container besides what it asks.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
-    pub(super) place: Place,
+pub(super) struct ContainerFacts {
+    pub(super) place: ContainerPlace,
     /// Whether it has a list of variables.
     has_env: bool,
     /// By what it reaches every device of its node.
@@ -51,7 +51,7 @@ pub(super) struct Part {
 pub(super) fn containers(
     name: &'static str,
     text: Option<&RawValue>,
-) -> Result<(Vec<Part>, Vec<Container>), String> {
+) -> Result<(Vec<ContainerFacts>, Vec<Container>), String> {
     let (mut parts, mut all) = (Vec::new(), Vec::new());
     each(&format!("spec.{name}"), text, |at, given: Given| {
         if at == MOST_CONTAINERS {
@@ -59,7 +59,7 @@ pub(super) fn containers(
                 "spec.{name}: more than {MOST_CONTAINERS} containers, and no pod of so many starts"
             ));
         }
-        let place = Place { list: name, at };
+        let place = ContainerPlace { list: name, at };
         if let Some(name) = set_too_often(&given.env) {
             return Err(format!(
                 "{}.env: container {} sets {name} more than {MOST_TIMES} times",
@@ -68,7 +68,7 @@ pub(super) fn containers(
             ));
         }
         let power = given.security_context.as_ref().and_then(SecurityContext::power);
-        parts.push(Part { place, has_env: given.env.is_there, power });
+        parts.push(ContainerFacts { place, has_env: given.env.is_there, power });
         let resources = given.resources.unwrap_or_default();
         all.push(Container {
             name: given.name,
@@ -153,7 +153,7 @@ fn has_admin<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Erro
 /// Lists of a pod's spec whose entries are looked at one by one.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
-pub(super) struct Lists<'a> {
+pub(super) struct PodLists<'a> {
     #[serde(borrow)]
     pub(super) volumes: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -176,20 +176,22 @@ pub(super) struct ContainerLists<'a> {
     pub(super) volume_devices: Option<&'a RawValue>,
 }
 
-impl<'a> Lists<'a> {
-    pub(super) fn read(pod: &Pod<'a>) -> Result<Self, String> {
+impl<'a> PodLists<'a> {
+    pub(super) fn read(pod: &ReviewedPod<'a>) -> Result<Self, String> {
         part("spec", pod.text)
     }
 
     /// Shows the init containers, then the others.
     pub(super) fn each_container(
         &self,
-        mut look: impl FnMut(Place, ContainerLists<'a>) -> Result<(), String>,
+        mut look: impl FnMut(ContainerPlace, ContainerLists<'a>) -> Result<(), String>,
     ) -> Result<(), String> {
         for (list, given) in
             [("initContainers", self.init_containers), ("containers", self.containers)]
         {
-            each(&format!("spec.{list}"), given, |at, given| look(Place { list, at }, given))?;
+            each(&format!("spec.{list}"), given, |at, given| {
+                look(ContainerPlace { list, at }, given)
+            })?;
         }
         Ok(())
     }
@@ -197,7 +199,11 @@ impl<'a> Lists<'a> {
 
 /// The steps that put `first` in front of a container's variables and take away all other entries
 /// with these names: of several the last wins. Other entries are not repeated.
-pub(super) fn set_variables(part: &Part, container: &Container, first: Vec<Value>) -> Patch {
+pub(super) fn set_variables(
+    part: &ContainerFacts,
+    container: &Container,
+    first: Vec<Value>,
+) -> Patch {
     let list = part.place.pointer("env");
     if !part.has_env {
         return vec![Step::Add { path: list, value: Value::Array(first) }];

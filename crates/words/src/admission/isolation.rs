@@ -1,9 +1,9 @@
 //! Levels of isolation, where they are told apart: the default, the limits of a pod's containers, and
 //! what its containers must not do.
 
-use super::container::Lists;
+use super::container::PodLists;
 use super::patch::{Step, member};
-use super::pod::Pod;
+use super::pod::ReviewedPod;
 use super::raw::each;
 use super::{Mutation, Settings};
 use crate::hand_off::missing;
@@ -21,7 +21,11 @@ use std::borrow::Cow;
 const MOST_TIMES: usize = 8;
 
 /// A pod that says no level gets the one that it can only mean.
-pub(super) fn default_level(pod: &mut Pod<'_>, isolation: &Isolation, mutation: &mut Mutation) {
+pub(super) fn default_level(
+    pod: &mut ReviewedPod<'_>,
+    isolation: &Isolation,
+    mutation: &mut Mutation,
+) {
     if pod.level.is_some() {
         return;
     }
@@ -36,7 +40,7 @@ pub(super) fn default_level(pod: &mut Pod<'_>, isolation: &Isolation, mutation: 
 }
 
 /// The provider that is to isolate the pod.
-pub(super) fn provider<'s>(pod: &Pod<'_>, settings: &'s Settings) -> Option<&'s Provider> {
+pub(super) fn provider<'s>(pod: &ReviewedPod<'_>, settings: &'s Settings) -> Option<&'s Provider> {
     let isolation = settings.isolation.as_ref()?;
     match isolation.choice(pod.level.as_deref(), pod.provider.as_deref()) {
         Ok(Choice::Isolated(at)) => isolation.providers().get(at),
@@ -45,7 +49,10 @@ pub(super) fn provider<'s>(pod: &Pod<'_>, settings: &'s Settings) -> Option<&'s 
 }
 
 /// The variables of the pod's share by which a provider knows its limits.
-pub(super) fn variables<'p>(pod: &Pod<'_>, provider: &'p Provider) -> Vec<(&'p str, &'static str)> {
+pub(super) fn variables<'p>(
+    pod: &ReviewedPod<'_>,
+    provider: &'p Provider,
+) -> Vec<(&'p str, &'static str)> {
     let asked = koordinator::asked(&pod.spec).ok().flatten();
     let compute = asked.and_then(|request| request.part()).is_some_and(|part| part.compute.0 > 0);
     provider.variables(compute).collect()
@@ -53,11 +60,11 @@ pub(super) fn variables<'p>(pod: &Pod<'_>, provider: &'p Provider) -> Vec<(&'p s
 
 /// Notes what the pod's containers say of the provider's variables, which are not among those that
 /// every pod is looked through for.
-pub(super) fn note_variables(pod: &mut Pod<'_>, provider: &Provider) -> Result<(), String> {
+pub(super) fn note_variables(pod: &mut ReviewedPod<'_>, provider: &Provider) -> Result<(), String> {
     let limits = provider.variables(true).map(|(name, _)| name);
     let names: Vec<&str> = limits.chain(provider.environment.keys().map(String::as_str)).collect();
     let mut found: Vec<Vec<Variable>> = Vec::new();
-    Lists::read(pod)?.each_container(|place, given| {
+    PodLists::read(pod)?.each_container(|place, given| {
         let mut of_container = Vec::new();
         each(&format!("{}.env", place.field()), given.env, |at, entry: Named| {
             if names.contains(&&*entry.name) {
@@ -88,7 +95,7 @@ pub(super) fn note_variables(pod: &mut Pod<'_>, provider: &Provider) -> Result<(
 
 /// What is wrong with the levels of a new pod, or what the user should know.
 pub(super) fn check(
-    pod: &mut Pod<'_>,
+    pod: &mut ReviewedPod<'_>,
     is_share: bool,
     settings: &Settings,
     problems: &mut Problems,
@@ -123,7 +130,7 @@ pub(super) fn check(
 
 /// What is wrong with a pod that nobody isolates: of one that reads a limit the rest must have been
 /// looked at, for the scheduler takes it for isolated by that, maybe with other labels and later.
-fn limited(pod: &Pod<'_>) -> Option<String> {
+fn limited(pod: &ReviewedPod<'_>) -> Option<String> {
     let reads = |key: &&str, container: &crate::manifest::Container| {
         container.env.iter().any(|variable| variable.source.is_annotation(key))
     };
@@ -139,7 +146,7 @@ fn limited(pod: &Pod<'_>) -> Option<String> {
 }
 
 /// What is wrong with a pod that a provider is to isolate.
-fn isolated(pod: &mut Pod<'_>, provider: &Provider) -> Result<(), String> {
+fn isolated(pod: &mut ReviewedPod<'_>, provider: &Provider) -> Result<(), String> {
     note_variables(pod, provider)?;
     let (shares, inits) = (share_containers(&pod.metadata, &pod.spec), &pod.spec.init_containers);
     // What comes after a sidecar runs beside it, init containers too.
@@ -176,7 +183,7 @@ fn isolated(pod: &mut Pod<'_>, provider: &Provider) -> Result<(), String> {
         }
     }
     let mut at = 0;
-    Lists::read(pod)?.each_container(|place, given| {
+    PodLists::read(pod)?.each_container(|place, given| {
         let is_share = shares.contains(&at);
         at += 1;
         let look = |field: String, path: &str| match hides(path, provider).filter(|_| is_share) {
@@ -227,7 +234,7 @@ fn parts(path: &str) -> Vec<&str> {
 }
 
 /// The labels by which a share was placed are what it was placed by.
-pub(super) fn unchanged(pod: &Pod<'_>, old: &Pod<'_>) -> Result<(), String> {
+pub(super) fn unchanged(pod: &ReviewedPod<'_>, old: &ReviewedPod<'_>) -> Result<(), String> {
     for (key, before, now) in [
         (keys::ISOLATION_LEVEL, &old.level, &pod.level),
         (keys::ISOLATION_PROVIDER, &old.provider, &pod.provider),

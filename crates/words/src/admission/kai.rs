@@ -2,9 +2,9 @@
 //! With divvy there are none: a container that waits for one would never start.
 
 use super::Mutation;
-use super::container::{Lists, remove_entries};
+use super::container::{PodLists, remove_entries};
 use super::patch::{Step, member};
-use super::pod::Pod;
+use super::pod::ReviewedPod;
 use super::raw::each;
 use crate::keys;
 use crate::manifest::Named;
@@ -19,12 +19,15 @@ const MOST_REMOVED: usize = 16;
 
 /// Takes from the pod what KAI's admission has put there, if it has seen the pod. What the user
 /// wrote stays.
-pub(super) fn remove_config_maps(pod: &mut Pod<'_>, mutation: &mut Mutation) -> Result<(), String> {
+pub(super) fn remove_config_maps(
+    pod: &mut ReviewedPod<'_>,
+    mutation: &mut Mutation,
+) -> Result<(), String> {
     let Some(prefix) = pod.metadata.annotations.get(keys::KAI_CONFIG_MAPS) else { return Ok(()) };
     let path = member("/metadata/annotations", keys::KAI_CONFIG_MAPS);
     mutation.patch.push(Step::Remove { path });
     let is_kais = |map: &Named| is_config_map(prefix, &map.name);
-    let lists = Lists::read(pod)?;
+    let lists = PodLists::read(pod)?;
     // By what it reads: KAI has changed how it names the volume.
     let mut volumes: Vec<Box<str>> = Vec::new();
     let is_volume = |volume: Volume| {

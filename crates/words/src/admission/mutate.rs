@@ -1,12 +1,12 @@
 //! The hand-off of a share pod, and the removal of what only a binding may bring.
 
-use super::container::{Part, set_variables};
+use super::container::{ContainerFacts, set_variables};
 use super::isolation;
 use super::kai::remove_config_maps;
 use super::patch::{Step, member};
-use super::pod::Pod;
+use super::pod::ReviewedPod;
 use super::void::{void_new_ephemeral, void_variable};
-use super::{Change, Mutation, Operation, Settings};
+use super::{Mutation, Operation, PodChange, Settings};
 use crate::hand_off::{has_no_device, missing};
 use crate::keys;
 use crate::koordinator;
@@ -17,9 +17,9 @@ use serde_json::{Value, json};
 
 /// Prepares a pod for its cards. An error is why the pod is refused: it cannot be read. What makes no
 /// sense in it is left to [`super::validate`].
-pub fn mutate(change: &Change<'_>, settings: &Settings) -> Result<Mutation, String> {
+pub fn mutate(change: &PodChange<'_>, settings: &Settings) -> Result<Mutation, String> {
     let mut mutation = Mutation::default();
-    let mut pod = Pod::read(change.pod)?;
+    let mut pod = ReviewedPod::read(change.pod)?;
     if change.operation == Operation::Create {
         remove_strays(&pod, &mut mutation);
     }
@@ -49,7 +49,7 @@ pub fn mutate(change: &Change<'_>, settings: &Settings) -> Result<Mutation, Stri
 }
 
 /// A manifest that was copied from a running pod carries what that pod was given.
-fn remove_strays(pod: &Pod<'_>, mutation: &mut Mutation) {
+fn remove_strays(pod: &ReviewedPod<'_>, mutation: &mut Mutation) {
     let annotations = pod.metadata.annotations.iter().map(|(key, _)| key);
     let annotations = annotations.filter(|key| keys::HAND_OFF.contains(key));
     let strays = annotations.map(|key| ("annotations", key));
@@ -64,7 +64,7 @@ fn remove_strays(pod: &Pod<'_>, mutation: &mut Mutation) {
 }
 
 /// Whole cards come from the device plugin, and it knows its own name for them.
-fn name_whole_cards(pod: &Pod<'_>, mutation: &mut Mutation) {
+fn name_whole_cards(pod: &ReviewedPod<'_>, mutation: &mut Mutation) {
     let asks_both =
         |c: &Container| c.resources.limits.iter().any(|(name, _)| name.starts_with(keys::GPU));
     if !matches!(koordinator::asked(&pod.spec), Ok(Some(_)))
@@ -90,7 +90,7 @@ fn name_whole_cards(pod: &Pod<'_>, mutation: &mut Mutation) {
 }
 
 fn hand_off(
-    pod: &Pod<'_>,
+    pod: &ReviewedPod<'_>,
     variables: &[(&str, &'static str)],
     settings: &Settings,
     mutation: &mut Mutation,
@@ -130,7 +130,7 @@ fn hand_off_variable((name, annotation): &(&str, &str)) -> Value {
 }
 
 /// Sets variables, and says which of the user's own they replace.
-fn set(part: &Part, container: &Container, all: Vec<Value>, mutation: &mut Mutation) {
+fn set(part: &ContainerFacts, container: &Container, all: Vec<Value>, mutation: &mut Mutation) {
     let names: Vec<&str> = all.iter().filter_map(|entry| entry.get("name")?.as_str()).collect();
     let is_theirs = |name: &str| {
         let mut entries = container.env.iter().filter(|entry| entry.name == name);

@@ -1,7 +1,7 @@
 //! The parts of a pod that decisions look at.
 
 use super::Settings;
-use super::container::{Part, asks_gpu, containers};
+use super::container::{ContainerFacts, asks_gpu, containers};
 use super::raw::part;
 use crate::keys;
 use crate::manifest::lenient::{Key, length, optional, text};
@@ -22,13 +22,13 @@ use std::fmt;
 const MOST_STRAYS: usize = 100;
 
 /// A pod whose metadata and spec make sense. Fields that nothing here is decided by are empty.
-pub(super) struct Pod<'a> {
+pub(super) struct ReviewedPod<'a> {
     pub(super) metadata: Metadata,
     pub(super) spec: PodManifest,
     /// Of init containers, then of containers.
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<ContainerFacts>,
     /// Containers for debugging.
-    ephemeral: (Vec<Part>, Vec<Container>),
+    ephemeral: (Vec<ContainerFacts>, Vec<Container>),
     /// Its runtime class; empty for that of the node.
     pub(super) runtime_class: Box<str>,
     /// Labels that only a binding may bring.
@@ -43,7 +43,7 @@ pub(super) struct Pod<'a> {
     pub(super) text: Option<&'a RawValue>,
 }
 
-impl<'a> Pod<'a> {
+impl<'a> ReviewedPod<'a> {
     pub(super) fn read(text: Option<&'a RawValue>) -> Result<Self, String> {
         let Whole { metadata, spec: text } = part("the pod", text)?;
         let metadata: Meta = part("metadata", metadata)?;
@@ -91,12 +91,15 @@ impl<'a> Pod<'a> {
     }
 
     /// Init containers, then containers.
-    pub(super) fn containers(&self) -> impl Iterator<Item = (&Part, &Container)> {
+    pub(super) fn containers(&self) -> impl Iterator<Item = (&ContainerFacts, &Container)> {
         self.parts.iter().zip(crate::request::containers(&self.spec))
     }
 
     /// Containers for debugging that `old` does not have; the others cannot be changed any more.
-    pub(super) fn new_ephemeral(&self, old: &Self) -> impl Iterator<Item = (&Part, &Container)> {
+    pub(super) fn new_ephemeral(
+        &self,
+        old: &Self,
+    ) -> impl Iterator<Item = (&ContainerFacts, &Container)> {
         let known: BTreeSet<Box<str>> = old.ephemeral.1.iter().map(|c| c.name.clone()).collect();
         let all = self.ephemeral.0.iter().zip(&self.ephemeral.1);
         all.filter(move |(_, container)| !known.contains(&container.name))

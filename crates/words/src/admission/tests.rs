@@ -55,8 +55,8 @@ fn created(pod: &Value) -> Asked {
 }
 
 impl Asked {
-    fn change(&self) -> Change<'_> {
-        Change { operation: self.operation, pod: Some(&self.pod), old: Some(&self.old) }
+    fn change(&self) -> PodChange<'_> {
+        PodChange { operation: self.operation, pod: Some(&self.pod), old: Some(&self.old) }
     }
 }
 

@@ -1,9 +1,9 @@
 //! Which pods are refused, and why.
 
-use super::container::Place;
+use super::container::ContainerPlace;
 use super::isolation;
-use super::pod::Pod;
-use super::{Change, Operation, Settings};
+use super::pod::ReviewedPod;
+use super::{Operation, PodChange, Settings};
 use crate::grace_period::grace_period_allowed;
 use crate::hand_off::{hand_off_ready, has_no_device, visible_devices};
 use crate::keys;
@@ -14,15 +14,15 @@ use crate::resources::totals;
 
 /// What the user should know of a pod that is accepted, or why it is not. The errors of KAI come
 /// first, word for word and in its order.
-pub fn validate(change: &Change<'_>, settings: &Settings) -> Result<Vec<String>, String> {
-    let mut pod = Pod::read(change.pod)?;
+pub fn validate(change: &PodChange<'_>, settings: &Settings) -> Result<Vec<String>, String> {
+    let mut pod = ReviewedPod::read(change.pod)?;
     if !pod.is_ours(settings) {
         return Ok(Vec::new());
     }
     match change.operation {
         Operation::Create => create(&mut pod, settings),
         Operation::Update => {
-            let old = Pod::read(change.old)?;
+            let old = ReviewedPod::read(change.old)?;
             unchanged(&pod, &old)?;
             if settings.isolation.is_some() && is_share(&pod.metadata, &pod.spec) {
                 isolation::unchanged(&pod, &old)?;
@@ -30,12 +30,12 @@ pub fn validate(change: &Change<'_>, settings: &Settings) -> Result<Vec<String>,
             Ok(Vec::new())
         }
         Operation::EphemeralContainers => {
-            ephemeral(&pod, &Pod::read(change.old)?, settings).map(|()| Vec::new())
+            ephemeral(&pod, &ReviewedPod::read(change.old)?, settings).map(|()| Vec::new())
         }
     }
 }
 
-fn create(pod: &mut Pod<'_>, settings: &Settings) -> Result<Vec<String>, String> {
+fn create(pod: &mut ReviewedPod<'_>, settings: &Settings) -> Result<Vec<String>, String> {
     let (metadata, spec) = (&pod.metadata, &pod.spec);
     let is_share = is_share(metadata, spec);
     let (mut problems, mut warnings) = (Problems::default(), Vec::new());
@@ -78,7 +78,7 @@ fn node_name(node: &str) -> Option<String> {
 
 /// Containers that reach devices they were not given: the share's own is refused, of others the
 /// user is told.
-fn check_power(pod: &Pod<'_>, problems: &mut Problems, warnings: &mut Vec<String>) {
+fn check_power(pod: &ReviewedPod<'_>, problems: &mut Problems, warnings: &mut Vec<String>) {
     let shares = share_containers(&pod.metadata, &pod.spec);
     for (at, (part, container)) in pod.containers().enumerate() {
         let Some(power) = part.power else { continue };
@@ -97,7 +97,7 @@ fn check_power(pod: &Pod<'_>, problems: &mut Problems, warnings: &mut Vec<String
 
 /// What is wrong with a container that names its devices itself. The annotation of the hand-off is
 /// no danger: only a binding by divvy sets it.
-fn own_devices(place: Place, container: &Container) -> Option<String> {
+fn own_devices(place: ContainerPlace, container: &Container) -> Option<String> {
     let is_granted = |source: &VariableSource| {
         source.is_no_device() || source.is_annotation(keys::VISIBLE_DEVICES)
     };
@@ -114,7 +114,7 @@ fn own_devices(place: Place, container: &Container) -> Option<String> {
 }
 
 /// What was asked when the pod was made is what it was given.
-fn unchanged(pod: &Pod<'_>, old: &Pod<'_>) -> Result<(), String> {
+fn unchanged(pod: &ReviewedPod<'_>, old: &ReviewedPod<'_>) -> Result<(), String> {
     for key in keys::REQUEST {
         let (before, now) = (old.metadata.annotations.get(key), pod.metadata.annotations.get(key));
         if before != now {
@@ -133,7 +133,11 @@ fn unchanged(pod: &Pod<'_>, old: &Pod<'_>) -> Result<(), String> {
 }
 
 /// Whoever may debug a pod does not get its card, nor others.
-fn ephemeral(pod: &Pod<'_>, old: &Pod<'_>, settings: &Settings) -> Result<(), String> {
+fn ephemeral(
+    pod: &ReviewedPod<'_>,
+    old: &ReviewedPod<'_>,
+    settings: &Settings,
+) -> Result<(), String> {
     let is_share = is_share(&pod.metadata, &pod.spec);
     for (part, container) in pod.new_ephemeral(old) {
         if is_share && !has_no_device(container) {

@@ -2,8 +2,8 @@
 //! NVIDIA's container runtime believes them.
 
 use super::container::{asks_gpu, set_variables};
-use super::pod::Pod;
-use super::{Change, Mutation, Operation, Settings};
+use super::pod::ReviewedPod;
+use super::{Mutation, Operation, PodChange, Settings};
 use crate::hand_off::visible_devices;
 use crate::keys;
 use serde_json::{Value, json};
@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 /// Gives the containers of any scheduler's pod that ask for no GPU a variable that says so, if
 /// they have none and their runtime may give out devices. Pods with a share of ours have got
 /// theirs from [`super::mutate`]. An error is why the pod is refused: it cannot be read.
-pub fn void(change: &Change<'_>, settings: &Settings) -> Result<Mutation, String> {
+pub fn void(change: &PodChange<'_>, settings: &Settings) -> Result<Mutation, String> {
     let mut mutation = Mutation::default();
-    let pod = Pod::read(change.pod)?;
+    let pod = ReviewedPod::read(change.pod)?;
     if !settings.block_visible_devices
         || pod.is_our_share(settings)
         || !pod.has_gpu_runtime(settings)
@@ -39,11 +39,11 @@ pub fn void(change: &Change<'_>, settings: &Settings) -> Result<Mutation, String
 /// The same for new containers for debugging; what they say themselves is left to
 /// [`super::validate`].
 pub(super) fn void_new_ephemeral(
-    pod: &Pod<'_>,
-    change: &Change<'_>,
+    pod: &ReviewedPod<'_>,
+    change: &PodChange<'_>,
     mutation: &mut Mutation,
 ) -> Result<(), String> {
-    for (part, container) in pod.new_ephemeral(&Pod::read(change.old)?) {
+    for (part, container) in pod.new_ephemeral(&ReviewedPod::read(change.old)?) {
         if visible_devices(container).next().is_none() {
             mutation.patch.extend(set_variables(part, container, vec![void_variable()]));
         }

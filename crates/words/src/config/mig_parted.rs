@@ -14,7 +14,7 @@ use super::{ConfigError, Section, join, show};
 use crate::documents::untyped;
 use crate::problem::short;
 use divvy_ledger::Profile;
-use divvy_ledger::mig::{Devices, Entry, Partition};
+use divvy_ledger::mig::{CardIndexes, MigConfig, MigEntry};
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -32,7 +32,7 @@ const MOST_SLICES: u64 = 49;
 
 /// The configs of all files of mig-parted in a text: as they are, or in ConfigMaps. Other objects
 /// are passed over.
-pub fn mig_configs(text: &str) -> Result<Vec<Partition>, ConfigError> {
+pub fn mig_configs(text: &str) -> Result<Vec<MigConfig>, ConfigError> {
     let mut configs = Vec::new();
     for document in untyped(text).map_err(ConfigError)? {
         match document.get("items").and_then(Value::as_array) {
@@ -48,7 +48,7 @@ pub fn is_mig_config(text: &str) -> bool {
     text.contains(CONFIGS)
 }
 
-fn object(value: &Value, configs: &mut Vec<Partition>) -> Result<(), ConfigError> {
+fn object(value: &Value, configs: &mut Vec<MigConfig>) -> Result<(), ConfigError> {
     if value.get("kind").is_none() {
         return if value.get(CONFIGS).is_some() { file(value, configs) } else { Ok(()) };
     }
@@ -64,7 +64,7 @@ fn object(value: &Value, configs: &mut Vec<Partition>) -> Result<(), ConfigError
     Ok(())
 }
 
-fn file(value: &Value, configs: &mut Vec<Partition>) -> Result<(), ConfigError> {
+fn file(value: &Value, configs: &mut Vec<MigConfig>) -> Result<(), ConfigError> {
     let root = Section::root(value, &["version", CONFIGS])?;
     match root.get("version") {
         Some(Value::String(version)) if version == "v1" => {}
@@ -92,7 +92,7 @@ fn file(value: &Value, configs: &mut Vec<Partition>) -> Result<(), ConfigError> 
         let entries = list(&path, value, MOST_ENTRIES)?;
         let entry = |(at, value): (usize, &Value)| entry(format!("{path}[{at}]"), value);
         let entries = entries.iter().enumerate().map(entry).collect::<Result<_, _>>()?;
-        configs.push(Partition { name: name.clone(), entries });
+        configs.push(MigConfig { name: name.clone(), entries });
     }
     Ok(())
 }
@@ -106,7 +106,7 @@ fn list<'a>(path: &str, value: &'a Value, most: usize) -> Result<&'a [Value], Co
     Err(ConfigError(format!("{path}: {given}; allowed is a list of 1 to {most}")))
 }
 
-fn entry(path: String, value: &Value) -> Result<Entry, ConfigError> {
+fn entry(path: String, value: &Value) -> Result<MigEntry, ConfigError> {
     let section = Section::new(path, value, &FIELDS)?;
     let wrong = |name: &str, allowed: &str| {
         let given = section.get(name).map_or_else(|| "missing".to_owned(), show);
@@ -116,12 +116,12 @@ fn entry(path: String, value: &Value) -> Result<Entry, ConfigError> {
         return Err(wrong("mig-enabled", "are true and false"));
     };
     let devices = match section.get("devices") {
-        Some(Value::String(all)) if all == "all" => Devices::All,
+        Some(Value::String(all)) if all == "all" => CardIndexes::All,
         Some(value @ Value::Array(_)) => {
             let path = join(&section.path, "devices");
             let index = |value: &Value| u32::try_from(value.as_u64()?).ok();
             let numbers = list(&path, value, MOST_DEVICES)?.iter().map(index);
-            Devices::These(numbers.collect::<Option<_>>().ok_or_else(|| {
+            CardIndexes::These(numbers.collect::<Option<_>>().ok_or_else(|| {
                 ConfigError(format!("{path}: allowed are the numbers of cards, from 0"))
             })?)
         }
@@ -156,7 +156,7 @@ fn entry(path: String, value: &Value) -> Result<Entry, ConfigError> {
         }
         Some(_) => return Err(wrong("mig-devices", "is a map from profiles to numbers")),
     };
-    Ok(Entry { filter, devices, enabled, profiles })
+    Ok(MigEntry { filter, devices, enabled, profiles })
 }
 
 /// Eight hexadecimal digits.
@@ -184,14 +184,14 @@ fn slices(path: &str, name: &str, count: &Value) -> Result<(Profile, u32), Confi
 }
 
 /// The file of mig-parted that holds these configs.
-pub fn mig_configs_text(configs: &[Partition]) -> String {
+pub fn mig_configs_text(configs: &[MigConfig]) -> String {
     let mut text = format!("version: v1\n{CONFIGS}:\n");
-    for Partition { name, entries } in configs {
+    for MigConfig { name, entries } in configs {
         let _ = writeln!(text, "  {name}:");
-        for Entry { filter, devices, enabled, profiles } in entries {
+        for MigEntry { filter, devices, enabled, profiles } in entries {
             let devices = match devices {
-                Devices::All => "all".to_owned(),
-                Devices::These(cards) => format!("{cards:?}"),
+                CardIndexes::All => "all".to_owned(),
+                CardIndexes::These(cards) => format!("{cards:?}"),
             };
             let _ = writeln!(text, "  - devices: {devices}");
             if !filter.is_empty() {

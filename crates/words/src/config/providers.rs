@@ -1,7 +1,7 @@
 //! `isolationProviders`: what enforces a level on nodes.
 
 use super::{ConfigError, Section, show};
-use crate::isolation::{Level, Provider, Unit};
+use crate::isolation::{Level, LimitUnit, Provider};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ fn provider(section: &Section<'_>) -> Result<Provider, ConfigError> {
     };
     let memory = required("memory", &["variable", "unit"])?;
     let unit = memory.text("unit", "are bytes and MiB", |text| matches!(text, "bytes" | "MiB"))?;
-    let unit = if unit == "MiB" { Unit::Mib } else { Unit::Bytes };
+    let unit = if unit == "MiB" { LimitUnit::Mib } else { LimitUnit::Bytes };
     let variable =
         |section: &Section<'_>| section.text("variable", "is the name of a variable", is_variable);
     let compute = match section.section("compute", &["variable"])? {

@@ -152,14 +152,14 @@ const PROVIDER: &str = "isolationProviders:
 
 #[test]
 fn providers_of_isolation_are_those_of_the_list_or_the_usual_one() {
-    use crate::isolation::{Level, Provider, Unit};
+    use crate::isolation::{Level, LimitUnit, Provider};
     assert_eq!(isolation_providers(""), Ok(vec![Provider::hami_core()]));
     assert_eq!(isolation_providers("isolationProviders: []"), Ok(Vec::new()));
     let expected = Provider {
         name: "MPS".to_owned(),
         levels: vec![Level::Isolated, Level::Shared],
         device: "divvy.dev/provider=MPS".to_owned(),
-        memory: ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT".to_owned(), Unit::Mib),
+        memory: ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT".to_owned(), LimitUnit::Mib),
         compute: None,
         library: "/opt/mps".to_owned(),
         environment: [("OFF".to_owned(), "0".to_owned())].into(),

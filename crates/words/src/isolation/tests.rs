@@ -5,7 +5,7 @@ fn table() -> Isolation {
     let both = Provider {
         name: "MPS".to_owned(),
         levels: vec![Level::Isolated, Level::Shared],
-        memory: ("LIMIT".to_owned(), Unit::Mib),
+        memory: ("LIMIT".to_owned(), LimitUnit::Mib),
         compute: None,
         device: "divvy.dev/provider=MPS".to_owned(),
         ..Provider::hami_core()

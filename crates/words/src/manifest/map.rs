@@ -3,7 +3,7 @@
 use super::lenient::Key;
 use crate::keys;
 use crate::problem::short;
-use crate::quantity::{Amount, Quantity, WrittenAmount};
+use crate::quantity::{Quantity, WrittenAmount, WrittenQuantity};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
@@ -261,7 +261,7 @@ pub type ResourceName = Cow<'static, str>;
 /// Amounts by resource name, in the order of the manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResourceList {
-    kept: Box<[(ResourceName, Amount)]>,
+    kept: Box<[(ResourceName, WrittenQuantity)]>,
     is_cut: bool,
 }
 
@@ -275,7 +275,7 @@ impl ResourceList {
     }
 
     /// The amount of a resource as written.
-    pub fn amount(&self, name: &str) -> Option<&Amount> {
+    pub fn amount(&self, name: &str) -> Option<&WrittenQuantity> {
         self.kept.iter().find(|(n, _)| n == name).map(|(_, amount)| amount)
     }
 
@@ -285,7 +285,7 @@ impl ResourceList {
     }
 
     /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Amount)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &WrittenQuantity)> {
         self.kept.iter().map(|(name, amount)| (name.as_ref(), amount))
     }
 
@@ -339,7 +339,7 @@ fn read_resources<'de, D: Deserializer<'de>>(
             f.write_str("an object of quantities")
         }
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ResourceList, A::Error> {
-            let mut all: Vec<(ResourceName, Amount)> = Vec::new();
+            let mut all: Vec<(ResourceName, WrittenQuantity)> = Vec::new();
             let mut is_cut = false;
             while let Some(key) = map.next_key::<Key<'de>>()? {
                 let Some(WrittenAmount(amount)) = map.next_value()? else { continue };

@@ -138,11 +138,11 @@ manifest! {
     /// `state` of a container, of which only what it waits for matters.
     pub struct ContainerState {
         /// What it waits for.
-        pub waiting: Option<Waiting>,
+        pub waiting: Option<ContainerWaiting>,
     }
 
     /// What a container waits for.
-    pub struct Waiting {
+    pub struct ContainerWaiting {
         /// In a word.
         pub reason: Box<str>,
         /// In words.
@@ -154,11 +154,11 @@ manifest! {
         /// The resource.
         pub name: Box<str>,
         /// Its devices.
-        pub resources: Vec<Device>,
+        pub resources: Vec<ResourceHealth>,
     }
 
     /// One device of a resource.
-    pub struct Device {
+    pub struct ResourceHealth {
         /// What its plugin calls it.
         #[serde(rename = "resourceID")]
         pub id: Box<str>,

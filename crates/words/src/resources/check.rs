@@ -4,7 +4,7 @@ use super::{is_counted, is_extended, is_pod_level};
 use crate::keys;
 use crate::manifest::{PodManifest, ResourceList, Resources};
 use crate::problem::{Problems, short};
-use crate::quantity::{Amount, Quantity};
+use crate::quantity::{Quantity, WrittenQuantity};
 
 /// Checks every quantity of the pod.
 pub(crate) fn check(spec: &PodManifest, problems: &mut Problems) {
@@ -83,7 +83,7 @@ fn check_list(list: &ResourceList, path: &dyn Fn() -> String, problems: &mut Pro
     }
 }
 
-fn amount_problem(name: &str, amount: &Amount) -> Option<String> {
+fn amount_problem(name: &str, amount: &WrittenQuantity) -> Option<String> {
     let standard = [keys::CPU, keys::MEMORY, keys::EPHEMERAL_STORAGE];
     let quantity = match amount {
         Err(error) => return Some(error.to_string()),

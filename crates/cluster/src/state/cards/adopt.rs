@@ -9,27 +9,22 @@
 //! A group counts only where a reservation holds its card: anybody may label a pod. While KAI runs,
 //! each of its reservations counts as a whole card, and its shares as none.
 
-use super::Cards;
-use super::slots::Hold;
+use super::slots::{Hold, Slots};
+use super::wanted::Wanted;
 use crate::listing::Keyed;
 use crate::objects::{BindRequestItem, PodItem};
 use crate::place::Place;
 use crate::state::action::{Action, Target};
 use crate::state::context::Context;
-use crate::state::timers::Timer;
 use divvy_engine::ObjectKey;
 use divvy_ledger::{Bytes, CardShare, Node, Request};
 use divvy_words::cards::{CardName, NamedShare, print};
 use divvy_words::{keys, reservation};
 use foldhash::HashMap;
-use std::time::Duration;
-
-/// So long a reservation of KAI may wait for its first share.
-const MAY_BE_USED: Duration = Duration::from_secs(60);
 
 /// What is known of pods that KAI bound.
 #[derive(Debug, Default)]
-pub(super) struct Adoption {
+pub(in crate::state) struct Adoption {
     /// Its reservations, and shares whose card is not known.
     strangers: HashMap<ObjectKey, Box<PodItem>>,
     /// Whether something has changed for them.
@@ -49,30 +44,31 @@ enum Said {
 
 /// What KAI left, as far as something may have changed for it.
 #[derive(Debug, Default)]
-pub(in crate::state) struct Left {
+pub(in crate::state) struct LeftByKai {
     pub(in crate::state) reservations: Vec<PodItem>,
     pub(in crate::state) shares: Vec<PodItem>,
 }
 
-impl Cards {
+impl Adoption {
     /// What KAI left is to be looked at again.
-    pub(in crate::state) const fn look_at_strangers(&mut self) {
-        self.adoption.has_changed = true;
+    pub(in crate::state) const fn look_again(&mut self) {
+        self.has_changed = true;
     }
 
     /// A pod is seen anew.
     pub(in crate::state) fn no_stranger(&mut self, key: &ObjectKey) {
-        self.adoption.strangers.remove(key);
+        self.strangers.remove(key);
     }
 
-    pub(super) fn forget_adopted(&mut self, key: &ObjectKey) {
-        self.adoption.strangers.remove(key);
-        self.forget_said(key);
+    /// A pod is gone.
+    pub(super) fn forget(&mut self, key: &ObjectKey, wanted: &mut Wanted) {
+        self.strangers.remove(key);
+        self.forget_said(key, wanted);
     }
 
-    fn forget_said(&mut self, key: &ObjectKey) {
-        if let Some((uid, _)) = self.adoption.said.remove(key) {
-            self.wanted.forget(&Place::Cards(Target { key: key.clone(), uid }));
+    fn forget_said(&mut self, key: &ObjectKey, wanted: &mut Wanted) {
+        if let Some((uid, _)) = self.said.remove(key) {
+            wanted.forget(&Place::Cards(Target { key: key.clone(), uid }));
         }
     }
 
@@ -80,51 +76,55 @@ impl Cards {
     pub(in crate::state) fn decided(&mut self, item: BindRequestItem) {
         if item.is_done() {
             let key = item.key();
-            self.adoption.has_changed |= self.adoption.strangers.contains_key(&key);
-            self.adoption.decided.insert(key, item);
+            self.has_changed |= self.strangers.contains_key(&key);
+            self.decided.insert(key, item);
         }
     }
 
     pub(in crate::state) fn undecided(&mut self, key: &ObjectKey) {
-        self.adoption.decided.remove(key);
+        self.decided.remove(key);
     }
 
-    /// Whether a reservation was KAI's, and a share that it bound may yet turn up.
-    pub(super) fn is_wanted_by_kai(&self, node: &str, index: u32, cx: &mut Context) -> bool {
-        let mut here = self.reservations.of(node);
-        let Some((_, made)) = here.find(|(_, made)| made.index == index) else { return false };
-        let Some(since) = made.adopted else { return false };
-        if cx.now < since + MAY_BE_USED {
-            cx.timers.add(since + MAY_BE_USED, Timer::LookAtCards(node.into()));
-            return true;
-        }
-        let group = self.slots.get(node, index).map_or("", |slot| &*slot.group);
+    /// Whether a share that KAI bound may yet turn up for its reservation of this group.
+    pub(super) fn may_use(&self, node: &str, group: &str) -> bool {
         let names =
             |pod: &PodItem| pod.node() == Some(node) && self.groups_of(pod).contains(&group);
-        self.adoption.strangers.values().any(|pod| names(pod))
+        self.strangers.values().any(|pod| names(pod))
     }
 
     /// Gives what KAI left to be looked at again, if something has changed; all of it if it is taken
     /// over.
-    pub(in crate::state) fn take_strangers(&mut self, adopts: bool, cx: &Context) -> Left {
-        if !std::mem::take(&mut self.adoption.has_changed) {
-            return Left::default();
+    pub(super) fn take_strangers(
+        &mut self,
+        adopts: bool,
+        slots: &Slots,
+        cx: &Context,
+    ) -> LeftByKai {
+        if !std::mem::take(&mut self.has_changed) {
+            return LeftByKai::default();
         }
-        let strangers = self.adoption.strangers.iter();
+        let strangers = self.strangers.iter();
         // While KAI works, only shares on cards of ours can be known better than before.
-        let is_due = |pod: &PodItem| adopts || !self.cards_by_group(pod, 1, cx).is_empty();
+        let is_due = |pod: &PodItem| adopts || !self.cards_by_group(pod, 1, slots, cx).is_empty();
         let keys: Vec<ObjectKey> =
             strangers.filter(|(_, pod)| is_due(pod)).map(|(key, _)| key.clone()).collect();
-        let pods = keys.iter().filter_map(|key| Some(*self.adoption.strangers.remove(key)?));
+        let pods = keys.iter().filter_map(|key| Some(*self.strangers.remove(key)?));
         let (reservations, shares) =
             pods.partition(|pod| reservation::group(&pod.metadata).is_some());
-        Left { reservations, shares }
+        LeftByKai { reservations, shares }
     }
 
     /// What KAI left was looked at: what that has changed for it is no news. If it was to be taken
     /// over, those that could not be are told.
-    pub(in crate::state) fn looked_at(&mut self, left: &Left, adopts: bool, cx: &mut Context) {
-        self.adoption.has_changed = false;
+    pub(super) fn looked_at(
+        &mut self,
+        left: &LeftByKai,
+        adopts: bool,
+        slots: &Slots,
+        wanted: &mut Wanted,
+        cx: &mut Context,
+    ) {
+        self.has_changed = false;
         if !adopts {
             return;
         }
@@ -136,20 +136,27 @@ impl Cards {
             let key = pod.key();
             let request = cx.scheduler.request(&key).filter(|request| request.is_share());
             let Some(cards) = request.map(Request::cards) else { continue };
-            let is_unknown = self.cards_by_group(pod, cards, cx).len() < cards as usize;
+            let is_unknown = self.cards_by_group(pod, cards, slots, cx).len() < cards as usize;
             if is_on_cards(pod, cx) && is_unknown {
-                self.card_is_unknown(&key, cx);
+                self.card_is_unknown(&key, wanted, cx);
             }
         }
     }
 
     /// Takes note of a bound pod, if it is one of KAI's.
-    pub(super) fn meet(&mut self, key: &ObjectKey, pod: &PodItem, cx: &Context) {
+    pub(super) fn meet(
+        &mut self,
+        key: &ObjectKey,
+        pod: &PodItem,
+        slots: &Slots,
+        wanted: &mut Wanted,
+        cx: &Context,
+    ) {
         if !cx.hands_off() {
             return;
         }
         if reservation::group(&pod.metadata).is_some() {
-            self.adoption.strangers.insert(key.clone(), Box::new(pod.clone()));
+            self.strangers.insert(key.clone(), Box::new(pod.clone()));
             return;
         }
         let Some(request) = cx.scheduler.request(key) else { return };
@@ -158,19 +165,25 @@ impl Cards {
         if is_recorded || self.groups_of(pod).is_empty() {
             return;
         }
-        let found = self.cards_by_group(pod, cards, cx);
+        let found = self.cards_by_group(pod, cards, slots, cx);
         let size = cx.node(pod.node().unwrap_or_default()).map(Node::card_size);
         match size.filter(|size| *size > Bytes(0) && found.len() == cards as usize) {
-            Some(size) => self.write_down(key, pod, &found, portion.of(size), cx),
+            Some(size) => {
+                let Some(named) = named(pod, &found, portion.of(size), slots) else { return };
+                if let Some(pod) = self.unsaid(key, Said::Cards, wanted, cx) {
+                    // From now on it does not depend on its groups.
+                    wanted.want(Place::Cards(pod), Some(print(&named).into()));
+                }
+            }
             None => {
-                self.adoption.strangers.insert(key.clone(), Box::new(pod.clone()));
+                self.strangers.insert(key.clone(), Box::new(pod.clone()));
             }
         }
     }
 
     /// The groups of a pod that KAI bound. Labels alone say nothing: anybody may write them.
     fn groups_of<'a>(&'a self, pod: &'a PodItem) -> Vec<&'a str> {
-        let decided = self.adoption.decided.get(&pod.key());
+        let decided = self.decided.get(&pod.key());
         match decided.and_then(|request| request.groups_of(pod)) {
             Some(groups) => groups,
             None if pod.metadata.annotations.get(keys::RECEIVED_TYPE) == Some("Fraction") => {
@@ -181,22 +194,23 @@ impl Cards {
     }
 
     /// The shares of a pod that KAI bound, as far as it is known on which cards.
-    pub(in crate::state) fn shares_by_group(
+    pub(super) fn shares_by_group(
         &self,
         pod: &PodItem,
         request: &Request,
+        slots: &Slots,
         cx: &Context,
     ) -> Vec<CardShare> {
         let size = cx.node(pod.node().unwrap_or_default()).map(Node::card_size);
         let bytes = request.portion().zip(size).map(|(portion, size)| portion.of(size));
         let bytes = bytes.unwrap_or_default();
-        let cards = self.cards_by_group(pod, request.cards(), cx).into_iter();
+        let cards = self.cards_by_group(pod, request.cards(), slots, cx).into_iter();
         cards.map(|index| CardShare { index, bytes }).collect()
     }
 
     /// The cards of a pod that KAI bound, as far as its groups have reservations that hold them, or
     /// held them when it was first known.
-    fn cards_by_group(&self, pod: &PodItem, asked: u32, cx: &Context) -> Vec<u32> {
+    fn cards_by_group(&self, pod: &PodItem, asked: u32, slots: &Slots, cx: &Context) -> Vec<u32> {
         let (key, node) = (pod.key(), pod.node().unwrap_or_default());
         let held = cx.scheduler.holding(&key);
         let has = |index: u32| {
@@ -204,8 +218,8 @@ impl Cards {
                 || cx.scheduler.claimants(node, index).any(|(claimant, _)| *claimant == key)
         };
         let card = |group: &str| {
-            let index = self.slots.by_group(node, group)?;
-            let slot = self.slots.get(node, index)?;
+            let index = slots.by_group(node, group)?;
+            let slot = slots.get(node, index)?;
             (slot.uuid.is_some() && (slot.hold == Hold::Held || has(index))).then_some(index)
         };
         let mut cards: Vec<u32> =
@@ -215,45 +229,41 @@ impl Cards {
         cards
     }
 
-    /// Writes on a share which cards it has: from then on it does not depend on its groups.
-    fn write_down(
-        &mut self,
-        key: &ObjectKey,
-        pod: &PodItem,
-        cards: &[u32],
-        bytes: Bytes,
-        cx: &Context,
-    ) {
-        let name = |index: &u32| {
-            let slot = self.slots.get(pod.node()?, *index)?;
-            Some(NamedShare { card: CardName::Uuid(slot.uuid.clone()?), bytes })
-        };
-        let Some(cards) = cards.iter().map(name).collect::<Option<Vec<_>>>() else { return };
-        if let Some(pod) = self.unsaid(key, Said::Cards, cx) {
-            self.wanted.want(Place::Cards(pod), Some(print(&cards).into()));
-        }
-    }
-
     /// Says on a share that nobody knows which card it has.
-    fn card_is_unknown(&mut self, key: &ObjectKey, cx: &mut Context) {
+    fn card_is_unknown(&mut self, key: &ObjectKey, wanted: &mut Wanted, cx: &mut Context) {
         let note = "this pod was bound by KAI with a share of a card, and no reservation holds that card: \
             divvy does not know which it is, and others may be given it; create the pod anew"
             .to_owned();
-        if let Some(pod) = self.unsaid(key, Said::Unknown, cx) {
+        if let Some(pod) = self.unsaid(key, Said::Unknown, wanted, cx) {
             cx.act(Action::Warn { pod, reason: "CardUnknown", note });
         }
     }
 
     /// The pod, unless this has been written about it.
-    fn unsaid(&mut self, key: &ObjectKey, said: Said, cx: &Context) -> Option<Target> {
+    fn unsaid(
+        &mut self,
+        key: &ObjectKey,
+        said: Said,
+        wanted: &mut Wanted,
+        cx: &Context,
+    ) -> Option<Target> {
         let now = (cx.scheduler.uid(key)?.into(), said);
-        if self.adoption.said.get(key) == Some(&now) {
+        if self.said.get(key) == Some(&now) {
             return None;
         }
-        self.forget_said(key);
-        self.adoption.said.insert(key.clone(), now.clone());
+        self.forget_said(key, wanted);
+        self.said.insert(key.clone(), now.clone());
         Some(Target { key: key.clone(), uid: now.0 })
     }
+}
+
+/// Which cards a share has, by their names.
+fn named(pod: &PodItem, cards: &[u32], bytes: Bytes, slots: &Slots) -> Option<Vec<NamedShare>> {
+    let name = |index: &u32| {
+        let slot = slots.get(pod.node()?, *index)?;
+        Some(NamedShare { card: CardName::Uuid(slot.uuid.clone()?), bytes })
+    };
+    cards.iter().map(name).collect()
 }
 
 /// Whether the node of a pod has cards, and not replicas or none at the moment.

@@ -1,8 +1,6 @@
 //! Which cards whole-GPU pods were given, where the kubelet tells.
 
-use super::Cards;
 use crate::objects::PodItem;
-use crate::state::context::Context;
 use divvy_engine::ObjectKey;
 use foldhash::HashMap;
 
@@ -14,9 +12,11 @@ pub(super) struct Devices {
 }
 
 impl Devices {
-    /// Whether that is new.
-    fn set(&mut self, key: &ObjectKey, devices: Box<[Box<str>]>) -> bool {
-        if self.of_pods.get(key).is_some_and(|known| *known == devices) {
+    /// Takes note of the cards that a pod was given. Whether that is new.
+    pub(super) fn notice(&mut self, key: &ObjectKey, pod: &PodItem) -> bool {
+        let card = |id: &str| -> Box<str> { id.split("::").next().unwrap_or(id).into() };
+        let devices: Box<[Box<str>]> = pod.status.devices().map(card).collect();
+        if devices.is_empty() || self.of_pods.get(key).is_some_and(|known| *known == devices) {
             return false;
         }
         self.remove(key);
@@ -52,25 +52,5 @@ impl Devices {
     /// The pods that were given this card.
     pub(super) fn owners(&self, uuid: &str) -> &[ObjectKey] {
         self.owners.get(uuid).map_or(&[], Vec::as_slice)
-    }
-}
-
-impl Cards {
-    /// Takes note of the cards that a pod was given.
-    pub(super) fn notice_devices(&mut self, key: &ObjectKey, pod: &PodItem) {
-        let card = |id: &str| -> Box<str> { id.split("::").next().unwrap_or(id).into() };
-        let devices: Box<[Box<str>]> = pod.status.devices().map(card).collect();
-        if !devices.is_empty() && self.devices.set(key, devices) {
-            self.look_at(pod.node().unwrap_or_default());
-        }
-    }
-
-    /// The cards of a pod that goes are nobody's.
-    pub(super) fn forget_devices(&mut self, key: &ObjectKey, cx: &Context) {
-        if self.devices.remove(key)
-            && let Some(node) = cx.node_of(key)
-        {
-            self.look_at(node.name());
-        }
     }
 }

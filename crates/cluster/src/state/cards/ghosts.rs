@@ -5,7 +5,8 @@
 //! Whoever makes pods vanish does not get more by it: beyond a few, nothing is given to the
 //! namespace until some of its ghosts are gone.
 
-use super::Cards;
+use super::reserved::Reservations;
+use super::wanted::Wanted;
 use crate::objects::PodItem;
 use crate::place::Place;
 use crate::state::context::Context;
@@ -28,14 +29,14 @@ const PER_NAMESPACE: usize = 8;
 
 /// What is left of pods.
 #[derive(Debug, Default)]
-pub(super) struct Ghosts {
-    all: BTreeMap<ObjectKey, Left>,
+pub(in crate::state) struct Ghosts {
+    all: BTreeMap<ObjectKey, GhostCards>,
     /// How long the containers of bound pods with GPUs have to end, where that is not the usual time.
     graces: HashMap<ObjectKey, u32>,
 }
 
 #[derive(Debug)]
-struct Left {
+struct GhostCards {
     /// Of each card, its bytes are those of the card.
     ghost: Ghost,
     node: Box<str>,
@@ -44,7 +45,7 @@ struct Left {
 
 impl Ghosts {
     /// A pod with GPUs is bound.
-    pub(super) fn seen(&mut self, key: &ObjectKey, pod: &PodItem) {
+    pub(in crate::state) fn seen(&mut self, key: &ObjectKey, pod: &PodItem) {
         let asked =
             [pod.spec.termination_grace_period_seconds, pod.metadata.deletion_grace_period_seconds];
         let grace = asked.into_iter().flatten().max();
@@ -57,26 +58,16 @@ impl Ghosts {
         }
     }
 
-    pub(super) fn forget(&mut self, key: &ObjectKey) {
+    /// A pod has ended, or another one of that name has its own time to.
+    pub(in crate::state) fn forget_grace(&mut self, key: &ObjectKey) {
         self.graces.remove(key);
     }
-}
 
-impl Cards {
-    /// A pod with GPUs is bound.
-    pub(in crate::state) fn gpus_bound(&mut self, key: &ObjectKey, pod: &PodItem) {
-        self.ghosts.seen(key, pod);
-    }
-
-    /// Another pod of that name has its own time to end.
-    pub(in crate::state) fn forget_grace(&mut self, key: &ObjectKey) {
-        self.ghosts.forget(key);
-    }
-
-    /// Keeps the cards of a pod that was taken out of the API while its containers may still run.
-    pub(in crate::state) fn quarantine(&mut self, key: &ObjectKey, cx: &mut Context) {
-        let Some((node, request, cards, bound)) = left_by(key, cx) else { return };
-        let grace = self.ghosts.graces.get(key).map_or(USUAL_GRACE, |grace| *grace);
+    /// Keeps the cards of a pod that was taken out of the API while its containers may still run. What
+    /// the engine is to be told.
+    pub(super) fn quarantine(&mut self, key: &ObjectKey, cx: &mut Context) -> Vec<Event> {
+        let Some((node, request, cards, bound)) = left_by(key, cx) else { return Vec::new() };
+        let grace = self.graces.get(key).map_or(USUAL_GRACE, |grace| *grace);
         // Whoever may force the end of a share has waited for its node. Whole-GPU pods can be made to
         // vanish by anybody, and the kubelet gives their cards on at once, whatever is kept here.
         let longest = if request.whole_cards() > 0 { MAX_GRACE_PERIOD } else { LONGEST_GRACE };
@@ -95,18 +86,19 @@ impl Cards {
         };
         tracing::info!(pod = %key, %node, seconds = wait.as_secs(),
             "vanished without ending: its cards stay closed for a while");
-        self.apply(Event::PodGone(key.clone()), cx);
-        self.enter_ghost(Left { ghost, node, cards }, request, bound, cx.now + wait, cx);
+        let ghost =
+            self.enter(GhostCards { ghost, node, cards }, request, bound, cx.now + wait, cx);
+        vec![Event::PodGone(key.clone()), ghost]
     }
 
-    fn enter_ghost(
+    fn enter(
         &mut self,
-        left: Left,
+        left: GhostCards,
         request: Request,
         cards: BoundCards,
         until: Instant,
         cx: &mut Context,
-    ) {
+    ) -> Event {
         let key = left.ghost.key();
         let record = PodRecord {
             key: key.clone(),
@@ -115,17 +107,19 @@ impl Cards {
             bound: Some(Bound { terminating: true, ..Bound::new(&*left.node, cards) }),
             ..PodRecord::default()
         };
-        self.ghosts.all.insert(key.clone(), left);
-        self.apply(Event::Pod(Box::new(record)), cx);
+        self.all.insert(key.clone(), left);
         cx.timers.add(until, Timer::GhostGone(key));
+        Event::Pod(Box::new(record))
     }
 
-    /// Enters the ghosts that a reservation pod tells of, from before this process led.
-    pub(super) fn restore_ghosts(&mut self, pod: &PodItem, index: u32, cx: &mut Context) {
-        let Some(text) = pod.metadata.annotations.get(keys::GHOSTS) else { return };
+    /// The ghosts that a reservation pod tells of, from before this process led: what the engine is to
+    /// be told.
+    pub(super) fn restore(&mut self, pod: &PodItem, index: u32, cx: &mut Context) -> Vec<Event> {
+        let mut events = Vec::new();
+        let Some(text) = pod.metadata.annotations.get(keys::GHOSTS) else { return events };
         for ghost in ghosts::parse(text) {
             let until = cx.settings.clock.instant(ghost.until, cx.now);
-            let known = self.ghosts.all.get(&ghost.key()).map_or(&[][..], |left| &left.cards);
+            let known = self.all.get(&ghost.key()).map_or(&[][..], |left| &left.cards);
             if until <= cx.now || known.iter().any(|card| card.index == index) {
                 continue;
             }
@@ -136,46 +130,47 @@ impl Cards {
             let request = Request::share(count, ghost.part(cx.isolation()));
             let node = pod.node().unwrap_or_default().into();
             let bound = BoundCards::Named(cards.clone());
-            self.enter_ghost(Left { ghost, node, cards }, request, bound, until, cx);
+            events.push(self.enter(GhostCards { ghost, node, cards }, request, bound, until, cx));
         }
+        events
     }
 
-    /// The time of a ghost is over.
-    pub(in crate::state) fn ghost_gone(&mut self, key: &ObjectKey, cx: &mut Context) {
-        if self.ghosts.all.remove(key).is_some() {
-            self.apply(Event::PodGone(key.clone()), cx);
-            cx.held_back.may_go_on(key.namespace());
-        }
+    /// The time of a ghost is over. Whether there was one.
+    pub(super) fn remove(&mut self, key: &ObjectKey) -> bool {
+        self.all.remove(key).is_some()
     }
 
     /// Has what is left on cards of a node written on their reservations.
-    pub(super) fn remember_ghosts(&mut self, node: &str) {
-        let here: Vec<&Left> =
-            self.ghosts.all.values().filter(|left| *left.node == *node).collect();
+    pub(super) fn write_down(&self, node: &str, reservations: &Reservations, wanted: &mut Wanted) {
+        let here: Vec<&GhostCards> = self.all.values().filter(|left| *left.node == *node).collect();
         // One that nobody has seen yet may not be there.
-        for (key, made) in self.reservations.of(node).filter(|(_, made)| !made.uid.is_empty()) {
+        for (key, made) in reservations.of(node).filter(|(_, made)| !made.uid.is_empty()) {
             let place = Place::Ghosts(key.clone());
-            if here.is_empty() && !self.wanted.contains(&place) {
+            if here.is_empty() && !wanted.contains(&place) {
                 continue;
             }
-            let ghost = |left: &&Left| {
+            let ghost = |left: &&GhostCards| {
                 let card = left.cards.iter().find(|card| card.index == made.index)?;
                 Some(Ghost { bytes: card.bytes, ..left.ghost.clone() })
             };
             let text = ghosts::print(&here.iter().filter_map(ghost).collect::<Vec<_>>());
-            self.wanted.want(place, (!text.is_empty()).then(|| text.into()));
+            wanted.want(place, (!text.is_empty()).then(|| text.into()));
         }
     }
 
-    /// Why nothing is given to a pod, if ghosts of its namespace are the reason.
-    pub(in crate::state) fn haunted(&self, key: &ObjectKey, request: &Request) -> Option<Arc<str>> {
+    /// Why nothing is given to a pod, if ghosts of its namespace are the reason. What was on a node that
+    /// is gone takes nothing from anybody.
+    pub(super) fn haunted(
+        &self,
+        key: &ObjectKey,
+        request: &Request,
+        is_there: impl Fn(&str) -> bool,
+    ) -> Option<Arc<str>> {
         let namespace = key.namespace();
         let mut count = 0;
-        if !request.is_none() && !self.ghosts.all.is_empty() {
-            let of_it = |left: &&Left| *left.ghost.namespace == *namespace;
-            // What was on a node that is gone takes nothing from anybody.
-            let is_there = |left: &&Left| self.nodes.contains_key(&left.node);
-            let here = self.ghosts.all.values().filter(of_it).filter(is_there);
+        if !request.is_none() && !self.all.is_empty() {
+            let of_it = |left: &&GhostCards| *left.ghost.namespace == *namespace;
+            let here = self.all.values().filter(of_it).filter(|left| is_there(&left.node));
             // Of replicas only the number of pods is known.
             count = here.map(|left| left.cards.len().max(1)).sum();
         }
@@ -189,8 +184,8 @@ impl Cards {
     }
 
     /// Pods that vanished, and whose cards are not free yet.
-    pub(in crate::state) fn ghost_count(&self) -> usize {
-        self.ghosts.all.len()
+    pub(in crate::state) fn count(&self) -> usize {
+        self.all.len()
     }
 }
 

@@ -77,7 +77,7 @@ impl Cards {
             let capacity = held.get(placed.index as usize)?.capacity();
             let minor = self.slots.get(node, placed.index)?.number;
             let (bytes, compute) = (share.bytes, part.compute);
-            Some(device_allocated::Grant { minor, uuid, bytes, capacity, compute })
+            Some(device_allocated::WrittenCard { minor, uuid, bytes, capacity, compute })
         });
         device_allocated::print(&granted.collect::<Option<Vec<_>>>()?)
     }

@@ -137,7 +137,7 @@ impl Cards {
                 true => "the device plugin handed out a slice of a card".to_owned(),
                 false => pod.status.why().unwrap_or_else(|| "it has ended".to_owned()),
             };
-            self.search_refused(node, &why);
+            self.searches.refused(node, &why);
             unreserve(key.clone(), &pod.metadata.uid, cx);
             return self.reservation_lost(&key, &why, bindings, cx);
         }
@@ -191,8 +191,10 @@ impl Cards {
         self.unsettle(node);
         self.reservations.insert(key.clone(), seen);
         self.enter_reservation(&key, cx);
-        self.restore_ghosts(pod, index, cx);
-        self.look_at_strangers();
+        for event in self.ghosts.restore(pod, index, cx) {
+            self.apply(event, cx);
+        }
+        self.adoption.look_again();
         bindings.look_again();
         if is_given_up && !pod.is_ending() {
             // It may have been made only after it was deleted.
@@ -381,11 +383,23 @@ impl Cards {
         cx: &mut Context,
     ) {
         match result {
-            Ok(()) | Err(Failure::NotFound(_)) if uid.is_empty() => self.deleted_unseen(key, cx),
+            Ok(()) | Err(Failure::NotFound(_)) if uid.is_empty() => self.unseen.add(key, cx),
             // Of others the watch will tell. A conflict does not say that this one is gone: the watch
             // will, if there is another one of that name.
             Ok(()) | Err(Failure::NotFound(_)) => {}
             Err(_) => cx.after(AGAIN, Timer::UnreserveAgain { key, uid }),
+        }
+    }
+
+    /// Has the pods listed, if reservations are sought that nobody has seen.
+    pub(in crate::state) fn seek_unseen(&mut self, cx: &mut Context) {
+        self.unseen.seek(&self.reservations, cx);
+    }
+
+    /// A list has ended: those that it did not show are gone.
+    pub(in crate::state) fn forget_unseen(&mut self, bindings: &mut Bindings, cx: &mut Context) {
+        for key in self.unseen.gone(&self.reservations, cx) {
+            self.reservation_lost(&key, DELETED, bindings, cx);
         }
     }
 

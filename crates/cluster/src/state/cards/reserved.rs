@@ -43,6 +43,17 @@ impl Reservations {
         self.all.contains_key(key)
     }
 
+    /// Whether it is to be there, and nobody has seen it.
+    pub(super) fn is_unseen(&self, key: &ObjectKey) -> bool {
+        self.get(key).is_some_and(|made| made.uid.is_empty())
+    }
+
+    /// Whether one is there for a slot.
+    pub(super) fn is_for(&self, node: &str, index: u32) -> bool {
+        let mut here = self.of(node);
+        here.any(|(_, made)| made.index == index && !made.uid.is_empty())
+    }
+
     /// Those of a node.
     pub(super) fn of(&self, node: &str) -> impl Iterator<Item = (&ObjectKey, &Reservation)> {
         let keys = self.nodes.get(node).map_or(&[][..], Vec::as_slice);

@@ -5,12 +5,18 @@
 use super::Cards;
 use super::reservations::unreserve;
 use super::reserved::Reservation;
-use super::slots::Hold;
+use super::slots::{Hold, Slot};
+use super::trouble::taker;
 use crate::place::Place;
 use crate::state::bindings::Bindings;
 use crate::state::context::Context;
+use crate::state::timers::Timer;
 use divvy_engine::{Event, ObjectKey};
 use divvy_ledger::Node;
+use std::time::Duration;
+
+/// So long a reservation of KAI may wait for its first share.
+const MAY_BE_USED: Duration = Duration::from_secs(60);
 
 impl Cards {
     /// Closes or opens nodes, where something has changed.
@@ -20,7 +26,7 @@ impl Cards {
             for (index, hold) in self.holds(&node) {
                 match (hold, self.is_used(&node, index, cx)) {
                     (Hold::Asked, _) | (Hold::Held | Hold::Closing, false) => {}
-                    (Hold::Taken, false) if self.is_reserved(&node, index) => {
+                    (Hold::Taken, false) if self.reservations.is_for(&node, index) => {
                         self.set_hold(&node, index, Hold::Held, bindings, cx);
                     }
                     (Hold::Lost | Hold::Taken | Hold::Missing, false) => {
@@ -38,7 +44,7 @@ impl Cards {
                     }
                 }
             }
-            if !lost.is_empty() && self.was_refused(&node) && self.is_in_vain(&node, cx) {
+            if !lost.is_empty() && self.searches.was_refused(&node) && self.is_in_vain(&node, cx) {
                 for index in lost.drain(..) {
                     self.set_hold(&node, index, Hold::Missing, bindings, cx);
                 }
@@ -47,20 +53,71 @@ impl Cards {
                 self.number(&node, cx);
             }
             if !self.slots.of(&node).any(|(_, slot)| slot.hold == Hold::Missing) {
-                self.grounds.remove(&node);
+                self.trouble.none_is_missing(&node);
             }
-            self.want_conditions(&node, cx);
+            let Self { trouble, slots, devices, wanted, .. } = self;
+            trouble.say(&node, slots, devices, wanted, cx);
             self.close_cards(&node, !lost.is_empty(), cx);
-            self.remember_ghosts(&node);
-            let keeps_taint = !lost.is_empty() && self.keeps_taint(&node, cx);
+            self.ghosts.write_down(&node, &self.reservations, &mut self.wanted);
+            let keeps_taint = !lost.is_empty() && self.searches.keeps_taint(&node, cx);
             self.wanted.want(Place::Taint(node.clone()), keeps_taint.then(Box::default));
             if lost.is_empty() {
-                self.stop_search(&node);
+                self.searches.stop(&node);
                 self.idle.insert(node);
             } else {
                 self.win_back(&node, &lost, cx);
             }
         }
+    }
+
+    /// How the card of a slot is held, as far as anybody tells.
+    fn true_hold(&self, node: &str, index: u32, cx: &Context) -> Hold {
+        let Some(slot) = self.slots.get(node, index) else { return Hold::Lost };
+        if taker(node, slot, &self.devices, cx).is_some() {
+            return Hold::Taken;
+        }
+        let is_reserved = || self.reservations.is_for(node, index);
+        match slot.hold {
+            Hold::Held => Hold::Held,
+            Hold::Taken if is_reserved() => Hold::Held,
+            Hold::Missing if !self.trouble.may_be_back(node, cx) => Hold::Missing,
+            _ => Hold::Lost,
+        }
+    }
+
+    /// Changes how a card is held; whoever has it wrongly, it takes nobody new.
+    fn set_hold(
+        &mut self,
+        node: &str,
+        index: u32,
+        hold: Hold,
+        bindings: &mut Bindings,
+        cx: &mut Context,
+    ) {
+        let Some(slot) = self.slots.get_mut(node, index) else { return };
+        if slot.hold != hold && hold == Hold::Taken {
+            tracing::error!(node, card = ?slot.uuid, "a shared card was given to another pod");
+        }
+        slot.hold = hold;
+        let why = match hold {
+            Hold::Taken => "its card was given to another pod",
+            Hold::Missing => "the device plugin does not hand out its card",
+            Hold::Asked | Hold::Held | Hold::Closing | Hold::Lost => return,
+        };
+        bindings.card_lost(node, index, why, cx);
+    }
+
+    /// Whether every card that a node hands out is held by somebody else: then a lost one is not
+    /// among them, and looking further is of no use.
+    fn is_in_vain(&mut self, node: &str, cx: &Context) -> bool {
+        let is_under_way = |slot: &Slot| matches!(slot.hold, Hold::Asked | Hold::Closing);
+        if self.slots.of(node).any(|(_, slot)| is_under_way(slot)) {
+            return false;
+        }
+        // One that does not work is not handed out either.
+        let is_handed_out = |slot: &Slot| slot.hold == Hold::Held && !slot.sick;
+        let held = self.slots.of(node).filter(|(_, slot)| is_handed_out(slot)).count();
+        self.trouble.is_in_vain(node, held, &self.devices, cx)
     }
 
     /// Without a card there is nothing to lose.
@@ -118,6 +175,19 @@ impl Cards {
                 }
             }
         }
+    }
+
+    /// Whether a reservation was KAI's, and a share that it bound may yet turn up.
+    fn is_wanted_by_kai(&self, node: &str, index: u32, cx: &mut Context) -> bool {
+        let mut here = self.reservations.of(node);
+        let Some((_, made)) = here.find(|(_, made)| made.index == index) else { return false };
+        let Some(since) = made.adopted else { return false };
+        if cx.now < since + MAY_BE_USED {
+            cx.timers.add(since + MAY_BE_USED, Timer::LookAtCards(node.into()));
+            return true;
+        }
+        let group = self.slots.get(node, index).map_or("", |slot| &*slot.group);
+        self.adoption.may_use(node, group)
     }
 
     /// Returns a card that nobody shares any more.

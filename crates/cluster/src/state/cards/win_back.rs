@@ -14,6 +14,7 @@ use crate::state::context::Context;
 use crate::state::timers::Timer;
 use divvy_ledger::Device;
 use divvy_words::{keys, reservation};
+use foldhash::HashMap;
 use std::time::{Duration, Instant};
 
 /// When the next search begins at the earliest: the device plugin may not be up yet.
@@ -25,9 +26,13 @@ const TAINTED: Duration = Duration::from_secs(300);
 /// No node has so many cards; names are tried up to here.
 const MOST: usize = 64;
 
+/// The nodes whose lost cards are looked for.
+#[derive(Debug, Default)]
+pub(super) struct Searches(HashMap<Box<str>, Search>);
+
 /// How the search for the lost cards of a node goes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Search {
+struct Search {
     next: Instant,
     wait: Duration,
     /// Whether the device plugin had none left for one of them.
@@ -39,7 +44,6 @@ pub(super) struct Search {
 impl Cards {
     /// Takes the free cards of a node, which the lost ones are among if nobody has them.
     pub(super) fn win_back(&mut self, node: &str, lost: &[u32], cx: &mut Context) {
-        let now = cx.now;
         let is_there = self.nodes.contains_key(node);
         let gpus = cx.node(node).map(|node| &node.capacity().gpus);
         // Of replicas nobody knows which card is behind which.
@@ -47,21 +51,9 @@ impl Cards {
         if !cx.hands_off() || !is_there || !has_cards || self.is_searching(node) {
             return;
         }
-        let search = self.searches.get(node).copied();
-        let search =
-            search.unwrap_or(Search { next: now, wait: FIRST, refused: false, bare_since: None });
-        if now < search.next {
+        if !self.searches.begin(node, lost.len(), cx) {
             return;
         }
-        tracing::warn!(
-            node,
-            cards = lost.len(),
-            "shared cards have lost their reservations: taking the free ones to win them back"
-        );
-        let (next, wait) = (now + search.wait, (search.wait * 2).min(LAST));
-        let next = Search { next, wait, refused: false, ..search };
-        self.searches.insert(node.into(), next);
-        cx.timers.add(next.next, Timer::LookAtCards(node.into()));
         let room = cx.node(node).map(|node| *node.room()).unwrap_or_default();
         // What is lost counts as shared in the ledger, with room for its reservation, and is free to
         // the device plugin.
@@ -75,10 +67,37 @@ impl Cards {
         }
     }
 
+    /// Whether a reservation of the node is on its way.
+    fn is_searching(&self, node: &str) -> bool {
+        self.slots.of(node).any(|(_, slot)| slot.hold == Hold::Asked)
+    }
+}
+
+impl Searches {
+    /// Begins to look for lost cards of a node, or begins anew, if it is time for that.
+    fn begin(&mut self, node: &str, lost: usize, cx: &mut Context) -> bool {
+        let now = cx.now;
+        let search = self.0.get(node).copied();
+        let search =
+            search.unwrap_or(Search { next: now, wait: FIRST, refused: false, bare_since: None });
+        if now < search.next {
+            return false;
+        }
+        tracing::warn!(
+            node,
+            cards = lost,
+            "shared cards have lost their reservations: taking the free ones to win them back"
+        );
+        let (next, wait) = (now + search.wait, (search.wait * 2).min(LAST));
+        self.0.insert(node.into(), Search { next, wait, refused: false, ..search });
+        cx.timers.add(next, Timer::LookAtCards(node.into()));
+        true
+    }
+
     /// Whether an unsettled node is to be kept from other schedulers.
     pub(super) fn keeps_taint(&mut self, node: &str, cx: &Context) -> bool {
         let hands_out = cx.node(node).is_some_and(|node| node.capacity().gpus.usable > 0);
-        let Some(search) = self.searches.get_mut(node) else {
+        let Some(search) = self.0.get_mut(node) else {
             return cx.hands_off();
         };
         let since = *search.bare_since.get_or_insert(cx.now);
@@ -89,27 +108,22 @@ impl Cards {
     }
 
     /// Takes note that the device plugin had no card left for a reservation.
-    pub(super) fn search_refused(&mut self, node: &str, why: &str) {
+    pub(super) fn refused(&mut self, node: &str, why: &str) {
         // Not OutOfcpu, for example: that says nothing of cards.
         let is_shortage = why.contains("UnexpectedAdmissionError") || why.contains(keys::GPU);
-        if let Some(search) = self.searches.get_mut(node).filter(|_| is_shortage) {
+        if let Some(search) = self.0.get_mut(node).filter(|_| is_shortage) {
             search.refused = true;
         }
     }
 
     /// Whether the last search ended because the device plugin had none left.
     pub(super) fn was_refused(&self, node: &str) -> bool {
-        self.searches.get(node).is_some_and(|search| search.refused)
-    }
-
-    /// Whether a reservation of the node is on its way.
-    fn is_searching(&self, node: &str) -> bool {
-        self.slots.of(node).any(|(_, slot)| slot.hold == Hold::Asked)
+        self.0.get(node).is_some_and(|search| search.refused)
     }
 
     /// The search is over.
-    pub(super) fn stop_search(&mut self, node: &str) {
-        if self.searches.remove(node).is_some() {
+    pub(super) fn stop(&mut self, node: &str) {
+        if self.0.remove(node).is_some() {
             tracing::info!(node, "no shared card is looked for any more");
         }
     }

@@ -148,7 +148,7 @@ fn what_a_provider_is_told_is_an_entry_of_the_config() {
     let provider = Provider {
         name: "mps".to_owned(),
         device: "example.com/isolation=mps".to_owned(),
-        memory: ("LIMIT".to_owned(), divvy_words::isolation::Unit::Mib),
+        memory: ("LIMIT".to_owned(), divvy_words::isolation::LimitUnit::Mib),
         ..Provider::hami_core()
     };
     let mut node = provided("a", 1);

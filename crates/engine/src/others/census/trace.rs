@@ -6,7 +6,7 @@ use divvy_ledger::{NodeId, PodId};
 
 /// All but counts, which come back by themselves, as it was before a pod came to a node or went.
 #[derive(Debug)]
-pub(crate) struct Trace {
+pub(crate) struct CensusTrace {
     pod: PodId,
     node: NodeId,
     was_there: bool,
@@ -17,7 +17,7 @@ pub(crate) struct Trace {
     departed: u64,
 }
 
-impl Trace {
+impl CensusTrace {
     /// Whether the pod was on the node.
     pub(crate) const fn was_there(&self) -> bool {
         self.was_there
@@ -26,7 +26,7 @@ impl Trace {
 
 impl Census {
     /// What there is before a pod comes to a node, or goes.
-    pub(crate) fn trace(&self, pod: PodId, node: NodeId) -> Trace {
+    pub(crate) fn trace(&self, pod: PodId, node: NodeId) -> CensusTrace {
         let member = self.members.get(pod.index()).and_then(Option::as_ref);
         let label_set = member.and_then(|member| self.label_sets.get(member.who.label_set.0));
         let relation_set =
@@ -42,7 +42,7 @@ impl Census {
         let stamp = |id: SelectionId| {
             self.selections.get(id.0).map(|selection| (id, selection.came, selection.went))
         };
-        Trace {
+        CensusTrace {
             pod,
             node,
             was_there: member.is_some_and(|member| member.node.is_some()),
@@ -55,8 +55,8 @@ impl Census {
 
     /// Takes back what has happened since. The clock goes on: nothing that has been asked meanwhile
     /// is taken for what is so now.
-    pub(crate) fn undo(&mut self, trace: Trace) {
-        let Trace { pod, node, was_there, here, ports, stamps, departed } = trace;
+    pub(crate) fn undo(&mut self, trace: CensusTrace) {
+        let CensusTrace { pod, node, was_there, here, ports, stamps, departed } = trace;
         match was_there {
             true => self.enter(pod, node),
             false => self.leave(pod),
@@ -100,9 +100,13 @@ impl Census {
             .collect();
         let ports: Vec<_> =
             sorted(&self.ports).into_iter().map(|(node, taken)| (node, sorted(&taken))).collect();
+        let members = self.members.iter().enumerate().filter(|(_, member)| member.is_some());
+        let here = self.here.iter().enumerate().filter(|(_, pods)| !pods.is_empty());
         format!(
             "{:?}\n{:?}\n{selections:?}\n{owned_terms:?}\n{label_sets:?}\n{ports:?}\n{}",
-            self.members, self.here, self.departed
+            members.collect::<Vec<_>>(),
+            here.collect::<Vec<_>>(),
+            self.departed
         )
     }
 }

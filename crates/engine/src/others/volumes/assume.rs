@@ -5,8 +5,8 @@
 //! object alone counts, so that a provisioner that gives up is seen.
 
 use super::record::{ClaimRecord, VolumeRecord};
-use super::uses::VolumeStep;
-use super::{Refusal, VolumeReason, Volumes};
+use super::uses::{VolumeStep, VolumeUse};
+use super::{Member, Refusal, VolumeReason, Volumes};
 use crate::record::ObjectKey;
 use crate::rules::NodeFacts;
 use divvy_ledger::PodId;
@@ -30,6 +30,10 @@ enum Choice {
     /// This volume.
     Volume(Box<str>),
 }
+
+/// What is assumed of the claims of a pod, to be put back.
+#[derive(Debug)]
+pub(crate) struct Assumed(Vec<(ObjectKey, Option<Assumption>)>);
 
 #[cfg(test)]
 impl Assumption {
@@ -80,6 +84,28 @@ impl Volumes {
         assumption.pods.retain(|p| *p != pod);
         if assumption.pods.is_empty() {
             self.forget_assumption(claim);
+        }
+    }
+
+    /// What is assumed of the claims of a pod.
+    pub(crate) fn assumed_for(&self, pod: PodId) -> Assumed {
+        let uses = self.pods.get(&pod).map_or(&[][..], Member::uses);
+        let claims = uses.iter().filter_map(VolumeUse::claim);
+        Assumed(claims.map(|claim| (claim.clone(), self.assumed.get(claim).cloned())).collect())
+    }
+
+    /// Assumes what was assumed then, and nothing else of these claims.
+    pub(crate) fn assume_again(&mut self, Assumed(then): Assumed) {
+        for (claim, then) in then {
+            if self.assumed.get(&claim) == then.as_ref() {
+                continue;
+            }
+            self.forget_assumption(&claim);
+            let Some(then) = then else { continue };
+            if let (Choice::Volume(volume), false) = (&then.choice, then.confirmed) {
+                self.reserved.insert(volume.clone(), claim.clone());
+            }
+            self.assumed.insert(claim, then);
         }
     }
 

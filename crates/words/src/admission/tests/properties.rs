@@ -3,12 +3,12 @@
 //! what KAI added is touched.
 
 use super::{asked, patched, plain, settings};
-use crate::admission::{Change, Mutation, Operation, Settings, mutate, validate, void};
+use crate::admission::{Mutation, Operation, PodChange, Settings, mutate, validate, void};
 use crate::keys;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-type Decide = fn(&Change<'_>, &Settings) -> Result<Mutation, String>;
+type Decide = fn(&PodChange<'_>, &Settings) -> Result<Mutation, String>;
 
 /// The pod without all that admission may change.
 fn untouchable(mut pod: Value) -> Value {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 const RECIPE: &str = include_str!("../../../../../examples/mig/sharing-config.yaml");
 
-fn names(configs: &[Partition]) -> Vec<&str> {
+fn names(configs: &[MigConfig]) -> Vec<&str> {
     configs.iter().map(|config| config.name.as_str()).collect()
 }
 
@@ -13,7 +13,7 @@ fn the_config_map_of_the_recipe_is_read_as_it_is() {
     let configs = mig_configs(RECIPE).unwrap();
     assert_eq!(names(&configs), ["all-1g.10gb", "inference-optimized", "mixed-workload"]);
     let mixed = &configs[2].entries[0];
-    assert_eq!((mixed.enabled, &mixed.devices), (true, &Devices::All));
+    assert_eq!((mixed.enabled, &mixed.devices), (true, &CardIndexes::All));
     assert_eq!(listed(&mixed.profiles), "2 x 1g.10gb, 1 x 2g.20gb, 1 x 3g.40gb");
 }
 
@@ -22,7 +22,7 @@ fn files_lists_and_other_objects_beside_them_are_read() {
     let file = "version: v1\nmig-configs: {a: [{devices: [0, 3], device-filter: '0x20B210DE', \
         mig-enabled: true, mig-devices: {1g.10gb+me: 1}}], off: [{devices: all, mig-enabled: false}]}";
     let configs = mig_configs(file).unwrap();
-    assert_eq!(configs[0].entries[0].devices, Devices::These(vec![0, 3]));
+    assert_eq!(configs[0].entries[0].devices, CardIndexes::These(vec![0, 3]));
     assert_eq!(configs[0].entries[0].filter, ["0x20B210DE"]);
     assert!(!configs[1].entries[0].enabled);
     let inside: String = file.lines().map(|line| format!("      {line}\n")).collect();
@@ -110,19 +110,19 @@ fn each_mistake_names_field_value_and_what_is_allowed() {
     assert_eq!(told, "data[\"config.yaml\"]: mig-configs.all-1g.10gb: given twice");
 }
 
-fn partition() -> impl Strategy<Value = Partition> {
+fn partition() -> impl Strategy<Value = MigConfig> {
     let cards = proptest::collection::vec(0u32..16, 1..4);
-    let devices = prop_oneof![Just(Devices::All), cards.prop_map(Devices::These)];
+    let devices = prop_oneof![Just(CardIndexes::All), cards.prop_map(CardIndexes::These)];
     let profiles = ["1g.10gb", "1g.10gb+me", "1g.24gb-me", "3g.40gb"];
     let profiles = proptest::sample::subsequence(profiles.to_vec(), 1..4).prop_map(|names| {
         names.iter().map(|name| (Profile::from_config(name).unwrap(), 2)).collect()
     });
     let entry = (devices, profiles, any::<bool>()).prop_map(|(devices, profiles, filtered)| {
         let filter = if filtered { vec!["0x20B210DE".to_owned()] } else { Vec::new() };
-        Entry { filter, devices, enabled: true, profiles }
+        MigEntry { filter, devices, enabled: true, profiles }
     });
     proptest::collection::vec(entry, 1..3)
-        .prop_map(|entries| Partition { name: "divvy-1".to_owned(), entries })
+        .prop_map(|entries| MigConfig { name: "divvy-1".to_owned(), entries })
 }
 
 proptest! {

@@ -2,8 +2,8 @@ use super::*;
 use divvy_ledger::mig::Geometry;
 use proptest::prelude::*;
 
-fn host(model: &str, cards: u32) -> Host {
-    Host { model: model.parse().unwrap(), cards }
+fn host(model: &str, cards: u32) -> CardHost {
+    CardHost { model: model.parse().unwrap(), cards }
 }
 
 fn slices(text: &str) -> Vec<(Profile, u32)> {
@@ -18,19 +18,19 @@ fn ask(text: &str, hosts: &[usize], count: u32) -> Ask {
     Ask { slices: slices(text), hosts: hosts.to_vec(), count }
 }
 
-fn cards(division: &Division) -> Vec<String> {
+fn cards(slicing: &Slicing) -> Vec<String> {
     let card =
-        |card: &DividedCard| format!("{}: {}", card.host, divvy_ledger::mig::listed(&card.slices));
-    division.cards.iter().map(card).collect()
+        |card: &SlicedCard| format!("{}: {}", card.host, divvy_ledger::mig::listed(&card.slices));
+    slicing.cards.iter().map(card).collect()
 }
 
 #[test]
 fn the_recipes_pods_have_room_on_one_card() {
     let all = [0, 1];
     let asks = [ask("1x1g.10gb", &all, 2), ask("1x2g.20gb", &all, 1), ask("1x3g.40gb", &all, 1)];
-    let division = divide(&[host("A100-80GB", 8), host("A100-80GB", 8)], &asks);
-    assert_eq!(cards(&division), ["0: 2 x 1g.10gb, 1 x 2g.20gb, 1 x 3g.40gb"]);
-    assert_eq!((division.at_least, division.held), (1, vec![2, 1, 1]));
+    let slicing = divide(&[host("A100-80GB", 8), host("A100-80GB", 8)], &asks);
+    assert_eq!(cards(&slicing), ["0: 2 x 1g.10gb, 1 x 2g.20gb, 1 x 3g.40gb"]);
+    assert_eq!((slicing.at_least, slicing.held), (1, vec![2, 1, 1]));
 }
 
 #[test]
@@ -50,45 +50,45 @@ fn who_has_no_room_lets_those_behind_go_on() {
         ask("1x3g.40gb", &[0], 1),
         ask("1x1g.10gb", &[0], 1),
     ];
-    let division = divide(&[host("H100-80GB", 1)], &asks);
-    assert_eq!(division.held, [1, 0, 1, 0]);
+    let slicing = divide(&[host("H100-80GB", 1)], &asks);
+    assert_eq!(slicing.held, [1, 0, 1, 0]);
 }
 
 #[test]
 fn pods_with_few_places_do_not_lose_them_to_others() {
     let asks = [ask("1x3g.40gb", &[0, 1], 2), ask("1x3g.40gb", &[0], 2)];
-    let division = divide(&[host("A100-80GB", 1), host("A100-80GB", 1)], &asks);
-    assert_eq!(division.held, [2, 2]);
-    assert_eq!(cards(&division), ["0: 2 x 3g.40gb", "1: 2 x 3g.40gb"]);
+    let slicing = divide(&[host("A100-80GB", 1), host("A100-80GB", 1)], &asks);
+    assert_eq!(slicing.held, [2, 2]);
+    assert_eq!(cards(&slicing), ["0: 2 x 3g.40gb", "1: 2 x 3g.40gb"]);
 }
 
 #[test]
 fn many_cards_are_filled_close_to_the_bound() {
     let all: Vec<usize> = (0..50).collect();
-    let hosts: Vec<Host> = all.iter().map(|_| host("A100-80GB", 8)).collect();
+    let hosts: Vec<CardHost> = all.iter().map(|_| host("A100-80GB", 8)).collect();
     let asks = [
         ask("1x1g.10gb", &all, 301),
         ask("1x2g.20gb", &all, 120),
         ask("1x3g.40gb", &all, 77),
         ask("2x1g.20gb", &all, 31),
     ];
-    let division = divide(&hosts, &asks);
-    assert_eq!(division.held, [301, 120, 77, 31]);
-    let used = division.cards.len() as u32;
-    assert!(used <= division.at_least + division.at_least / 10, "{used} {}", division.at_least);
+    let slicing = divide(&hosts, &asks);
+    assert_eq!(slicing.held, [301, 120, 77, 31]);
+    let used = slicing.cards.len() as u32;
+    assert!(used <= slicing.at_least + slicing.at_least / 10, "{used} {}", slicing.at_least);
 }
 
 #[test]
 fn nothing_asked_divides_nothing_and_without_cards_nothing_is_held() {
-    assert_eq!(divide(&[host("A30", 4)], &[]), Division::default());
+    assert_eq!(divide(&[host("A30", 4)], &[]), Slicing::default());
     let none = divide(&[], &[ask("1x1g.6gb", &[], 3)]);
     assert_eq!((none.cards.len(), none.held), (0, vec![0]));
 }
 
 /// Every way to put every slice of these pods on a card of one host each; the fewest cards.
-fn fewest(hosts: &[Host], pods: &[&Ask]) -> Option<usize> {
+fn fewest(hosts: &[CardHost], pods: &[&Ask]) -> Option<usize> {
     type Cards = Vec<Vec<Vec<Profile>>>;
-    fn go(hosts: &[Host], pods: &[&Ask], cards: &mut Cards, best: &mut Option<usize>) {
+    fn go(hosts: &[CardHost], pods: &[&Ask], cards: &mut Cards, best: &mut Option<usize>) {
         let Some((pod, rest)) = pods.split_first() else {
             let used = cards.iter().flatten().filter(|card| !card.is_empty()).count();
             *best = Some(best.map_or(used, |best| best.min(used)));
@@ -104,7 +104,7 @@ fn fewest(hosts: &[Host], pods: &[&Ask]) -> Option<usize> {
         }
     }
     fn put(
-        hosts: &[Host],
+        hosts: &[CardHost],
         host: usize,
         all: &[Profile],
         rest: &[&Ask],
@@ -129,7 +129,7 @@ fn fewest(hosts: &[Host], pods: &[&Ask]) -> Option<usize> {
     best
 }
 
-fn problem() -> impl Strategy<Value = (Vec<Host>, Vec<Ask>)> {
+fn problem() -> impl Strategy<Value = (Vec<CardHost>, Vec<Ask>)> {
     let hosts = proptest::collection::vec((0usize..2, 1u32..3), 1..3);
     let kinds = [
         "1x1g.10gb",
@@ -145,7 +145,8 @@ fn problem() -> impl Strategy<Value = (Vec<Host>, Vec<Ask>)> {
     let asks = proptest::collection::vec((0..kinds.len(), 1usize..4), 1..6);
     (hosts, asks).prop_map(move |(hosts, asks)| {
         let models = ["A100-80GB", "A100-40GB"];
-        let hosts: Vec<Host> = hosts.iter().map(|(m, cards)| host(models[*m], *cards)).collect();
+        let hosts: Vec<CardHost> =
+            hosts.iter().map(|(m, cards)| host(models[*m], *cards)).collect();
         let asks = asks.iter().map(|(kind, set)| {
             let slices = slices(kinds[*kind]);
             let may = |at: &usize| {
@@ -175,18 +176,18 @@ proptest! {
                 pods.pop();
             }
         }
-        let division = divide(&hosts, &asks);
-        prop_assert_eq!(&division.held, &held);
+        let slicing = divide(&hosts, &asks);
+        prop_assert_eq!(&slicing.held, &held);
         let best = fewest(&hosts, &pods).unwrap_or(0);
-        prop_assert_eq!(division.cards.len(), best);
-        prop_assert_eq!(division.at_least as usize, best);
-        for card in &division.cards {
+        prop_assert_eq!(slicing.cards.len(), best);
+        prop_assert_eq!(slicing.at_least as usize, best);
+        for card in &slicing.cards {
             prop_assert!(Geometry::of(hosts[card.host].model).holds(&card.slices));
         }
     }
 }
 
-fn large_problem() -> impl Strategy<Value = (Vec<Host>, Vec<Ask>)> {
+fn large_problem() -> impl Strategy<Value = (Vec<CardHost>, Vec<Ask>)> {
     let kinds = ["1x1g.10gb", "1x2g.20gb", "1x3g.40gb", "1x1g.20gb", "2x1g.10gb 1x2g.20gb"];
     let asks = proptest::collection::vec((0..kinds.len(), 1usize..8, 1u32..60), 1..6);
     (proptest::collection::vec(1u32..9, 3), asks).prop_map(move |(cards, asks)| {
@@ -205,25 +206,25 @@ proptest! {
 
     #[test]
     fn cards_of_any_number_are_legal_there_and_hold_what_is_said((hosts, asks) in large_problem()) {
-        let division = divide(&hosts, &asks);
+        let slicing = divide(&hosts, &asks);
         let mut slices: std::collections::BTreeMap<Profile, u32> = Default::default();
-        for (ask, held) in asks.iter().zip(&division.held) {
+        for (ask, held) in asks.iter().zip(&slicing.held) {
             prop_assert!(*held <= ask.count);
             for (profile, n) in ask.slices.iter().filter(|_| *held > 0) {
                 *slices.entry(*profile).or_default() += n * held;
             }
         }
         for (at, host) in hosts.iter().enumerate() {
-            let cards = division.cards.iter().filter(|card| card.host == at);
+            let cards = slicing.cards.iter().filter(|card| card.host == at);
             prop_assert!(cards.count() <= host.cards as usize);
         }
-        for card in &division.cards {
+        for card in &slicing.cards {
             prop_assert!(Geometry::of(hosts[card.host].model).holds(&card.slices));
             for (profile, n) in &card.slices {
                 *slices.entry(*profile).or_default() -= n;
             }
         }
         prop_assert!(slices.values().all(|n| *n == 0), "each slice is on a card: {slices:?}");
-        prop_assert!(division.at_least as usize <= division.cards.len());
+        prop_assert!(slicing.at_least as usize <= slicing.cards.len());
     }
 }

@@ -1,12 +1,12 @@
 //! How few cards can do at all: no card weighs more than its heaviest filling, whatever a slice is
 //! said to weigh.
 
-use super::{Counts, Host};
+use super::{CardHost, Counts};
 use divvy_ledger::Profile;
 use divvy_ledger::mig::{Geometry, Model};
 
 /// Ways to weigh slices, each with what the heaviest filling weighs.
-pub(super) struct Bound {
+pub(super) struct LeastCards {
     /// By size, by compute, by halves of a card, and each profile for itself.
     few: Vec<(Counts, u32)>,
     /// All small weights, where there are few profiles.
@@ -21,7 +21,10 @@ pub(super) type Fillings = Vec<(&'static Model, Vec<Counts>)>;
 
 /// What cards of each model can hold of these profiles, the memory slices of each, and how few cards
 /// can do.
-pub(super) fn of_models(hosts: &[Host], profiles: &[Profile]) -> (Fillings, Counts, Bound) {
+pub(super) fn of_models(
+    hosts: &[CardHost],
+    profiles: &[Profile],
+) -> (Fillings, Counts, LeastCards) {
     let mut geometries: Vec<Geometry> = Vec::new();
     for host in hosts {
         if !geometries.iter().any(|known| known.model() == host.model) {
@@ -51,7 +54,7 @@ pub(super) fn of_models(hosts: &[Host], profiles: &[Profile]) -> (Fillings, Coun
         one[at] = 1;
         one
     }));
-    let bound = Bound { few: ready(few), many: ready(grid(profiles.len())) };
+    let bound = LeastCards { few: ready(few), many: ready(grid(profiles.len())) };
     (fillings, sizes, bound)
 }
 
@@ -81,7 +84,7 @@ fn fewest(weights: &[(Counts, u32)], needs: &[u32]) -> u32 {
     cards.max().unwrap_or(0)
 }
 
-impl Bound {
+impl LeastCards {
     /// No fewer cards can do.
     pub(super) fn quickly(&self, needs: &[u32]) -> u32 {
         fewest(&self.few, needs)

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Up to [`MOST_EXACT`] cards every way is tried; beyond that cards are filled one after another, and
-//! [`Division::at_least`] says how far from the fewest that can be.
+//! [`Slicing::at_least`] says how far from the fewest that can be.
 
 mod bound;
 mod cluster;
@@ -15,7 +15,7 @@ mod cover;
 
 pub use cluster::{CardsInUse, DividedNode, SlicePlan, plan_slices};
 
-use bound::{Bound, Fillings};
+use bound::{Fillings, LeastCards};
 use cover::Cover;
 use divvy_ledger::Profile;
 use divvy_ledger::mig::Model;
@@ -28,7 +28,7 @@ const BUDGET: u32 = 60_000;
 
 /// A node with cards that are free to be divided.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Host {
+pub struct CardHost {
     /// What its cards are.
     pub model: &'static Model,
     /// How many are free.
@@ -48,7 +48,7 @@ pub struct Ask {
 
 /// A card that is divided.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DividedCard {
+pub struct SlicedCard {
     /// On which host.
     pub host: usize,
     /// Into what.
@@ -57,9 +57,9 @@ pub struct DividedCard {
 
 /// What is divided, for whom.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Division {
+pub struct Slicing {
     /// The cards, by host.
-    pub cards: Vec<DividedCard>,
+    pub cards: Vec<SlicedCard>,
     /// How many pods of each ask have their slices.
     pub held: Vec<u32>,
     /// No fewer cards hold as much.
@@ -67,13 +67,13 @@ pub struct Division {
 }
 
 /// Divides cards for pods in the order of `asks`: one that has no room lets those behind it go on.
-pub fn divide(hosts: &[Host], asks: &[Ask]) -> Division {
+pub fn divide(hosts: &[CardHost], asks: &[Ask]) -> Slicing {
     let problem = Problem::new(hosts, asks);
     let mut held: Vec<u32> = asks.iter().map(|ask| ask.count).collect();
-    if let Some(division) = problem.solve(&held) {
-        return division;
+    if let Some(slicing) = problem.solve(&held) {
+        return slicing;
     }
-    let mut best = Division { held: vec![0; asks.len()], ..Division::default() };
+    let mut best = Slicing { held: vec![0; asks.len()], ..Slicing::default() };
     held.fill(0);
     for (at, ask) in asks.iter().enumerate() {
         // The most of them that have room.
@@ -81,7 +81,7 @@ pub fn divide(hosts: &[Host], asks: &[Ask]) -> Division {
         while fit + 1 < least_not {
             held[at] = fit + (least_not - fit) / 2;
             match problem.solve(&held) {
-                Some(division) => (fit, best) = (held[at], division),
+                Some(slicing) => (fit, best) = (held[at], slicing),
                 None => least_not = held[at],
             }
         }
@@ -95,14 +95,14 @@ type Counts = Vec<u32>;
 
 /// What is asked, with profiles as indexes.
 struct Problem<'a> {
-    hosts: &'a [Host],
+    hosts: &'a [CardHost],
     asks: &'a [Ask],
     profiles: Vec<Profile>,
     /// Memory slices of each.
     sizes: Vec<u32>,
     /// What cards of each model can hold, the largest only.
     fillings: Fillings,
-    bound: Bound,
+    bound: LeastCards,
 }
 
 /// Slices of one profile for pods that may be on the same hosts.
@@ -128,7 +128,7 @@ enum Exact {
 }
 
 impl<'a> Problem<'a> {
-    fn new(hosts: &'a [Host], asks: &'a [Ask]) -> Self {
+    fn new(hosts: &'a [CardHost], asks: &'a [Ask]) -> Self {
         let mut profiles: Vec<Profile> =
             asks.iter().flat_map(|ask| ask.slices.iter().map(|(profile, _)| *profile)).collect();
         profiles.sort_unstable();
@@ -154,7 +154,7 @@ impl<'a> Problem<'a> {
     }
 
     /// Cards for so many pods of each ask; `None` if there is no room, or none was found.
-    fn solve(&self, held: &[u32]) -> Option<Division> {
+    fn solve(&self, held: &[u32]) -> Option<Slicing> {
         let (mut columns, mut tied) = (Vec::new(), Vec::new());
         let mut all = vec![0; self.profiles.len()];
         for (ask, held) in self.asks.iter().zip(held).filter(|(_, held)| **held > 0) {
@@ -175,7 +175,7 @@ impl<'a> Problem<'a> {
         for most in at_least..=MOST_EXACT.min(free) {
             let mut demands = vec![vec![0; self.profiles.len()]; self.hosts.len()];
             match self.try_all(&columns, &tied, &mut demands, (0, 0), most, &mut budget) {
-                Exact::Found(cards) => return Some(self.division(cards, held, at_least)),
+                Exact::Found(cards) => return Some(self.slicing(cards, held, at_least)),
                 Exact::Nothing => at_least = most + 1,
                 Exact::GivenUp => break,
             }
@@ -184,7 +184,7 @@ impl<'a> Problem<'a> {
             return None;
         }
         let cards = self.fill_one_after_another(columns, &tied)?;
-        Some(self.division(cards, held, at_least))
+        Some(self.slicing(cards, held, at_least))
     }
 
     /// Tries each host for each tied pod from `at` on, and then to cover everything with `most` cards.
@@ -276,14 +276,14 @@ impl<'a> Problem<'a> {
         used.iter().zip(&self.sizes).map(|(n, size)| n * size).sum()
     }
 
-    fn division(&self, cards: Vec<(usize, Counts)>, held: &[u32], at_least: u32) -> Division {
+    fn slicing(&self, cards: Vec<(usize, Counts)>, held: &[u32], at_least: u32) -> Slicing {
         let card = |(host, counts): (usize, Counts)| {
             let slices = self.profiles.iter().copied().zip(counts);
-            DividedCard { host, slices: slices.filter(|(_, n)| *n > 0).collect() }
+            SlicedCard { host, slices: slices.filter(|(_, n)| *n > 0).collect() }
         };
-        let mut cards: Vec<DividedCard> = cards.into_iter().map(card).collect();
+        let mut cards: Vec<SlicedCard> = cards.into_iter().map(card).collect();
         cards.sort_by_key(|card| card.host);
-        Division { cards, held: held.to_vec(), at_least }
+        Slicing { cards, held: held.to_vec(), at_least }
     }
 }
 

@@ -1,12 +1,12 @@
 //! A cluster's free cards and waiting pods, as the division sees them.
 
-use super::{Ask, Division, Host, divide};
+use super::{Ask, CardHost, Slicing, divide};
 use crate::diagnosis::Standing;
 use crate::pods::PodState;
 use crate::record::ObjectKey;
 use crate::scheduler::Scheduler;
 use crate::turn::Turn;
-use divvy_ledger::mig::{Devices, Entry, Geometry, Model, Partition};
+use divvy_ledger::mig::{CardIndexes, Geometry, MigConfig, MigEntry, Model};
 use divvy_ledger::{Device, Mode, Node, NodeId, Profile, Request};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub struct SlicePlan {
     /// The nodes with cards to divide, by name.
     pub nodes: Vec<DividedNode>,
     /// What to call it in a file of mig-parted; nodes that are divided alike have one.
-    pub configs: Vec<Partition>,
+    pub configs: Vec<MigConfig>,
     /// How many pods get their slices by it.
     pub helped: u32,
     /// Pods that ask for slices and have none then, and why.
@@ -73,9 +73,9 @@ struct Free {
 pub fn plan_slices(scheduler: &Scheduler, in_use: &CardsInUse, pods: &[ObjectKey]) -> SlicePlan {
     let mut left_out = Vec::new();
     let free = free_cards(scheduler, in_use, &mut left_out);
-    let hosts: Vec<Host> = free
+    let hosts: Vec<CardHost> = free
         .iter()
-        .map(|free| Host { model: free.model, cards: free.cards.len() as u32 })
+        .map(|free| CardHost { model: free.model, cards: free.cards.len() as u32 })
         .collect();
     let mut waiting: Vec<(Turn, &ObjectKey)> =
         pods.iter().filter_map(|key| turn(scheduler, key)).collect();
@@ -100,19 +100,19 @@ pub fn plan_slices(scheduler: &Scheduler, in_use: &CardsInUse, pods: &[ObjectKey
             Err(why) => pending.push(((*key).clone(), why)),
         }
     }
-    let division = divide(&hosts, &asks);
+    let slicing = divide(&hosts, &asks);
     for (at, (ask, who)) in asks.iter().zip(&who).enumerate() {
-        let held = division.held.get(at).copied().unwrap_or(0);
+        let held = slicing.held.get(at).copied().unwrap_or(0);
         let why = || no_room(ask, hosts.iter().map(|host| host.cards).sum());
         pending.extend(who.iter().skip(held as usize).map(|key| ((*key).clone(), why())));
     }
-    let (nodes, configs) = nodes(&free, &division);
+    let (nodes, configs) = nodes(&free, &slicing);
     SlicePlan {
         nodes,
         configs,
-        helped: division.held.iter().sum(),
+        helped: slicing.held.iter().sum(),
         pending,
-        at_least: division.at_least,
+        at_least: slicing.at_least,
         left_out,
         free_cards: hosts.iter().map(|host| host.cards).sum(),
     }
@@ -229,10 +229,10 @@ fn no_room(ask: &Ask, cards: u32) -> String {
 }
 
 /// What is divided on each node, and the configs that say so.
-fn nodes(free: &[Free], division: &Division) -> (Vec<DividedNode>, Vec<Partition>) {
-    let (mut nodes, mut configs): (Vec<DividedNode>, Vec<Partition>) = (Vec::new(), Vec::new());
+fn nodes(free: &[Free], slicing: &Slicing) -> (Vec<DividedNode>, Vec<MigConfig>) {
+    let (mut nodes, mut configs): (Vec<DividedNode>, Vec<MigConfig>) = (Vec::new(), Vec::new());
     for (host, free) in free.iter().enumerate() {
-        let divided = division.cards.iter().filter(|card| card.host == host);
+        let divided = slicing.cards.iter().filter(|card| card.host == host);
         let indexes = free.cards.iter().copied();
         let cards: Vec<_> =
             indexes.zip(divided).map(|(card, divided)| (card, divided.slices.clone())).collect();
@@ -243,7 +243,7 @@ fn nodes(free: &[Free], division: &Division) -> (Vec<DividedNode>, Vec<Partition
         let config = configs.iter().position(|config| config.entries == entries);
         let config = config.unwrap_or_else(|| {
             let name = format!("divvy-plan-{}", configs.len() + 1);
-            configs.push(Partition { name, entries });
+            configs.push(MigConfig { name, entries });
             configs.len() - 1
         });
         let (name, model) = (free.name.clone(), free.model);
@@ -253,14 +253,14 @@ fn nodes(free: &[Free], division: &Division) -> (Vec<DividedNode>, Vec<Partition
 }
 
 /// Cards that are divided alike are one entry. Those that are not named stay as they are.
-fn entries(cards: &[(u32, Vec<(Profile, u32)>)]) -> Vec<Entry> {
-    let mut entries: Vec<Entry> = Vec::new();
+fn entries(cards: &[(u32, Vec<(Profile, u32)>)]) -> Vec<MigEntry> {
+    let mut entries: Vec<MigEntry> = Vec::new();
     for (card, slices) in cards {
         match entries.iter_mut().find(|entry| entry.profiles == *slices) {
-            Some(Entry { devices: Devices::These(cards), .. }) => cards.push(*card),
-            _ => entries.push(Entry {
+            Some(MigEntry { devices: CardIndexes::These(cards), .. }) => cards.push(*card),
+            _ => entries.push(MigEntry {
                 filter: Vec::new(),
-                devices: Devices::These(vec![*card]),
+                devices: CardIndexes::These(vec![*card]),
                 enabled: true,
                 profiles: slices.clone(),
             }),
