@@ -18,7 +18,7 @@ pub struct Options {
     #[arg(long, default_value = NAME)]
     name: String,
     /// The archive [default: target/divvy-<version>.tar]
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     output_file: Option<PathBuf>,
 }
 

@@ -85,23 +85,23 @@ const ACCOUNTS: [&str; 3] = ["divvy-scheduler", "divvy-admission", "divvy-provid
 /// Looks for what there is of divvy; changes nothing.
 pub async fn look(api: &Api) -> Result<Remains, UninstallError> {
     let mut found = Remains::default();
-    for deployment in all(api, &DEPLOYMENTS).await? {
-        if is_part(&deployment) && ACCOUNTS.contains(&text(&deployment, "/metadata/name")) {
-            found.working.push(format!("deployment {}", key(&deployment)));
+    each(api, &DEPLOYMENTS, |deployment| {
+        if is_part(deployment) && ACCOUNTS.contains(&text(deployment, "/metadata/name")) {
+            found.working.push(format!("deployment {}", key(deployment)));
         }
-    }
-    for pod in all(api, &PODS).await? {
-        found.see(&pod);
-    }
-    for node in all(api, &NODES).await? {
-        let name = text(&node, "/metadata/name").to_owned();
-        if taint(&node).is_some() {
+    })
+    .await?;
+    each(api, &PODS, |pod| found.see(pod)).await?;
+    each(api, &NODES, |node| {
+        let name = text(node, "/metadata/name").to_owned();
+        if taint(node).is_some() {
             found.tainted.push(name.clone());
         }
         if !node["metadata"]["annotations"][keys::CDI_KIND].is_null() {
             found.provided.push(name);
         }
-    }
+    })
+    .await?;
     Ok(found)
 }
 
@@ -147,8 +147,13 @@ pub async fn remove(
         }
     }
     delete(PRIORITY_CLASSES, "", "divvy-reservation").await?;
-    for class in all(api, &RUNTIME_CLASSES).await?.iter().filter(|class| is_part(class)) {
-        delete(RUNTIME_CLASSES, "", text(class, "/metadata/name")).await?;
+    let mut classes = Vec::new();
+    each(api, &RUNTIME_CLASSES, |class| {
+        classes.extend(is_part(class).then(|| text(class, "/metadata/name").to_owned()));
+    })
+    .await?;
+    for class in classes {
+        delete(RUNTIME_CLASSES, "", &class).await?;
     }
     delete(LEASES, namespace, "divvy-scheduler").await?;
     if !remains.has_neighbours {
@@ -162,11 +167,6 @@ pub async fn remove(
 }
 
 impl Remains {
-    /// Whether nothing is left that shares need.
-    pub const fn holds_nothing(&self) -> bool {
-        self.reservations.is_empty()
-    }
-
     fn see(&mut self, pod: &Value) {
         let has_ended = ["Succeeded", "Failed"].contains(&text(pod, "/status/phase"));
         if text(pod, "/metadata/namespace") == reservation::NAMESPACE {
@@ -188,9 +188,13 @@ impl Remains {
     }
 }
 
-/// Whether a pod has a part of a card: what it reads its card from, or a group, as KAI's have.
+/// Whether a pod has a part of a card, by divvy's record: it reads its card from an annotation, or is
+/// of a group, as those that were taken over from KAI. KAI's own have no record.
 fn is_share(pod: &Value) -> bool {
     let metadata = &pod["metadata"];
+    if metadata["annotations"][keys::CARDS].is_null() {
+        return false;
+    }
     let devices = metadata["annotations"][keys::VISIBLE_DEVICES].as_str();
     let labels = metadata["labels"].as_object();
     let is_group = |key: &String| {
@@ -257,16 +261,20 @@ async fn lift(api: &Api, name: &str) -> Result<(), UninstallError> {
     }
 }
 
-/// All objects of a kind; none where the cluster has no such kind.
-async fn all(api: &Api, resource: &Resource) -> Result<Vec<Value>, UninstallError> {
-    let mut objects = Vec::new();
+/// Shows all objects of a kind, one at a time; none where the cluster has no such kind.
+async fn each(
+    api: &Api,
+    resource: &Resource,
+    mut see: impl FnMut(&Value),
+) -> Result<(), UninstallError> {
     let mut list = List::new(api, resource.path(), 500);
     loop {
-        let tell = |object: &[u8]| objects.extend(serde_json::from_slice::<Value>(object));
+        let tell = |object: &[u8]| {
+            serde_json::from_slice(object).iter().for_each(&mut see);
+        };
         match list.next(tell).await {
-            Ok(Progress::End { .. }) => return Ok(objects),
+            Ok(Progress::End { .. }) | Err(Failure::NotFound(_)) => return Ok(()),
             Ok(_) => {}
-            Err(Failure::NotFound(_)) => return Ok(Vec::new()),
             Err(why) => return Err(failed(format!("list {}", resource.full_name()))(why)),
         }
     }
