@@ -10,7 +10,7 @@
 //! is left to see the last one end, so whoever uninstalled divvy says when.
 
 use divvy_api::resources::{LEASES, NAMESPACES, NODES, PODS, PRIORITY_CLASSES};
-use divvy_api::{Api, Failure, List, Patch, Progress, Resource};
+use divvy_api::{Api, Failure, List, ListProgress, PatchKind, Resource};
 use divvy_words::{keys, reservation};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -252,7 +252,7 @@ async fn lift(api: &Api, name: &str) -> Result<(), UninstallError> {
             {"op": "test", "path": format!("{place}/key"), "value": keys::UNSETTLED},
             {"op": "remove", "path": place},
         ]);
-        match api.patch(&path, Patch::Steps, steps.to_string().into_bytes()).await {
+        match api.patch(&path, PatchKind::Steps, steps.to_string().into_bytes()).await {
             Err(Failure::Conflict(_) | Failure::Refused { code: 422, .. }) => {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
@@ -273,7 +273,7 @@ async fn each(
             serde_json::from_slice(object).iter().for_each(&mut see);
         };
         match list.next(tell).await {
-            Ok(Progress::End { .. }) | Err(Failure::NotFound(_)) => return Ok(()),
+            Ok(ListProgress::End { .. }) | Err(Failure::NotFound(_)) => return Ok(()),
             Ok(_) => {}
             Err(why) => return Err(failed(format!("list {}", resource.full_name()))(why)),
         }
