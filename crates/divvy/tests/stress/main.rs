@@ -6,8 +6,12 @@
 
 #[path = "../common/leases.rs"]
 mod leases;
+#[path = "../common/limits.rs"]
+mod limits;
 #[path = "../common/pages.rs"]
 mod pages;
+#[path = "../common/tls.rs"]
+mod tls;
 
 mod arena;
 mod kubelets;
