@@ -56,7 +56,8 @@ async fn cards_beside_divided_ones_are_time_sliced_and_counted_without_them() {
     let divided = Card::a100(0).divided(&["3g.20gb", "1g.5gb", "1g.5gb"]).unwrap();
     let mut config = time_slices(2, false);
     config["flags"] = json!({"migStrategy": "mixed"});
-    cluster.reconfigure(vec![divided, Card::a100(1), Card::a100(2)], config);
+    cluster.reconfigure((0..3).map(Card::a100).collect(), json!({"version": "v1"}));
+    cluster.reconfigure_as_rehearsed(vec![divided, Card::a100(1), Card::a100(2)], config).await;
     let _divvy = cluster.start_divvy();
     cluster.start_each("turn", "nvidia.com/gpu", 4).await;
     cluster.start_each("slice", SMALL, 2).await;

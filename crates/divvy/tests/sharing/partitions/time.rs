@@ -1,6 +1,6 @@
 //! Time slices, and replicas of MPS.
 
-use super::{pod, time_slices};
+use super::{of_recipe, pod, time_slices};
 use crate::check::devices as given;
 use crate::cluster::{Cluster, devices, half, whole};
 use divvy_testbed::node::Options;
@@ -14,7 +14,12 @@ const SHARED: &str = "nvidia.com/gpu.shared";
 async fn the_recipes_time_slices_are_given_to_the_last_one_and_none_twice() {
     let Some(mut cluster) = Cluster::enter().await else { return };
     let cards = Options::default().cards;
+    let rehearsed = cluster.rehearse(&[
+        of_recipe("ConfigMap", "time-slicing-config"),
+        of_recipe("ClusterPolicy", "cluster-policy"),
+    ]);
     cluster.reconfigure(cards.clone(), time_slices(4, true));
+    cluster.is_as(&rehearsed).await;
     assert_eq!(cluster.allocatable(SHARED).await, "32");
     let divvy = cluster.start_divvy();
     // Step 3 of the recipe asks for what step 2 has renamed.
@@ -95,7 +100,7 @@ async fn a_request_of_two_slices_that_the_plugin_refuses_ends_with_its_words() {
     let Some(mut cluster) = Cluster::enter().await else { return };
     let mut config = time_slices(4, false);
     config["sharing"]["timeSlicing"]["failRequestsGreaterThanOne"] = json!(true);
-    cluster.reconfigure(Options::default().cards, config);
+    cluster.reconfigure_as_rehearsed(Options::default().cards, config).await;
     let _divvy = cluster.start_divvy();
     cluster.create(&pod("inference-medium")).await;
     cluster
@@ -117,7 +122,7 @@ async fn a_container_gets_one_replica_of_mps_and_who_asks_two_is_told_before() {
     let Some(mut cluster) = Cluster::enter().await else { return };
     let replicas = json!({"resources": [{"name": GPU, "replicas": 4}]});
     let config = json!({"version": "v1", "sharing": {"mps": replicas}});
-    cluster.reconfigure(Options::default().cards, config);
+    cluster.reconfigure_as_rehearsed(Options::default().cards, config).await;
     assert_eq!(cluster.allocatable(GPU).await, "32");
     let _divvy = cluster.start_divvy();
     cluster.create(&whole("default", "one", 1)).await;
