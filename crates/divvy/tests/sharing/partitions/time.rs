@@ -6,6 +6,7 @@ use crate::cluster::{Cluster, devices, half, whole};
 use divvy_testbed::node::Options;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::process::Command;
 
 const GPU: &str = "nvidia.com/gpu";
 const SHARED: &str = "nvidia.com/gpu.shared";
@@ -112,9 +113,20 @@ async fn a_request_of_two_slices_that_the_plugin_refuses_ends_with_its_words() {
     assert_eq!(status["reason"], "UnexpectedAdmissionError");
     let said = "maximum request size for shared resources is 1; found 2";
     assert!(status["message"].as_str().unwrap().contains(said), "{status:#}");
-    // One is given.
+    // One is given, and whoever else asks two is told: by the scheduler, and on a snapshot.
     cluster.create(&pod("notebook-small")).await;
     cluster.until_running("team", "notebook-small").await;
+    let told = "a container gets one of its time slices, 2 asked";
+    cluster.create(&whole("default", "two", 2)).await;
+    cluster.said("default", "two", told).await;
+    let snapshot = cluster.folder().join("refused.json");
+    cluster.run(&["snapshot", "--output", snapshot.to_str().unwrap()]);
+    let mut explain = Command::new(env!("CARGO_BIN_EXE_divvy"));
+    explain.args(["explain", "pod", "default/two", "--cluster"]).arg(&snapshot);
+    let explained = String::from_utf8(explain.output().unwrap().stdout).unwrap();
+    assert!(explained.contains(told), "{explained}");
+    let kept = std::fs::read_to_string(&snapshot).unwrap();
+    assert!(!kept.contains("Allocate failed"), "only the words that decide are kept");
 }
 
 #[tokio::test(flavor = "multi_thread")]
