@@ -22,6 +22,7 @@ mod claims;
 mod crashes;
 mod faults;
 mod hostile;
+mod kinds;
 mod leaders;
 mod levels;
 mod nodes;
