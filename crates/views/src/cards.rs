@@ -49,8 +49,8 @@ pub struct CardUse<'a> {
     /// What is free but too little for any share that a pod is known to ask.
     #[serde(skip)]
     pub stranded: Amount,
-    /// Whether the device plugin hands it out, as far as somebody says so: it does not if it is not
-    /// well. Of free cards it may be known only that some are not.
+    /// Whether the device plugin hands it out: it does not if it is not well. `None` if it is only known
+    /// that it does not hand out all of them.
     #[serde(skip)]
     pub allocatable: Option<bool>,
     /// Whether a bound pod claims more of it than there is: then it takes nobody new.
@@ -180,10 +180,15 @@ impl<'a> NodeCards<'a> {
     ) -> Option<NodeCards<'a>> {
         let node = scheduler.ledger().node(id)?;
         let (withheld, free) = (node.withheld(), node.free_cards().count());
+        let allocatable = |card: &Card| match card.mode() {
+            _ if card.intake().has(Intake::SICK) => Some(false),
+            Mode::Free if withheld > 0 => (withheld == free).then_some(false),
+            // Of those that shares have their reservations tell.
+            Mode::Whole(_) if withheld > 0 => None,
+            _ => Some(true),
+        };
         let cards = node.existing_cards().map(|(i, card)| {
-            let some_are = *card.mode() == Mode::Free && withheld > 0;
-            let is_known = !some_are || withheld == free;
-            let allocatable = is_known.then_some(!some_are && !card.intake().has(Intake::SICK));
+            let allocatable = allocatable(card);
             CardUse { allocatable, ..card_use(scheduler, node, i, card, sizes) }
         });
         let mut cards: Vec<CardUse<'a>> = cards.collect();

@@ -39,7 +39,7 @@ pub struct TopCard<'a> {
     /// The card.
     #[serde(flatten)]
     pub card: CardUse<'a>,
-    /// Whether the device plugin hands it out; null if nobody says which of the free ones it does not.
+    /// Whether the device plugin hands it out; null if it does not hand out all, and nobody says which.
     pub allocatable: Option<bool>,
     /// Whether a bound pod claims more of it than there is: then it takes nobody new.
     pub overbooked: bool,
