@@ -20,6 +20,8 @@ const DOMAIN: &str = "nvidia.com/gpu.product";
 
 /// So many pods of different shapes are made, by four at a time, if there is time.
 const SHAPES: usize = 10_000;
+/// In the short form: to look through what happened to them and to delete them takes its time, too.
+const FEWER_SHAPES: usize = 4000;
 
 /// All at once, for so long, on the ports of the scheduler and of the webhooks.
 pub async fn all(api: Api, scheduler: SocketAddr, webhooks: SocketAddr, span: Duration) {
@@ -29,10 +31,11 @@ pub async fn all(api: Api, scheduler: SocketAddr, webhooks: SocketAddr, span: Du
     let neighbour = |i: usize| Ipv4Addr::new(127, 0, 9, 1 + (i % 200) as u8);
     let reviews = tokio::spawn(connect(webhooks, neighbour, end));
     let large = tokio::spawn(create(api.clone(), large, LARGE.len() * 6, LARGE.len(), end));
-    let least = if span < Duration::from_secs(600) { SHAPES / 50 } else { SHAPES };
+    let is_short = span < Duration::from_secs(600);
+    let (least, most) = if is_short { (SHAPES / 50, FEWER_SHAPES) } else { (SHAPES, SHAPES) };
     let shapes = [0, 1, 2, 3].map(|lane| {
         let shape = move |i| shape(4 * i + lane);
-        tokio::spawn(create(api.clone(), shape, SHAPES / 4, least / 4, end))
+        tokio::spawn(create(api.clone(), shape, most / 4, least / 4, end))
     });
     let repel = tokio::spawn(repel(api.clone()));
     let churn = tokio::spawn(churn(api.clone(), end));
