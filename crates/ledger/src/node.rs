@@ -415,6 +415,11 @@ impl Node {
         free.map(|(index, _)| index)
     }
 
+    /// How many of its free cards the node does not hand out, of which nobody says which they are.
+    pub fn withheld(&self) -> usize {
+        self.free_cards().count().saturating_sub(self.room.whole as usize)
+    }
+
     /// The cards that are shared and may take more, with what is free on each.
     pub fn shared_cards(&self) -> impl Iterator<Item = (usize, Bytes)> {
         let shared = self.open_cards().filter(|(_, c)| matches!(c.mode, Mode::Shared(_)));

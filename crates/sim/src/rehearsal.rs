@@ -325,6 +325,11 @@ impl Loading<'_> {
                 None => {}
             }
             if status.has_ended() {
+                // A node that configs change is another one than that which refused.
+                let node = &spec.node_name;
+                if status.is_refused_several() && !self.before.has(node) {
+                    self.apply(Event::OneEach(node.clone()));
+                }
                 self.rehearsal.ended.insert(record.key);
                 continue;
             }

@@ -311,6 +311,32 @@ fn one_each_is_known_before_the_plugin_refuses() {
     );
 }
 
+/// What `kubectl get` prints, or a snapshot keeps, of a pod that the device plugin has refused.
+fn refused(node: &str) -> String {
+    let status = "phase: Failed, reason: UnexpectedAdmissionError, message: \"request too large: maximum \
+                  request size for shared resources is 1; found 2\"";
+    running("refused", node, "nvidia.com/gpu", 2).replace("phase: Running", status)
+}
+
+#[test]
+fn a_pod_that_was_refused_two_slices_says_so_for_all_that_come() {
+    let sliced = |name: &str| {
+        let labels = "nvidia.com/gpu.count: \"8\", nvidia.com/gpu.replicas: \"4\", \
+                      nvidia.com/gpu.sharing-strategy: time-slicing";
+        node(name, labels, "nvidia.com/gpu: \"32\"")
+    };
+    let (one, two) = (POD.to_owned(), POD.replace("gpu: 1", "gpu: 2"));
+    let cluster = sliced("a") + &refused("a");
+    assert_eq!(outcomes(&rehearse(Some(&cluster), &one, &[])), ["a"]);
+    let said = outcomes(&rehearse(Some(&cluster), &two, &[]));
+    assert!(said[0].contains("a container gets one of its time slices, 2 asked"), "{said:?}");
+    // Of other nodes it says nothing, nor of one that is configured anew.
+    let cluster = sliced("a") + &sliced("b") + &refused("a");
+    assert_eq!(outcomes(&rehearse(Some(&cluster), &two, &[])), ["b"]);
+    let anew = map("m", &[("any", &slices(2, ""))]) + &two;
+    assert_eq!(outcomes(&rehearse(Some(&(sliced("a") + &refused("a"))), &anew, &[])), ["a"]);
+}
+
 #[test]
 fn slices_of_mig_are_shared_once_more() {
     let plugin = "sharing: {timeSlicing: {renameByDefault: true, resources: [{name: nvidia.com/mig-3g.40gb, replicas: 3}]}}";

@@ -149,9 +149,13 @@ pub fn with_level(mut pod: Value, level: &str) -> Value {
 }
 
 /// The pod asks whole GPUs.
-pub fn with_gpus(mut pod: Value, count: u32) -> Value {
-    let resources = &mut pod["spec"]["containers"][0]["resources"];
-    resources["limits"]["nvidia.com/gpu"] = json!(count.to_string());
+pub fn with_gpus(pod: Value, count: u32) -> Value {
+    with_devices(pod, "nvidia.com/gpu", count)
+}
+
+/// The pod asks so many of this resource.
+pub fn with_devices(mut pod: Value, resource: &str, count: u32) -> Value {
+    pod["spec"]["containers"][0]["resources"]["limits"][resource] = json!(count.to_string());
     pod
 }
 

@@ -147,6 +147,13 @@ pub(crate) fn legend(card: &CardUse<'_>, names: Names, all: bool) -> Vec<(String
     if let Some(class) = card.class {
         entries.push((class.to_owned(), None));
     }
+    let not_handed_out = match (card.state, card.allocatable) {
+        (CardUseState::Free, Some(false)) => Some("not handed out by the device plugin"),
+        (CardUseState::Free, None) => Some("not all handed out by the device plugin"),
+        (_, Some(false)) => Some("sick: takes nobody new"),
+        _ => None,
+    };
+    entries.extend(not_handed_out.map(|text| (text.to_owned(), None)));
     if card.overbooked {
         let by = card.overbooked_by();
         let by = (by.raw() > 0).then(|| format!("overbooked by {}", by.number()));

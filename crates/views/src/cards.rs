@@ -5,7 +5,7 @@ use crate::slices::{SliceHolders, SliceUse};
 use crate::stranded::ShareSizes;
 use crate::wording::labels;
 use divvy_engine::{ObjectKey, Scheduler};
-use divvy_ledger::{Bytes, Card, Division, Holding, Mode, Node, NodeId};
+use divvy_ledger::{Bytes, Card, Division, Holding, Intake, Mode, Node, NodeId};
 use serde::{Serialize, Serializer};
 
 /// A node, its cards, and what else it hands out of GPUs.
@@ -49,6 +49,10 @@ pub struct CardUse<'a> {
     /// What is free but too little for any share that a pod is known to ask.
     #[serde(skip)]
     pub stranded: Amount,
+    /// Whether the device plugin hands it out: it does not if it is not well. `None` if it is only known
+    /// that it does not hand out all of them.
+    #[serde(skip)]
+    pub allocatable: Option<bool>,
     /// Whether a bound pod claims more of it than there is: then it takes nobody new.
     #[serde(skip)]
     pub overbooked: bool,
@@ -175,8 +179,18 @@ impl<'a> NodeCards<'a> {
         holders: &SliceHolders<'a>,
     ) -> Option<NodeCards<'a>> {
         let node = scheduler.ledger().node(id)?;
-        let cards = node.existing_cards();
-        let cards = cards.map(|(i, card)| card_use(scheduler, node, i, card, sizes));
+        let (withheld, free) = (node.withheld(), node.free_cards().count());
+        let allocatable = |card: &Card| match card.mode() {
+            _ if card.intake().has(Intake::SICK) => Some(false),
+            Mode::Free if withheld > 0 => (withheld == free).then_some(false),
+            // Of those that shares have their reservations tell.
+            Mode::Whole(_) if withheld > 0 => None,
+            _ => Some(true),
+        };
+        let cards = node.existing_cards().map(|(i, card)| {
+            let allocatable = allocatable(card);
+            CardUse { allocatable, ..card_use(scheduler, node, i, card, sizes) }
+        });
         let mut cards: Vec<CardUse<'a>> = cards.collect();
         let slices = holders.on(id, node);
         // Unless the kubelet tells of all of them, a card may have more than is known.
@@ -267,6 +281,7 @@ fn card_use<'a>(
         shares,
         slices,
         stranded: amount(sizes.stranded(node, place, card)),
+        allocatable: None,
         overbooked: card.is_disputed(),
         claims: claims
             .into_iter()

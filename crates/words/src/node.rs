@@ -51,6 +51,8 @@ pub fn node(object: &Object) -> Result<(NodeRecord, Vec<String>), String> {
     if let Some(problem) = problems.into_first() {
         return Err(problem);
     }
+    let capacity = status.as_ref().and_then(|status| status.capacity.as_ref());
+    let all = capacity.unwrap_or(allocatable);
     let amount = |name| allocatable.get(name);
     let value = |name| amount(name).unwrap_or_default().value_ceil();
     let owned = |(key, value): (&str, &str)| (key.into(), value.into());
@@ -71,7 +73,7 @@ pub fn node(object: &Object) -> Result<(NodeRecord, Vec<String>), String> {
         pods: amount(keys::PODS)
             .map_or(default_pods, |pods| u32::try_from(pods.value_ceil()).unwrap_or(u32::MAX)),
         extended: resources::counted(valid),
-        gpus: gpus(&metadata.name, &metadata.labels, allocatable, &mut warnings),
+        gpus: gpus(&metadata.name, &metadata.labels, allocatable, all, &mut warnings),
         model: metadata.labels.get(keys::LABEL_GPU_PRODUCT).map(str::to_owned),
     };
     Ok((record, warnings))
@@ -129,17 +131,20 @@ fn number(node: &str, labels: &Texts, label: &str, warnings: &mut Vec<String>) -
     number
 }
 
-/// What the device plugin hands out, and what feature discovery says that it is.
+/// What the device plugin hands out, and what feature discovery says that it is. `all` counts what is
+/// not well, too.
 fn gpus(
     node: &str,
     labels: &Texts,
     allocatable: &ResourceList,
+    all: &ResourceList,
     warnings: &mut Vec<String>,
 ) -> Gpus {
+    let replicas = number(node, labels, keys::LABEL_GPU_REPLICAS, warnings);
     let mut found = NodeLabels {
         labels,
         count: number(node, labels, keys::LABEL_GPU_COUNT, warnings),
-        replicas: number(node, labels, keys::LABEL_GPU_REPLICAS, warnings).unwrap_or(1).max(1),
+        replicas: replicas.unwrap_or(1).max(1),
         memory: card_memory(node, labels, warnings),
     };
     let handed_out = allocatable.get(keys::GPU).map(Quantity::value_ceil);
@@ -157,7 +162,12 @@ fn gpus(
     let (is_renamed, renamed) = (renamed.is_some(), renamed.map(|(_, count)| u64::from(*count)));
     // Where MIG slices have names of their own, the label counts the cards behind them, too.
     if has_slices {
-        found.count = renamed.or(handed_out).map(|count| count / found.replicas);
+        let device = if is_renamed { Device::Replica } else { Device::Gpu };
+        // The kubelet knows for some minutes of what a device plugin handed out before it was
+        // configured anew: feature discovery says 0 where no card is whole.
+        let is_current = replicas.is_some_and(|count| count > 0);
+        let there = all.get(&device.to_string()).map(Quantity::value_ceil).filter(|_| is_current);
+        found.count = renamed.or(handed_out).max(there).map(|count| count / found.replicas);
     }
     let more_than_cards =
         matches!((handed_out, found.count), (Some(out), Some(cards)) if out > cards);

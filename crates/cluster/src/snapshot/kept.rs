@@ -3,10 +3,12 @@
 //!
 //! When a decision, view or explanation begins to read a field, add it here: a test fails until
 //! then. A text in which somebody may say anything (messages, commands, parameters of a driver)
-//! stays out: what a rehearsal says, it finds out by itself.
+//! stays out: what a rehearsal says, it finds out by itself. Where such a text decides something, the
+//! words that do are kept, and only they.
 
-use Kept::{Fields, Keys, Map, Plain};
+use Kept::{Fields, Keys, Map, Phrase, Plain};
 use divvy_words::keys;
+use divvy_words::manifest::PodStatus;
 
 /// What is kept of a value; nothing if it is of another form.
 #[derive(Debug, PartialEq, Eq)]
@@ -17,6 +19,8 @@ pub(super) enum Kept {
     Map,
     /// Of such an object, these keys.
     Keys(&'static [&'static str]),
+    /// Of a text that contains these words, the words.
+    Phrase(&'static str),
     /// Of an object, or of each object of a list, these fields. Without any, it is kept that there
     /// is one.
     Fields(&'static [(&'static str, Kept)]),
@@ -97,6 +101,9 @@ pub(super) const POD: Kept = Fields(&[
         "status",
         Fields(&[
             ("phase", Plain),
+            // That a device plugin gives no container two slices is said nowhere else.
+            ("reason", Phrase(PodStatus::REFUSED)),
+            ("message", Phrase(PodStatus::ONE_EACH)),
             ("nominatedNodeName", Plain),
             ("startTime", Plain),
             // The message of a condition repeats what webhooks and drivers say.

@@ -17,6 +17,7 @@ fn keep(kept: &Kept, value: Value) -> Option<Value> {
     Some(match (kept, value) {
         (Kept::Plain, Value::Array(items)) => items.into_iter().filter(is_plain).collect(),
         (Kept::Plain, value) if is_plain(&value) => value,
+        (Kept::Phrase(words), Value::String(text)) if text.contains(words) => (*words).into(),
         (Kept::Map, Value::Object(entries)) => {
             entries.into_iter().filter(|(_, value)| is_plain(value)).collect()
         }

@@ -1,8 +1,9 @@
 //! Probes and reviews are answered while neighbours hold and open thousands of connections.
 
 use crate::flood::Flood;
+use crate::limits::memory_limit;
 use crate::reviews::{review, share};
-use crate::server::{Client, Server, is_allowed, memory_limit, post, stream};
+use crate::server::{Client, Server, is_allowed, post, stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// All that kubelets ask, more often than they allow it to fail.

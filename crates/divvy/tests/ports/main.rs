@@ -2,6 +2,11 @@
 //! neighbours that open connections by the thousand and post whatever they like.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[path = "../common/limits.rs"]
+mod limits;
+#[path = "../common/tls.rs"]
+mod tls;
+
 mod connections;
 mod flood;
 mod memory;

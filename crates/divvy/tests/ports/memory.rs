@@ -1,8 +1,9 @@
 //! An admission replica stays below the limit of its manifest, whatever is posted to it, and decides
 //! on what the API server shows it meanwhile.
 
+use crate::limits::memory_limit;
 use crate::reviews::{hostile, large_share, talkative};
-use crate::server::{PATIENCE, Server, is_allowed, memory_limit, post};
+use crate::server::{PATIENCE, Server, is_allowed, post};
 use divvy_testbed::api::Api;
 use divvy_testbed::manifests::webhooks_at;
 use divvy_testbed::{ControlPlane, Programs};

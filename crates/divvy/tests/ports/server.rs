@@ -1,5 +1,6 @@
 //! A `divvy` process that answers on a port, and its honest clients.
 
+use crate::tls::trusting;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use divvy_testbed::{Process, free_ports};
@@ -8,12 +9,11 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpSocket, TcpStream};
@@ -46,7 +46,7 @@ impl Server {
         let mut command = Command::new(env!("CARGO_BIN_EXE_divvy"));
         command.args(["admission", "--gpu-sharing"]);
         command.arg("--tls-cert").arg(certificate).arg("--tls-key").arg(key);
-        let tls = (made.cert.pem(), tls(made.cert.der()));
+        let tls = (made.cert.pem(), trusting(made.cert.der().clone()));
         Self::start(command, &folder, Some(tls)).await
     }
 
@@ -147,15 +147,6 @@ pub async fn post(client: &mut Client, path: &str, body: Bytes) -> Option<(Statu
     send(client, request).await
 }
 
-/// The limit of memory of the container in a manifest of `deploy/`, in bytes.
-pub fn memory_limit(manifest: &str) -> u64 {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(manifest);
-    let text = std::fs::read_to_string(path).unwrap();
-    let (_, after) = text.split_once("limits: {memory: ").unwrap();
-    let (mib, _) = after.split_once("Mi}").unwrap();
-    mib.parse::<u64>().unwrap() << 20
-}
-
 pub async fn stream(from: [u8; 4], to: SocketAddr) -> std::io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.bind((from, 0).into())?;
@@ -166,18 +157,6 @@ async fn client(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) ->
     let (sender, connection) = handshake(TokioIo::new(stream)).await.ok()?;
     tokio::spawn(connection);
     Some(sender)
-}
-
-fn tls(ca: &CertificateDer<'static>) -> TlsConnector {
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(ca.clone()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    TlsConnector::from(Arc::new(config))
 }
 
 fn folder(name: &str) -> PathBuf {

@@ -313,6 +313,11 @@ impl Cluster {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    /// A folder for files of a test.
+    pub fn folder(&self) -> &Path {
+        self.parts().plane.folder()
+    }
+
     /// Binds a pod, as a scheduler that knows nothing of shares.
     pub async fn bind(&self, namespace: &str, pod: &str) {
         let binding = json!({

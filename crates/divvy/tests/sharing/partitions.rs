@@ -3,6 +3,7 @@
 mod churn;
 mod mig;
 mod mixed;
+mod rehearsed;
 mod time;
 
 use crate::cluster::{Cluster, devices};
@@ -77,9 +78,10 @@ impl Cluster {
         names
     }
 
-    /// Gives the node other cards or another configuration, and waits until a scheduler knows.
+    /// Gives the node other cards or another configuration, as it was rehearsed, and waits until a
+    /// scheduler knows.
     async fn reconfigure_under(&mut self, divvy: &Process, cards: Vec<Card>, plugin_config: Value) {
-        self.reconfigure(cards, plugin_config);
+        self.reconfigure_as_rehearsed(cards, plugin_config).await;
         let node = self.api.get("/api/v1/nodes/gpu-node").await.unwrap();
         crate::pages::has_seen(divvy, &node, crate::cluster::PATIENCE).await;
     }

@@ -226,6 +226,8 @@ fn folder() -> PathBuf {
 async fn empty(api: &Api) {
     let now = json!({"gracePeriodSeconds": 0});
     for path in [
+        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+        "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
         "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
         "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
         "/apis/events.k8s.io/v1/namespaces/default/events",

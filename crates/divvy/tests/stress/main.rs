@@ -6,8 +6,12 @@
 
 #[path = "../common/leases.rs"]
 mod leases;
+#[path = "../common/limits.rs"]
+mod limits;
 #[path = "../common/pages.rs"]
 mod pages;
+#[path = "../common/tls.rs"]
+mod tls;
 
 mod arena;
 mod kubelets;
@@ -18,6 +22,7 @@ mod claims;
 mod crashes;
 mod faults;
 mod hostile;
+mod kinds;
 mod leaders;
 mod levels;
 mod nodes;

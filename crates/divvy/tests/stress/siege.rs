@@ -1,23 +1,30 @@
-//! One tenant does its worst, within what the API accepts, while another one's pods are placed.
+//! One tenant does its worst, within what the API accepts, while another one's pods are placed. The
+//! pods of both go through the webhooks: without them no share of the other one would have its card.
 //!
 //! What must hold: every pod of the other one is placed, no divvy process takes more memory than its
 //! manifest allows or fails its probes, and a restart in the middle of it all works. How long the
 //! other one waited is printed beside a quiet run; it is not asserted.
 //!
 //! `DIVVY_SIEGE=600` goes on for ten minutes instead of 90 s, and until there are ten thousand pods of
-//! different shapes. Webhooks are besieged in `ports`.
+//! different shapes. What can be posted to the webhooks themselves is in `ports`.
 
 mod attacks;
 mod watcher;
+mod webhooks;
 
 use crate::arena::{Arena, PATIENCE, pod_of};
 use crate::kubelets::Kubelets;
+use crate::limits::memory_limit;
 use crate::scheduler::{ALONE, Divvy};
-use divvy_testbed::manifests::{GpuNode, with_fraction, with_gpus, with_hand_off};
+use divvy_testbed::Process;
+use divvy_testbed::api::{Api, ApiError};
+use divvy_testbed::manifests::{GpuNode, with_fraction, with_gpus};
+use http::StatusCode;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
-use watcher::{Probes, Waits};
+use watcher::{Door, Probes, Waits};
+use webhooks::{GUARDED, Webhooks};
 
 const OTHER: &str = "other";
 const HOSTILE: &str = "hostile";
@@ -27,13 +34,11 @@ fn span() -> Duration {
     Duration::from_secs(asked.unwrap_or(90))
 }
 
-/// What deploy/scheduler.yaml allows the scheduler, in bytes.
-pub fn limit() -> u64 {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/scheduler.yaml");
-    let text = std::fs::read_to_string(file).unwrap();
-    let (_, rest) = text.split_once("limits: {memory: ").unwrap();
-    let (mib, _) = rest.split_once("Mi}").unwrap();
-    mib.parse::<u64>().unwrap() << 20
+/// What a process has taken at most, if its manifest of `deploy/` allows it.
+fn peak(process: &Process, manifest: &str) -> u64 {
+    let (peak, limit) = (process.peak_memory().unwrap(), memory_limit(manifest));
+    assert!(peak < limit, "{}: {peak} of {limit} bytes", process.name());
+    peak >> 20
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -41,10 +46,9 @@ async fn whatever_one_tenant_does_the_pods_of_another_are_placed() {
     let Some(arena) = Arena::enter().await else { return };
     arena.allow_reservations().await;
     for name in [OTHER, HOSTILE] {
-        let namespace =
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        // It is there from an earlier test.
-        let _ = arena.api.create(&namespace).await;
+        let metadata = json!({"name": name, "labels": {GUARDED: "yes"}});
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
+        arena.api.create(&namespace).await.unwrap();
     }
     let high = json!({
         "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
@@ -56,31 +60,36 @@ async fn whatever_one_tenant_does_the_pods_of_another_are_placed() {
     let options =
         [&ALONE[..], &["--gpu-sharing", "--reservation-image=i", "--reservation-runtime-class="]];
     let options = options.concat();
+    let webhooks = Webhooks::start(&arena, OTHER).await;
     let mut divvy = Divvy::start_with(&arena, &options).await;
     let mut places = Waits::default();
     place_for(&arena, Duration::from_secs(10), &mut places).await;
     places.print("quiet");
 
-    let probes = Probes::start(divvy.address().unwrap());
-    let attack = tokio::spawn(attacks::all(arena.api.clone(), divvy.address().unwrap(), span()));
+    let pages = |divvy: &Divvy| Door { address: divvy.address().unwrap(), tls: None };
+    let probes = Probes::start(pages(&divvy));
+    let probes_of_webhooks = Probes::start(webhooks.door.clone());
+    let (scheduler, reviews) = (divvy.address().unwrap(), webhooks.door.address);
+    let attack = tokio::spawn(attacks::all(arena.api.clone(), scheduler, reviews, span()));
     let mut places = Waits::default();
     place_for(&arena, span(), &mut places).await;
     places.print("besieged");
     attack.await.unwrap();
-    probes.end(&divvy).await;
-    let before = divvy.process.peak_memory().unwrap();
+    probes.end(&divvy.process).await;
+    let before = peak(&divvy.process, "scheduler.yaml");
 
     // What it left is read back by the next one.
     divvy.process.kill();
     divvy = Divvy::start_with(&arena, &options).await;
-    let probes = Probes::start(divvy.address().unwrap());
+    let probes = Probes::start(pages(&divvy));
     let mut places = Waits::default();
     place_for(&arena, Duration::from_secs(5), &mut places).await;
     places.print("after a restart");
-    probes.end(&divvy).await;
-    let after = divvy.process.peak_memory().unwrap();
-    println!("memory at most: {} MiB, after a restart {} MiB", before >> 20, after >> 20);
-    assert!(before.max(after) < limit(), "{before} and {after} of {} bytes", limit());
+    probes.end(&divvy.process).await;
+    probes_of_webhooks.end(&webhooks.process).await;
+    let after = peak(&divvy.process, "scheduler.yaml");
+    let reviews = peak(&webhooks.process, "admission.yaml");
+    println!("MiB at most: scheduler {before}, after a restart {after}, webhooks {reviews}");
     arena.check().await;
     attacks::take_away(&arena.api).await;
 }
@@ -92,12 +101,13 @@ async fn place_for(arena: &Arena, span: Duration, waits: &mut Waits) {
     for number in 0_u32.. {
         let mut pod = pod_of(OTHER, &format!("p-{number}"));
         pod = match number % 3 {
-            0 => with_hand_off(with_fraction(pod, "0.5", 1)),
+            0 => with_fraction(pod, "0.5", 1),
             1 => with_gpus(pod, 1),
             _ => pod,
         };
         let start = Instant::now();
-        let made = arena.api.create(&pod).await.unwrap();
+        let (made, refused) = insist(&arena.api, &pod).await;
+        waits.refused += refused;
         let name = made["metadata"]["name"].as_str().unwrap();
         let waited = tokio::time::timeout(PATIENCE, bound.until(name)).await;
         assert!(waited.is_ok(), "{name} is not placed: {}", why(arena, name).await);
@@ -110,6 +120,20 @@ async fn place_for(arena: &Arena, span: Duration, waits: &mut Waits) {
             return;
         }
     }
+}
+
+/// Creates a pod; gives it, and how often it was refused before. Where the webhooks have not answered
+/// the API server in time, whoever makes a pod tries again.
+async fn insist(api: &Api, pod: &Value) -> (Value, usize) {
+    let end = Instant::now() + PATIENCE;
+    for refused in 0.. {
+        match api.create(pod).await {
+            Err(ApiError::Refused { status: StatusCode::INTERNAL_SERVER_ERROR, .. })
+                if Instant::now() < end => {}
+            made => return (made.unwrap(), refused),
+        }
+    }
+    unreachable!("it is tried until it is made")
 }
 
 async fn why(arena: &Arena, name: &str) -> Value {

@@ -10,8 +10,8 @@ use crate::arena::{Arena, PATIENCE, US, path};
 use crate::bursts::mixed;
 use crate::kubelets::{Kubelets, RESERVATIONS};
 use crate::leases::has_lost_its_lease;
+use crate::limits::memory_limit;
 use crate::scheduler::Divvy;
-use crate::siege::limit;
 use divvy_testbed::Process;
 use divvy_testbed::checker::Checker;
 use divvy_testbed::dice::Dice;
@@ -235,7 +235,8 @@ impl Soak {
         self.revive().await;
         for (divvy, _) in &self.replicas {
             let peak = divvy.process.peak_memory().unwrap();
-            assert!(peak < limit(), "{peak} bytes of {}", limit());
+            let limit = memory_limit("scheduler.yaml");
+            assert!(peak < limit, "{peak} bytes of {limit}");
         }
     }
 

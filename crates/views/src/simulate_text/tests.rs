@@ -2,7 +2,7 @@ use super::*;
 use crate::simulation::simulation;
 use crate::testing::{Cluster, bound, cpu_node, fraction, mib, node, pod, recorded, whole};
 use divvy_engine::{NodeRecord, PodRecord};
-use divvy_ledger::{Gpus, Request};
+use divvy_ledger::{Bytes, Gpus, Request};
 
 fn text(cluster: &Cluster, options: TextOptions) -> String {
     let sim = simulation(&cluster.scheduler, &cluster.pods);
@@ -210,6 +210,21 @@ fn memory_is_shown_in_gib_and_as_a_part_of_the_card_too() {
     ml/c  t4-1  0     10 MiB (0.00065)                   placed
     ml/d  t4-1  0,1   2 x 0.25 (3.7 GiB each)            placed
     ");
+}
+
+#[test]
+fn cards_that_the_device_plugin_withholds_are_not_only_called_free() {
+    let withholding = |usable| {
+        let gpus = Gpus::cards(3, usable, Some(Bytes::from_mib(80 * 1024)));
+        NodeRecord { gpus, ..node("a-1", "x", 3, 80) }
+    };
+    let of = |usable| {
+        let cluster = Cluster::new().with(withholding(usable)).ask("ml/w", whole(1));
+        text(&cluster, TextOptions::default())
+    };
+    assert!(of(2).contains("  free    not all handed out by the device plugin\n"), "{}", of(2));
+    assert!(of(1).contains("  free    not handed out by the device plugin\n"), "{}", of(1));
+    assert!(!of(3).contains("handed out"), "{}", of(3));
 }
 
 #[test]

@@ -39,6 +39,8 @@ pub struct TopCard<'a> {
     /// The card.
     #[serde(flatten)]
     pub card: CardUse<'a>,
+    /// Whether the device plugin hands it out; null if it does not hand out all, and nobody says which.
+    pub allocatable: Option<bool>,
     /// Whether a bound pod claims more of it than there is: then it takes nobody new.
     pub overbooked: bool,
     /// How much more.
@@ -57,8 +59,8 @@ pub fn top_cards(scheduler: &Scheduler) -> TopCards<'_> {
     let items = nodes.flat_map(|NodeCards { name, model, cards, .. }| {
         cards.into_iter().map(move |card| {
             let (overbooked, overbooked_by) = (card.overbooked, card.overbooked_by());
-            let claims = card.claims.clone();
-            TopCard { node: name, model, card, overbooked, overbooked_by, claims }
+            let (allocatable, claims) = (card.allocatable, card.claims.clone());
+            TopCard { node: name, model, card, allocatable, overbooked, overbooked_by, claims }
         })
     });
     TopCards { api_version: API_VERSION, kind: "TopCards", items: items.collect() }
@@ -120,6 +122,15 @@ fn state(card: &CardUse<'_>) -> Cell {
     match card.state {
         _ if card.overbooked_by().raw() > 0 => Cell::tinted("overbooked", Tint::Bad),
         _ if card.overbooked => Cell::tinted("claimed", Tint::Bad),
+        CardUseState::Free if card.allocatable == Some(false) => {
+            Cell::tinted("withheld", Tint::Bad)
+        }
+        CardUseState::Free if card.allocatable.is_none() => {
+            Cell::tinted("withheld?", Tint::Waiting)
+        }
+        state if card.allocatable == Some(false) => {
+            Cell::tinted(&format!("{},sick", state.as_str()), Tint::Bad)
+        }
         state @ CardUseState::Free => Cell::tinted(state.as_str(), Tint::Faint),
         state @ CardUseState::Whole => Cell::tinted(state.as_str(), Tint::Share(0)),
         state => Cell::tinted(state.as_str(), Tint::Share(1)),

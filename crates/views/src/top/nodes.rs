@@ -37,6 +37,8 @@ pub struct TopNode<'a> {
     pub model: Option<&'a str>,
     /// How many cards it has.
     pub cards: usize,
+    /// How many of them the device plugin does not hand out.
+    pub cards_withheld: u32,
     /// How many of them somebody holds.
     pub cards_in_use: usize,
     /// How many one pod holds whole.
@@ -116,6 +118,7 @@ fn top_node<'a>(
         name: view.name,
         model: view.model,
         cards: view.cards.len(),
+        cards_withheld: node.card_count().saturating_sub(gpus.usable),
         cards_in_use: whole_or_shared + sliced_in_use(node),
         whole: in_state(CardUseState::Whole),
         shared: in_state(CardUseState::Shared),
@@ -141,10 +144,13 @@ fn top_node<'a>(
     })
 }
 
-/// The nodes as a table. Slices have a column if there are any; wide has what keeps pods off.
+/// The nodes as a table. Slices have a column if there are any, and so has how many cards are handed out
+/// if some are not; wide has what keeps pods off.
 pub fn top_nodes_text(nodes: &TopNodes<'_>, options: TextOptions) -> String {
     let slices = nodes.items.iter().any(|node| !node.slices.is_empty());
+    let withholds = nodes.items.iter().any(|node| node.cards_withheld > 0);
     let mut header = vec!["NODE", "MODEL", "CARDS", "WHOLE", "SHARED", "SHARES"];
+    header.extend(withholds.then_some("WITHHELD"));
     header.extend(slices.then_some("SLICES"));
     header.extend(["GPU-MEM", "FREE-SHARE", "CPU", "MEMORY", "PODS"]);
     if options.wide {
@@ -153,6 +159,10 @@ pub fn top_nodes_text(nodes: &TopNodes<'_>, options: TextOptions) -> String {
     let mut table = Table::new(&header);
     for node in &nodes.items {
         let mut row = on_cards(node);
+        if withholds {
+            let withheld = (node.cards > 0).then(|| node.cards_withheld.to_string());
+            row.push(withheld.unwrap_or_else(dash).into());
+        }
         if slices {
             row.push(slices_of(node, options.wide).into());
         }

@@ -2,7 +2,7 @@ use super::*;
 use crate::options::TextOptions;
 use crate::testing::{Cluster, bound, fraction, mib, node, pod, tainted, whole};
 use divvy_engine::{ClassName, Event, NodeRecord};
-use divvy_ledger::{Class, Gpus, Part, Request};
+use divvy_ledger::{Class, Gpus, Intake, Known, Part, Request};
 
 const PLAIN: TextOptions = TextOptions { wide: false, colour: false, width: 0 };
 const WIDE: TextOptions = TextOptions { wide: true, ..PLAIN };
@@ -114,6 +114,46 @@ fn wide_shows_what_keeps_pods_off_a_node() {
     ");
 }
 
+/// A node of which the device plugin hands out fewer cards than there are.
+fn withholding(cards: u32, usable: u32) -> NodeRecord {
+    NodeRecord { gpus: Gpus::cards(cards, usable, None), ..node("a-1", "x", 1, 80) }
+}
+
+fn states(cluster: &Cluster) -> Vec<(String, Option<bool>)> {
+    let text = top_cards_text(&top_cards(&cluster.scheduler), PLAIN);
+    let states = text.lines().skip(1).map(|l| l.split_whitespace().nth(3).unwrap().to_owned());
+    let cards = top_cards(&cluster.scheduler).items;
+    states.zip(cards.iter().map(|card| card.allocatable)).collect()
+}
+
+#[test]
+fn cards_that_are_not_handed_out_are_there_and_withheld() {
+    let cluster = Cluster::new().with(withholding(3, 2)).with(node("a-2", "x", 1, 80));
+    insta::assert_snapshot!(top_nodes_text(&top_nodes(&cluster.scheduler), PLAIN), @"
+    NODE  MODEL  CARDS  WHOLE  SHARED  SHARES  WITHHELD  GPU-MEM     FREE-SHARE  CPU   MEMORY       PODS
+    a-1   x      0/3    0      0       0       1         -           1card       0/64  0.0/256.0Gi  0/110
+    a-2   x      0/1    0      0       0       0         0.0/80.0Gi  80.0Gi      0/64  0.0/256.0Gi  0/110
+    ");
+    let cluster = Cluster::new().with(withholding(3, 2)).ask("ml/whole", whole(1));
+    // One of these; the one that is held may be it.
+    let (maybe, held) = (|| ("withheld?".to_owned(), None), ("whole".to_owned(), None));
+    assert_eq!(states(&cluster), [held.clone(), maybe(), maybe()]);
+    let cluster = Cluster::new().with(withholding(2, 1)).ask("ml/whole", whole(1));
+    let withheld = ("withheld".to_owned(), Some(false));
+    assert_eq!(states(&cluster), [held, withheld]);
+}
+
+#[test]
+fn a_shared_card_that_is_not_well_says_so_and_no_other_is_suspected() {
+    let mut cluster = Cluster::new().with(withholding(3, 3)).ask("ml/half", fraction("0.5", 1));
+    let sick = Known { intake: Intake::SICK, name: None };
+    let event = Event::Cards { node: "a-1".into(), unsettled: false, cards: vec![(0, sick)] };
+    cluster.scheduler.apply(event).unwrap();
+    let cluster = cluster.with(withholding(3, 2));
+    let free = || ("free".to_owned(), Some(true));
+    assert_eq!(states(&cluster), [("shared,sick".to_owned(), Some(false)), free(), free()]);
+}
+
 #[test]
 fn no_cell_has_a_space_in_it() {
     let cluster = cluster().ask("ml/two", mib(60, 2)).ask("ml/t4", fraction("0.5", 1));
@@ -165,9 +205,9 @@ fn nothing_is_said_in_words() {
 fn the_json_keeps_the_full_model_and_exact_numbers() {
     let cluster = Cluster::example();
     let nodes = serde_json::to_string(&top_nodes(&cluster.scheduler).items[0]).unwrap();
-    insta::assert_snapshot!(nodes, @r#"{"name":"a100-1","model":"NVIDIA-A100-SXM4-80GB","cards":8,"cardsInUse":5,"whole":4,"shared":1,"shares":3,"gpuMemoryBytes":687194767360,"gpuMemoryUsedBytes":428490096640,"largestFreeShareBytes":85899345920,"replicas":null,"slices":[],"cpuMilli":64000,"cpuUsedMilli":6000,"memoryBytes":274877906944,"memoryUsedBytes":17179869184,"pods":4,"podSlots":110,"unschedulable":false,"taints":[]}"#);
+    insta::assert_snapshot!(nodes, @r#"{"name":"a100-1","model":"NVIDIA-A100-SXM4-80GB","cards":8,"cardsWithheld":0,"cardsInUse":5,"whole":4,"shared":1,"shares":3,"gpuMemoryBytes":687194767360,"gpuMemoryUsedBytes":428490096640,"largestFreeShareBytes":85899345920,"replicas":null,"slices":[],"cpuMilli":64000,"cpuUsedMilli":6000,"memoryBytes":274877906944,"memoryUsedBytes":17179869184,"pods":4,"podSlots":110,"unschedulable":false,"taints":[]}"#);
     let cards = serde_json::to_string(&top_cards(&cluster.scheduler).items[4]).unwrap();
-    insta::assert_snapshot!(cards, @r#"{"node":"a100-1","model":"NVIDIA-A100-SXM4-80GB","index":4,"number":4,"uuid":null,"state":"shared","capacityBytes":85899345920,"usedBytes":84892712960,"shares":[{"pod":"ml/notebook-a","bytes":21474836480},{"pod":"ml/notebook-b","bytes":21474836480},{"pod":"ml/triton-0","bytes":41943040000}],"overbooked":false,"overbookedBytes":0,"claims":[]}"#);
+    insta::assert_snapshot!(cards, @r#"{"node":"a100-1","model":"NVIDIA-A100-SXM4-80GB","index":4,"number":4,"uuid":null,"state":"shared","capacityBytes":85899345920,"usedBytes":84892712960,"shares":[{"pod":"ml/notebook-a","bytes":21474836480},{"pod":"ml/notebook-b","bytes":21474836480},{"pod":"ml/triton-0","bytes":41943040000}],"allocatable":true,"overbooked":false,"overbookedBytes":0,"claims":[]}"#);
     let pods = serde_json::to_string(&top_pods(&cluster.scheduler).items[0]).unwrap();
     insta::assert_snapshot!(pods, @r#"{"namespace":"ml","name":"notebook-a","node":"a100-1","cards":[{"index":4,"number":4,"bytes":21474836480}],"replicas":0,"slices":[],"asked":"0.25","gpuMemoryBytes":21474836480,"cpuMilli":1500,"memoryBytes":4294967296}"#);
 }

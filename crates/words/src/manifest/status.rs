@@ -32,6 +32,11 @@ manifest! {
 }
 
 impl PodStatus {
+    /// The reason of a pod that its node has refused, because a device plugin did.
+    pub const REFUSED: &str = "UnexpectedAdmissionError";
+    /// What NVIDIA's device plugin says if it gives no container more than one slice of a kind.
+    pub const ONE_EACH: &str = "maximum request size for shared resources is 1";
+
     /// How a container or init container is.
     pub fn of_container(&self, name: &str) -> Option<&ContainerStatus> {
         self.containers().find(|status| &*status.name == name)
@@ -86,8 +91,7 @@ impl PodStatus {
 
     /// Whether its node's device plugin refused it, because a container asked more than one slice.
     pub fn is_refused_several(&self) -> bool {
-        &*self.reason == "UnexpectedAdmissionError"
-            && self.message.contains("maximum request size for shared resources is 1")
+        &*self.reason == Self::REFUSED && self.message.contains(Self::ONE_EACH)
     }
 
     /// Whether a card that it was given is not well, where the kubelet tells.

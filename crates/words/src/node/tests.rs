@@ -154,6 +154,35 @@ fn time_slices_beside_mig_slices_are_of_the_cards_that_are_not_divided() {
     }
 }
 
+/// The kubelet takes a card that is not well off what is allocatable, and leaves it in the capacity.
+#[test]
+fn a_card_that_fails_beside_divided_ones_is_still_there() {
+    let labels = "nvidia.com/gpu.count: '4', nvidia.com/gpu.replicas: '1', \
+        nvidia.com/mig-1g.5gb.count: '7'";
+    let gpus = |labels: &str, allocatable: &str, capacity: &str| {
+        let slices = "nvidia.com/mig-1g.5gb: 7";
+        let status = format!(
+            "status: {{allocatable: {{{allocatable}, {slices}}}, capacity: {{{capacity}, {slices}}}}}"
+        );
+        parsed(labels, &status).unwrap().0.gpus
+    };
+    for (usable, allocatable) in [(3, "nvidia.com/gpu: 3"), (2, "nvidia.com/gpu: 2"), (0, "cpu: 1")]
+    {
+        let gpus = gpus(labels, allocatable, "nvidia.com/gpu: 3");
+        assert_eq!((gpus.cards.len(), gpus.usable, gpus.pools.len()), (3, usable, 1));
+    }
+    let strategy = "replicas: '4', nvidia.com/gpu.sharing-strategy: time-slicing";
+    let shared = labels.replace("replicas: '1'", strategy);
+    for name in ["nvidia.com/gpu", "nvidia.com/gpu.shared"] {
+        let gpus = gpus(&shared, &format!("{name}: 8"), &format!("{name}: 12"));
+        assert_eq!((gpus.pools[0].count, gpus.pools[0].cards, gpus.divided.len()), (8, 3, 3));
+    }
+    // All are divided now, and the kubelet still knows of those that were whole.
+    let divided = labels.replace("replicas: '1'", "replicas: '0'");
+    let gpus = gpus(&divided, "nvidia.com/gpu: 0", "nvidia.com/gpu: 3");
+    assert_eq!((gpus.cards, gpus.pools.len()), (Vec::new(), 1));
+}
+
 #[test]
 fn odd_gpu_labels_are_ignored_with_a_warning() {
     let unknown = || Gpus::cards(1, 1, None);

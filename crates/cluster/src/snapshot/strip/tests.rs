@@ -41,7 +41,7 @@ fn paths(value: &Value, path: &str) -> Vec<String> {
 /// The paths of all that is kept.
 fn kept_paths(kept: &Kept, path: &str) -> Vec<String> {
     match kept {
-        Kept::Plain | Kept::Fields([]) => vec![path.to_owned()],
+        Kept::Plain | Kept::Phrase(_) | Kept::Fields([]) => vec![path.to_owned()],
         Kept::Map => vec![under(path, "*")],
         Kept::Keys(keys) => keys.iter().map(|key| under(path, key)).collect(),
         Kept::Fields(fields) => {
@@ -74,8 +74,6 @@ const NOT_REHEARSED: [(&str, &[&str]); 9] = [
         &[
             "spec containers env",
             "spec initContainers env",
-            "status reason",
-            "status message",
             "status conditions message",
             "status containerStatuses state",
             "status initContainerStatuses state",
@@ -250,12 +248,35 @@ fn nothing_secret_is_kept() {
                 "spec": {"source": {"inlineVolumeSpec": {"mountOptions": ["hunter2"]}}}}),
         ),
         ("PriorityClass", json!({"metadata": metadata, "description": "hunter2"})),
+        (
+            "Pod",
+            json!({"status": {"phase": "Failed", "reason": "hunter2 UnexpectedAdmissionError",
+                "message": "hunter2: maximum request size for shared resources is 1; found hunter2"}}),
+        ),
         ("CSIDriver", json!({"spec": {"tokenRequests": [{"audience": "hunter2"}]}})),
         ("CSINode", json!({"spec": {"drivers": [{"name": "d", "nodeID": "hunter2"}]}})),
     ] {
         let text = strip(saved(kind), object).to_string();
         assert!(!text.contains("hunter2"), "{kind}: {text}");
     }
+}
+
+#[test]
+fn of_what_a_device_plugin_says_the_words_that_decide_are_kept() {
+    let status = |message: &str| {
+        let status = json!({"phase": "Failed", "reason": "UnexpectedAdmissionError",
+            "message": message});
+        strip(saved("Pod"), json!({"status": status}))["status"].take()
+    };
+    let refused = "Allocate failed due to rpc error: code = Unknown desc = request for 'nvidia.com/gpu: 2' \
+                   too large: maximum request size for shared resources is 1; found 2, which is unexpected";
+    assert_eq!(
+        status(refused),
+        json!({"phase": "Failed", "reason": "UnexpectedAdmissionError",
+            "message": "maximum request size for shared resources is 1"})
+    );
+    let other = "Allocate failed due to hunter2, which is unexpected";
+    assert_eq!(status(other), json!({"phase": "Failed", "reason": "UnexpectedAdmissionError"}));
 }
 
 #[test]

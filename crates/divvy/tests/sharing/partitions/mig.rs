@@ -10,11 +10,17 @@ use serde_json::json;
 const SMALL: &str = "nvidia.com/mig-1g.10gb";
 const LARGE: &str = "nvidia.com/mig-3g.40gb";
 
+/// As they are before they are divided.
+fn whole_cards(count: u32) -> Vec<Card> {
+    (0..count).map(Card::a100_80).collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_recipes_slices_are_given_by_profile_while_the_cards_are_divided_anew() {
     let Some(mut cluster) = Cluster::enter().await else { return };
     let mixed = divided(2, "mixed-workload");
-    cluster.reconfigure(mixed.clone(), strategy("mixed"));
+    cluster.reconfigure(whole_cards(2), strategy("mixed"));
+    cluster.reconfigure_as_rehearsed(mixed.clone(), strategy("mixed")).await;
     for (resource, count) in [(SMALL, "4"), ("nvidia.com/mig-2g.20gb", "2"), (LARGE, "2")] {
         assert_eq!(cluster.allocatable(resource).await, count, "{resource}");
     }
@@ -128,7 +134,8 @@ async fn a_tenant_that_has_a_slice_reaches_no_other() {
 #[tokio::test(flavor = "multi_thread")]
 async fn slices_that_are_called_gpus_are_given_one_by_one_and_never_shared() {
     let Some(mut cluster) = Cluster::enter().await else { return };
-    cluster.reconfigure(divided(1, "all-1g.10gb"), strategy("single"));
+    cluster.reconfigure(whole_cards(1), strategy("single"));
+    cluster.reconfigure_as_rehearsed(divided(1, "all-1g.10gb"), strategy("single")).await;
     assert_eq!(cluster.allocatable("nvidia.com/gpu").await, "7");
     let _divvy = cluster.start_divvy();
     let names = cluster.start_each("slice", "nvidia.com/gpu", 7).await;

@@ -1,11 +1,12 @@
 //! Time slices, and replicas of MPS.
 
-use super::{pod, time_slices};
+use super::{of_recipe, pod, time_slices};
 use crate::check::devices as given;
 use crate::cluster::{Cluster, devices, half, whole};
 use divvy_testbed::node::Options;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::process::Command;
 
 const GPU: &str = "nvidia.com/gpu";
 const SHARED: &str = "nvidia.com/gpu.shared";
@@ -14,7 +15,12 @@ const SHARED: &str = "nvidia.com/gpu.shared";
 async fn the_recipes_time_slices_are_given_to_the_last_one_and_none_twice() {
     let Some(mut cluster) = Cluster::enter().await else { return };
     let cards = Options::default().cards;
+    let rehearsed = cluster.rehearse(&[
+        of_recipe("ConfigMap", "time-slicing-config"),
+        of_recipe("ClusterPolicy", "cluster-policy"),
+    ]);
     cluster.reconfigure(cards.clone(), time_slices(4, true));
+    cluster.is_as(&rehearsed).await;
     assert_eq!(cluster.allocatable(SHARED).await, "32");
     let divvy = cluster.start_divvy();
     // Step 3 of the recipe asks for what step 2 has renamed.
@@ -95,7 +101,7 @@ async fn a_request_of_two_slices_that_the_plugin_refuses_ends_with_its_words() {
     let Some(mut cluster) = Cluster::enter().await else { return };
     let mut config = time_slices(4, false);
     config["sharing"]["timeSlicing"]["failRequestsGreaterThanOne"] = json!(true);
-    cluster.reconfigure(Options::default().cards, config);
+    cluster.reconfigure_as_rehearsed(Options::default().cards, config).await;
     let _divvy = cluster.start_divvy();
     cluster.create(&pod("inference-medium")).await;
     cluster
@@ -107,9 +113,20 @@ async fn a_request_of_two_slices_that_the_plugin_refuses_ends_with_its_words() {
     assert_eq!(status["reason"], "UnexpectedAdmissionError");
     let said = "maximum request size for shared resources is 1; found 2";
     assert!(status["message"].as_str().unwrap().contains(said), "{status:#}");
-    // One is given.
+    // One is given, and whoever else asks two is told: by the scheduler, and on a snapshot.
     cluster.create(&pod("notebook-small")).await;
     cluster.until_running("team", "notebook-small").await;
+    let told = "a container gets one of its time slices, 2 asked";
+    cluster.create(&whole("default", "two", 2)).await;
+    cluster.said("default", "two", told).await;
+    let snapshot = cluster.folder().join("refused.json");
+    cluster.run(&["snapshot", "--output", snapshot.to_str().unwrap()]);
+    let mut explain = Command::new(env!("CARGO_BIN_EXE_divvy"));
+    explain.args(["explain", "pod", "default/two", "--cluster"]).arg(&snapshot);
+    let explained = String::from_utf8(explain.output().unwrap().stdout).unwrap();
+    assert!(explained.contains(told), "{explained}");
+    let kept = std::fs::read_to_string(&snapshot).unwrap();
+    assert!(!kept.contains("Allocate failed"), "only the words that decide are kept");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -117,7 +134,7 @@ async fn a_container_gets_one_replica_of_mps_and_who_asks_two_is_told_before() {
     let Some(mut cluster) = Cluster::enter().await else { return };
     let replicas = json!({"resources": [{"name": GPU, "replicas": 4}]});
     let config = json!({"version": "v1", "sharing": {"mps": replicas}});
-    cluster.reconfigure(Options::default().cards, config);
+    cluster.reconfigure_as_rehearsed(Options::default().cards, config).await;
     assert_eq!(cluster.allocatable(GPU).await, "32");
     let _divvy = cluster.start_divvy();
     cluster.create(&whole("default", "one", 1)).await;

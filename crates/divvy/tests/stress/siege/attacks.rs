@@ -1,15 +1,15 @@
 //! What a tenant can do, each as much as the API accepts.
 
-use super::HOSTILE;
+use super::{HOSTILE, insist};
 use crate::arena::pod_of;
 use divvy_testbed::api::{Api, ApiError};
-use divvy_testbed::manifests::{with_fraction, with_gpus, with_hand_off};
+use divvy_testbed::manifests::{with_fraction, with_gpus};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::Instant;
 
 /// A class that everybody may use.
@@ -20,21 +20,27 @@ const DOMAIN: &str = "nvidia.com/gpu.product";
 
 /// So many pods of different shapes are made, by four at a time, if there is time.
 const SHAPES: usize = 10_000;
+/// In the short form: to look through what happened to them and to delete them takes its time, too.
+const FEWER_SHAPES: usize = 4000;
 
-/// All at once, for so long.
-pub async fn all(api: Api, pages: SocketAddr, span: Duration) {
+/// All at once, for so long, on the ports of the scheduler and of the webhooks.
+pub async fn all(api: Api, scheduler: SocketAddr, webhooks: SocketAddr, span: Duration) {
     let end = Instant::now() + span;
-    let connections = tokio::spawn(connect(pages, end));
+    let connections = tokio::spawn(connect(scheduler, |_| Ipv4Addr::LOCALHOST, end));
+    // No pod has the address of the API server, which keeps connections to them.
+    let neighbour = |i: usize| Ipv4Addr::new(127, 0, 9, 1 + (i % 200) as u8);
+    let reviews = tokio::spawn(connect(webhooks, neighbour, end));
     let large = tokio::spawn(create(api.clone(), large, LARGE.len() * 6, LARGE.len(), end));
-    let least = if span < Duration::from_secs(600) { SHAPES / 50 } else { SHAPES };
+    let is_short = span < Duration::from_secs(600);
+    let (least, most) = if is_short { (SHAPES / 50, FEWER_SHAPES) } else { (SHAPES, SHAPES) };
     let shapes = [0, 1, 2, 3].map(|lane| {
         let shape = move |i| shape(4 * i + lane);
-        tokio::spawn(create(api.clone(), shape, SHAPES / 4, least / 4, end))
+        tokio::spawn(create(api.clone(), shape, most / 4, least / 4, end))
     });
     let repel = tokio::spawn(repel(api.clone()));
     let churn = tokio::spawn(churn(api.clone(), end));
     let vanish = tokio::spawn(vanish(api, end));
-    for attack in [connections, churn, vanish, repel] {
+    for attack in [connections, reviews, churn, vanish, repel] {
         attack.await.unwrap();
     }
     let large = large.await.unwrap();
@@ -94,14 +100,24 @@ async fn create(
     accepted
 }
 
+/// None of them is to be placed, but for those that say otherwise. A container that asks for no GPU
+/// lets the webhooks look at it.
 fn pod(name: &str) -> Value {
-    // None of them is to be placed, but for those that say otherwise.
-    with_gpus(pod_of(HOSTILE, name), 16)
+    let mut pod = with_gpus(pod_of(HOSTILE, name), 16);
+    let aside = json!({"name": "aside", "image": "example.com/aside:1"});
+    pod["spec"]["containers"].as_array_mut().unwrap().push(aside);
+    pod
+}
+
+/// The same as a share, which two of the webhooks look at.
+fn share(name: &str) -> Value {
+    with_fraction(pod_of(HOSTILE, name), "0.5", 16)
 }
 
 /// One of ten thousand pods that wait, each of another shape; half of them come before all others.
 fn shape(i: usize) -> Value {
-    let mut pod = pod(&format!("shape-{i}"));
+    let name = format!("shape-{i}");
+    let mut pod = if i.is_multiple_of(3) { pod(&name) } else { share(&name) };
     if i.is_multiple_of(2) {
         pod["spec"]["priorityClassName"] = json!(PRIORITY);
     }
@@ -205,7 +221,7 @@ const LARGE: [Enlarge; 11] = [
 ];
 
 fn large(i: usize) -> Value {
-    let mut pod = pod(&format!("large-{i}"));
+    let mut pod = share(&format!("large-{i}"));
     LARGE[i % LARGE.len()](&mut pod, i);
     pod
 }
@@ -225,17 +241,20 @@ async fn repel(api: Api) {
             "requiredDuringSchedulingIgnoredDuringExecution":
                 [{"topologyKey": DOMAIN, "labelSelector": {"matchExpressions": none}}],
         }});
-        api.create(&pod).await.unwrap();
+        insist(&api, &pod).await;
     }
 }
 
 /// Connections that say nothing, or one byte now and then.
-async fn connect(pages: SocketAddr, end: Instant) {
+async fn connect(port: SocketAddr, from: impl Fn(usize) -> Ipv4Addr, end: Instant) {
     let mut open = Vec::new();
-    while Instant::now() < end {
-        for _ in 0..50 {
+    for i in (0..).step_by(50) {
+        if Instant::now() > end {
+            return;
+        }
+        for i in i..i + 50 {
             // Whoever is sent away comes again.
-            if let Ok(stream) = TcpStream::connect(pages).await {
+            if let Ok(stream) = stream(from(i), port).await {
                 open.push(stream);
             }
         }
@@ -247,6 +266,12 @@ async fn connect(pages: SocketAddr, end: Instant) {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+}
+
+async fn stream(from: Ipv4Addr, to: SocketAddr) -> std::io::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((from, 0).into())?;
+    socket.connect(to).await
 }
 
 /// Pods that come and go, each with names that nobody has heard of.
@@ -261,7 +286,7 @@ async fn churn(api: Api, end: Instant) {
         pod["spec"]["nodeSelector"] = json!({(format!("node-label-{i}")): "v"});
         pod["spec"]["containers"][0]["resources"]["limits"][format!("example.com/c-{i}")] =
             json!("1");
-        api.create(&pod).await.unwrap();
+        insist(&api, &pod).await;
         api.delete(&format!("/api/v1/namespaces/{HOSTILE}/pods/{name}")).await.unwrap();
     }
 }
@@ -270,8 +295,7 @@ async fn churn(api: Api, end: Instant) {
 async fn vanish(api: Api, end: Instant) {
     for i in 0.. {
         let name = format!("ghost-{i}");
-        let pod = with_hand_off(with_fraction(pod_of(HOSTILE, &name), "0.1", 1));
-        api.create(&pod).await.unwrap();
+        insist(&api, &with_fraction(pod_of(HOSTILE, &name), "0.1", 1)).await;
         let path = format!("/api/v1/namespaces/{HOSTILE}/pods/{name}");
         while api.get(&path).await.unwrap()["spec"]["nodeName"].is_null() {
             if Instant::now() > end {

@@ -1,35 +1,43 @@
 //! Who looks on: when pods are bound, whether probes are answered, how much memory is taken.
 
-use crate::scheduler::Divvy;
+use divvy_testbed::Process;
 use divvy_testbed::api::{Api, JSON, Lines};
+use rustls::pki_types::ServerName;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
+use tokio_rustls::TlsConnector;
 
 /// How long pods waited.
 #[derive(Default)]
-pub struct Waits(Vec<Duration>);
+pub struct Waits {
+    all: Vec<Duration>,
+    /// How often one had to be made again, as the webhooks were late.
+    pub refused: usize,
+}
 
 impl Waits {
     pub fn add(&mut self, wait: Duration) {
-        self.0.push(wait);
+        self.all.push(wait);
     }
 
     pub fn print(&mut self, when: &str) {
-        self.0.sort_unstable();
-        let at = |percent: usize| self.0[(self.0.len() - 1) * percent / 100].as_millis();
+        self.all.sort_unstable();
+        let at = |percent: usize| self.all[(self.all.len() - 1) * percent / 100].as_millis();
         println!(
-            "{when}: {} pods, created to bound in {} ms (half of them), {} ms (99 %), {} ms (all)",
-            self.0.len(),
+            "{when}: {} pods, created to bound in {} ms (half of them), {} ms (99 %), {} ms (all); \
+             {} tries were refused",
+            self.all.len(),
             at(50),
             at(99),
             at(100),
+            self.refused,
         );
     }
 }
@@ -62,6 +70,13 @@ impl Bound {
     }
 }
 
+/// Where a process answers, and who believes it, if it speaks TLS.
+#[derive(Clone)]
+pub struct Door {
+    pub address: SocketAddr,
+    pub tls: Option<TlsConnector>,
+}
+
 /// As the kubelet asks: each time by a new connection, and three failures in a row end the process.
 pub struct Probes {
     task: JoinHandle<()>,
@@ -74,18 +89,18 @@ struct Count {
     failed: AtomicUsize,
 }
 
-/// What deploy/scheduler.yaml says.
+/// What the manifests of `deploy/` say.
 const PROBE_PATIENCE: Duration = Duration::from_secs(5);
 const FAILURES: usize = 3;
 
 impl Probes {
-    pub fn start(address: SocketAddr) -> Self {
+    pub fn start(door: Door) -> Self {
         let count = Arc::<Count>::default();
         let counted = Arc::clone(&count);
         let task = tokio::spawn(async move {
             let mut in_a_row = 0;
             for page in ["/livez", "/readyz"].iter().cycle() {
-                let asked = tokio::time::timeout(PROBE_PATIENCE, answers(address, page)).await;
+                let asked = tokio::time::timeout(PROBE_PATIENCE, answers(&door, page)).await;
                 if asked == Ok(Some(true)) {
                     in_a_row = 0;
                     counted.answered.fetch_add(1, Ordering::Relaxed);
@@ -100,24 +115,33 @@ impl Probes {
         Self { task, count }
     }
 
-    /// Fails if probes did.
-    pub async fn end(self, divvy: &Divvy) {
+    /// Fails if probes of this process did.
+    pub async fn end(self, process: &Process) {
         self.task.abort();
         match self.task.await {
             Err(end) if end.is_cancelled() => {}
-            other => panic!("{other:?}: {}", divvy.log()),
+            other => {
+                let log = std::fs::read_to_string(process.log()).unwrap_or_default();
+                panic!("{}: {other:?}: {log}", process.name());
+            }
         }
         let [answered, failed] =
             [&self.count.answered, &self.count.failed].map(|n| n.load(Ordering::Relaxed));
-        println!("{answered} probes were answered, {failed} were not");
+        println!("{}: {answered} probes were answered, {failed} were not", process.name());
     }
 }
 
-async fn answers(address: SocketAddr, page: &str) -> Option<bool> {
-    let mut stream = TcpStream::connect(address).await.ok()?;
+async fn answers(door: &Door, page: &str) -> Option<bool> {
+    let stream = TcpStream::connect(door.address).await.ok()?;
+    let Some(tls) = &door.tls else { return asked(stream, page).await };
+    let name = ServerName::from(door.address.ip());
+    asked(tls.connect(name, stream).await.ok()?, page).await
+}
+
+async fn asked(mut stream: impl AsyncRead + AsyncWrite + Unpin, page: &str) -> Option<bool> {
     let asked = format!("GET {page} HTTP/1.1\r\nHost: probe\r\nConnection: close\r\n\r\n");
     stream.write_all(asked.as_bytes()).await.ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.ok()?;
-    Some(answer.starts_with("HTTP/1.1 200"))
+    let mut status = *b"HTTP/1.1 nnn";
+    stream.read_exact(&mut status).await.ok()?;
+    Some(status == *b"HTTP/1.1 200")
 }

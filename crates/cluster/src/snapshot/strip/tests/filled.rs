@@ -1,6 +1,7 @@
 //! Objects in which every field that the API knows is set, made from the types of k8s-openapi.
 
 use divvy_api::Resource;
+use divvy_words::manifest::PodStatus;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::scheduling;
 use k8s_openapi::api::storage::v1 as storage;
@@ -11,10 +12,16 @@ use serde::{Serialize, forward_to_deserialize_any};
 use serde_json::{Value, json};
 use std::iter::once;
 
-/// The object with one element in every list and the entry `*` in every map.
+/// The object with one element in every list and the entry `*` in every map; where only some words of
+/// a text mean something, with those.
 pub(super) fn filled(resource: &Resource) -> Value {
     match (resource.api_version, resource.kind) {
-        ("v1", "Pod") => of::<core::Pod>(resource),
+        ("v1", "Pod") => {
+            let mut pod = of::<core::Pod>(resource);
+            (pod["status"]["reason"], pod["status"]["message"]) =
+                (PodStatus::REFUSED.into(), PodStatus::ONE_EACH.into());
+            pod
+        }
         ("v1", "Node") => of::<core::Node>(resource),
         ("v1", "Namespace") => of::<core::Namespace>(resource),
         (_, "PriorityClass") => of::<scheduling::v1::PriorityClass>(resource),

@@ -149,6 +149,10 @@ fn shared_cards_are_rehearsed_the_same_from_a_snapshot() {
         pod["metadata"]["labels"] = labels;
         pod
     };
+    let with_node = |mut pod: Value, node: &str| {
+        pod["spec"]["nodeSelector"] = json!({"kubernetes.io/hostname": node});
+        pod
+    };
     let group = |api: &str, spec: Value| {
         json!({"apiVersion": api, "kind": "PodGroup", "spec": spec,
             "metadata": {"namespace": "ml", "name": "gang"}})
@@ -160,6 +164,9 @@ fn shared_cards_are_rehearsed_the_same_from_a_snapshot() {
     closed["spec"]["taints"] = json!([{"key": keys::UNSETTLED, "effect": "NoSchedule"}]);
     let mut ended = bound(with_gpus(ours("ended"), 2), "a100-1");
     ended["status"]["phase"] = "Succeeded".into();
+    let mut refused = bound(with_gpus(ours("refused"), 2), "t4-1");
+    refused["status"] = json!({"phase": "Failed", "reason": "UnexpectedAdmissionError", "message":
+        "maximum request size for shared resources is 1; found 2, which is unexpected"});
     let mut gated = half("gated");
     gated["spec"]["schedulingGates"] = json!([{"name": "example.com/later"}]);
     let mut claims = half("claims");
@@ -202,7 +209,13 @@ fn shared_cards_are_rehearsed_the_same_from_a_snapshot() {
         annotated(half("kais"), keys::POD_GROUP, "gang"),
         with_fraction(pod("ml", "theirs", "default-scheduler"), "0.5", 1),
         ended,
+        refused,
+        with_node(with_gpus(ours("two-slices"), 2), "t4-1"),
+        with_node(with_gpus(ours("one-slice"), 1), "t4-1"),
     ];
     let [placed, pending] = rehearse(&objects);
-    assert!(placed >= 2 && pending >= 8, "{placed} {pending}");
+    assert!(placed >= 3 && pending >= 9, "{placed} {pending}");
+    let stripped = objects.each_ref().map(|object| strip(saved(object), object.clone()));
+    let told = "a container gets one of its nvidia.com/gpu, 2 asked";
+    assert!(said(&stripped).0.contains(told), "the snapshot has what the plugin refused");
 }
