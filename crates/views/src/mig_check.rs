@@ -2,7 +2,7 @@
 
 use crate::API_VERSION;
 use crate::options::TextOptions;
-use crate::paint::{Painter, Tint};
+use crate::paint::Tint;
 use crate::table::{Cell, Table};
 use crate::wording::{clean, count, labels};
 use divvy_ledger::mig::{Devices, Judged, Left, Outcome, Slice, Verdict, listed};
@@ -153,7 +153,6 @@ fn reason(judged: &Judged<'_>) -> Option<String> {
 
 /// The answer, a table, and why what is not legal is not.
 pub fn mig_check_text(verdicts: &[Verdict<'_>], options: TextOptions) -> String {
-    let painter = Painter::new(options.colour);
     let legal = verdicts.iter().filter(|verdict| verdict.legal).count();
     let mut text = match (legal, verdicts.len()) {
         (1, 1) => "The config is legal.\n\n".to_owned(),
@@ -179,7 +178,7 @@ pub fn mig_check_text(verdicts: &[Verdict<'_>], options: TextOptions) -> String 
             }
         }
     }
-    text.push_str(&table.render(painter));
+    text.push_str(&table.render(options));
     if !reasons.is_empty() {
         text.push('\n');
         text.push_str(&reasons.concat());
