@@ -48,18 +48,17 @@ fn workload(kind: &'static str, args: &ExplainWorkloadArgs) -> anyhow::Result<u8
     let held = rehearsal.scheduler.clone();
     rehearsal.run(&bar);
     bar.finish();
-    let of = (kind.into(), key.namespace().into(), key.name().into());
-    let Some(pods) = rehearsal.made_by.get(&of) else {
-        let mut others = rehearsal.made_by.keys().filter(|(other, ..)| &**other == kind);
-        let like: Vec<String> =
-            others.by_ref().take(4).map(|(_, ns, n)| format!("{ns}/{n}")).collect();
+    let pods = rehearsal.made_by.pods(kind, &key);
+    if pods.is_empty() {
+        let mut others = rehearsal.made_by.controllers(kind);
+        let like: Vec<String> = others.by_ref().take(4).collect();
+        let more = if others.next().is_some() { " and more" } else { "" };
         let tail = match like.is_empty() {
             true => "give its manifest with -f, or a cluster that has its pods".to_owned(),
-            false if others.next().is_some() => format!("there is {} and more", like.join(", ")),
-            false => format!("there is {}", like.join(", ")),
+            false => format!("there is {}{more}", like.join(", ")),
         };
         bail!("no {kind} {key} with pods; {tail}");
-    };
+    }
     let simulation = divvy_views::simulation(&rehearsal.scheduler, pods);
     let waiting = simulation.pods.iter().find(|pod| pod.node.is_none()).map(|pod| pod.key);
     let first = waiting.and_then(|pod| {

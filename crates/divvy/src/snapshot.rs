@@ -16,9 +16,9 @@ Examples:
   divvy simulate --cluster now.yaml -f new.yaml
   divvy snapshot --context prod | divvy top cards --cluster -
 
-Pods, nodes, namespaces, priority classes, pod groups, and what volumes need: claims, volumes,
-attachments, storage classes, CSI nodes, drivers and capacities. Collections that you may not list
-are left out with a note, except pods and nodes. Secrets and ConfigMaps are not read.
+Pods, nodes, namespaces, priority classes, quotas, pod groups, and what volumes need: claims,
+volumes, attachments, storage classes, CSI nodes, drivers and capacities. Collections that you may
+not list are left out with a note, except pods and nodes. Secrets and ConfigMaps are not read.
 
 Of each object only the fields that a rehearsal reads are kept: names, labels, amounts of resources,
 rules of placement, which volume is where, who holds what. Environment variables, commands, images,

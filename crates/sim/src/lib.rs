@@ -10,6 +10,7 @@ mod adopt;
 mod expand;
 mod hints;
 mod input;
+mod made_by;
 mod partition;
 mod pods_of;
 mod quota;
@@ -19,6 +20,7 @@ mod what_if;
 
 pub use expand::MAX_REPLICAS;
 pub use input::{Input, InputError, read_inputs};
+pub use made_by::MadeBy;
 pub use partition::{Displaced, Effect, Holder, Repartition};
 pub use pods_of::PodRules;
 pub use rehearsal::{Rehearsal, Setup};

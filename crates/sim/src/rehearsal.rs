@@ -4,6 +4,7 @@ use crate::adopt::{self, CardNames, NamedCards, OwnWord};
 use crate::expand::{Expansion, Pods};
 use crate::hints::Hints;
 use crate::input::{Input, InputError, MAX_PODS};
+use crate::made_by::MadeBy;
 use crate::partition::{Before, Configs, Displaced, Log, Repartition};
 use crate::pods_of::PodRules;
 use crate::quota::{self, Quotas};
@@ -77,8 +78,8 @@ pub struct Rehearsal {
     pub pods: Vec<ObjectKey>,
     /// Those that were placed, in the order of their turns.
     pub placed: Vec<ObjectKey>,
-    /// The pods of each controller, by kind, namespace and name.
-    pub made_by: BTreeMap<(Box<str>, Box<str>, Box<str>), Vec<ObjectKey>>,
+    /// Which controller makes which pods.
+    pub made_by: MadeBy,
     /// Kinds of the workload that make no pods, and how many there are of each.
     pub ignored: BTreeMap<String, usize>,
     /// Pods that have ended and hold nothing.
@@ -160,7 +161,7 @@ impl Rehearsal {
             scheduler: Scheduler::new(Config { hand_off, ..setup.config }),
             pods: Vec::new(),
             placed: Vec::new(),
-            made_by: BTreeMap::new(),
+            made_by: MadeBy::default(),
             ignored: BTreeMap::new(),
             ended: BTreeSet::new(),
             others: BTreeMap::new(),
@@ -355,7 +356,7 @@ impl Loading<'_> {
                 self.rehearsal.ended.insert(record.key);
                 continue;
             }
-            self.made_by(&object.metadata, &record.key);
+            self.rehearsal.made_by.enter_owned(&object.metadata, &record.key);
             self.quotas.count(&record);
             // What the API server hands out always names one; what a person wrote waits for us.
             let scheduler = &*spec.scheduler_name;
@@ -475,24 +476,6 @@ impl Loading<'_> {
             let (node, unsettled) = ((&**node.name()).into(), node.is_unsettled());
             let cards = cards.iter().map(|(index, known)| (*index, known.clone())).collect();
             self.apply(Event::Cards { node, unsettled, cards });
-        }
-    }
-
-    /// Enters a pod under its controller. A Deployment makes its pods by a ReplicaSet whose name is its
-    /// own and a hash, which the pods have as a label.
-    fn made_by(&mut self, metadata: &Metadata, pod: &ObjectKey) {
-        let controller = metadata.owner_references.iter().find(|owner| owner.controller);
-        let Some(owner) = controller else { return };
-        let mut enter = |kind: &str, name: &str| {
-            let key = (kind.into(), pod.namespace().into(), name.into());
-            self.rehearsal.made_by.entry(key).or_default().push(pod.clone());
-        };
-        enter(&owner.kind, &owner.name);
-        let hash =
-            metadata.labels.get("pod-template-hash").filter(|_| &*owner.kind == "ReplicaSet");
-        let deployment = hash.and_then(|hash| owner.name.strip_suffix(hash)?.strip_suffix('-'));
-        if let Some(deployment) = deployment {
-            enter("Deployment", deployment);
         }
     }
 
@@ -616,14 +599,10 @@ impl Loading<'_> {
                     record.key = self.unused(record.key);
                 }
                 match maker {
-                    Some(object) if matches!(object.content, Content::Pod(..)) => {
-                        self.made_by(&object.metadata, &record.key);
+                    Some(Object { metadata, content: Content::Pod(..), .. }) => {
+                        self.rehearsal.made_by.enter_owned(metadata, &record.key);
                     }
-                    Some(Object { kind, metadata, .. }) => {
-                        let namespace = namespace_of(&metadata.namespace).into();
-                        let of = (kind.clone(), namespace, metadata.name.clone());
-                        self.rehearsal.made_by.entry(of).or_default().push(record.key.clone());
-                    }
+                    Some(object) => self.rehearsal.made_by.enter_made(object, &record.key),
                     None => {}
                 }
                 self.storage.prune(&mut record, true);

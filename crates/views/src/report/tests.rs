@@ -56,7 +56,7 @@ fn the_report_says_how_full_cards_are_what_is_left_and_who_waits() {
     let json = serde_json::to_value(&report).unwrap();
     let summary = &json["summary"];
     assert_eq!((&summary["cards"], &summary["cardsIdle"]), (&18.into(), &12.into()));
-    assert_eq!(summary["packingRatio"], 0.915);
+    assert_eq!(summary["packingRatio"], 0.9147);
     assert_eq!(summary["strandedBytes"], 1_006_632_960u64);
     assert_eq!(json["queues"][0]["queue"], "team-a");
     assert_eq!(json["queues"][0]["gpus"], 0.5);
