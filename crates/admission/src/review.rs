@@ -204,9 +204,12 @@ mod tests {
 
         let (answer, verdict) = ask(Webhook::Validate, &share("CREATE"));
         assert_eq!(verdict, Verdict::Denied);
-        let expected = json!({"uid": "u-1", "allowed": false, "status": {"code": 403, "reason": "Forbidden", "message":
-            "attempting to create a pod ml/p with gpu sharing request, while GPU sharing is disabled"}});
+        let message = &answer["response"]["status"]["message"];
+        let expected = json!({"uid": "u-1", "allowed": false, "status": {"code": 403, "reason": "Forbidden",
+            "message": message}});
         assert_eq!(answer["response"], expected);
+        let kais = "attempting to create a pod ml/p with gpu sharing request, while GPU sharing is disabled";
+        assert!(message.as_str().unwrap().starts_with(kais), "{message}");
     }
 
     #[test]

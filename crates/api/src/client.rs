@@ -15,7 +15,7 @@ use crate::timely::Timely;
 use http::header::{HeaderValue, USER_AGENT};
 use hyper_util::client::legacy::{Client as Hyper, connect::HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use kube::client::{ClientBuilder, ConfigExt};
+use kube::client::{AuthError, ClientBuilder, ConfigExt};
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use std::path::Path;
 use std::time::Duration;
@@ -32,6 +32,32 @@ pub enum ClientError {
         place: String,
         /// What is wrong with it.
         why: Box<KubeconfigError>,
+    },
+    /// The kubeconfig does not have the context.
+    #[error("the kubeconfig {place} {wrong}; {}", listed(contexts))]
+    Context {
+        /// The file, or where it was looked for.
+        place: String,
+        /// What is wrong.
+        wrong: String,
+        /// The contexts that it has.
+        contexts: Vec<String>,
+    },
+    /// The command by which the kubeconfig gets credentials cannot be started.
+    #[error(
+        "the kubeconfig gets its credentials for {server} from the command {command}, which cannot \
+         be started: {why}; install it where the PATH finds it, or choose another context with \
+         --context{hint}"
+    )]
+    Command {
+        /// The API server.
+        server: http::Uri,
+        /// The command.
+        command: String,
+        /// Why it does not start.
+        why: std::io::Error,
+        /// What the kubeconfig says of how to install it.
+        hint: String,
     },
     /// Neither outside nor inside of a cluster.
     #[error(
@@ -92,10 +118,22 @@ pub async fn config(
         }
         Err(why) => Err(failed(why)),
         Ok(file) => {
+            let contexts: Vec<String> = file.contexts.iter().map(|c| c.name.clone()).collect();
             let options =
                 KubeConfigOptions { context: context.map(str::to_owned), ..Default::default() };
             let config = kube::Config::from_custom_kubeconfig(file, &options).await;
-            let config = without_proxy(config.map_err(failed)?)?;
+            let config = config.map_err(|why| match why {
+                KubeconfigError::LoadContext(name) => {
+                    let wrong = format!("has no context {name:?}");
+                    ClientError::Context { place: place.clone(), wrong, contexts }
+                }
+                KubeconfigError::CurrentContextNotSet => {
+                    let wrong = "names no current-context: give one with --context".to_owned();
+                    ClientError::Context { place: place.clone(), wrong, contexts }
+                }
+                why => failed(why),
+            });
+            let config = without_proxy(config?)?;
             if config.accept_invalid_certs {
                 tracing::warn!(
                     "the API server's certificate is not checked (insecure-skip-tls-verify in the \
@@ -136,7 +174,29 @@ pub(crate) fn client(mut config: kube::Config, fence: &Fence) -> Result<kube::Cl
     let name = HeaderValue::from_static(concat!("divvy/", env!("CARGO_PKG_VERSION")));
     config.headers.push((USER_AGENT, name));
     let server = config.cluster_url.clone();
-    build(&config, fence.clone()).map_err(|why| ClientError::Setup { server, why: Box::new(why) })
+    build(&config, fence.clone()).map_err(|why| match (why, config.auth_info.exec) {
+        (kube::Error::Auth(AuthError::AuthExecStart(why)), Some(exec)) => ClientError::Command {
+            server,
+            command: exec.command.unwrap_or_default(),
+            why,
+            hint: exec.install_hint.map_or_else(String::new, |hint| format!("\n{}", hint.trim())),
+        },
+        (why, _) => ClientError::Setup { server, why: Box::new(why) },
+    })
+}
+
+/// Contexts that are named where one of them is meant.
+const MOST_CONTEXTS: usize = 20;
+
+/// `it has dev and prod`.
+fn listed(contexts: &[String]) -> String {
+    let shown = &contexts[..contexts.len().min(MOST_CONTEXTS)];
+    match (shown, contexts.len() - shown.len()) {
+        ([], _) => "it has none".to_owned(),
+        ([only], _) => format!("it has {only}"),
+        ([rest @ .., last], 0) => format!("it has {} and {last}", rest.join(", ")),
+        (shown, more) => format!("it has {} and {more} more", shown.join(", ")),
+    }
 }
 
 fn build(config: &kube::Config, fence: Fence) -> Result<kube::Client, kube::Error> {

@@ -26,6 +26,8 @@ pub const PODS: Resource = needed(CORE, "Pod", "pods");
 pub const NODES: Resource = needed(CORE, "Node", "nodes");
 /// Namespaces.
 pub const NAMESPACES: Resource = optional(CORE, "Namespace", "namespaces");
+/// What pods of a namespace may ask together.
+pub const RESOURCE_QUOTAS: Resource = optional(CORE, "ResourceQuota", "resourcequotas");
 /// Priority classes.
 pub const PRIORITY_CLASSES: Resource = optional(SCHEDULING, "PriorityClass", "priorityclasses");
 /// Claims of volumes.

@@ -151,7 +151,7 @@ async fn what_is_wrong_with_a_kubeconfig_is_said_with_its_name() {
     let path = file("problems", KUBECONFIG);
     let broken = file("broken", "clusters: [");
     let cases = [
-        (&path, Some("c"), "failed to load current context: c"),
+        (&path, Some("c"), "has no context \"c\"; it has a, b and p"),
         (&path, Some("p"), "the kubeconfig sets proxy-url http://proxy:3128/"),
         (&broken, None, "failed to parse kubeconfig YAML"),
         (&PathBuf::from("/no/such/file"), None, "No such file or directory"),

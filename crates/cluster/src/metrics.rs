@@ -1,14 +1,14 @@
 //! What the scheduler tells Prometheus.
 //!
-//! Label values come from enums and from the engine's reason names, so the number of series is
-//! bounded whatever pods are called. Each recording method costs an atomic addition or two.
+//! Label values come from enums and from the engine's reason names, and those of queues are so many at
+//! most, so the number of series is bounded whatever pods are called. Each recording method costs an atomic addition or two.
 
 mod labels;
 
 pub use labels::{Attempt, BindingResult};
 
 use divvy_api::{Observer, Restart, Verb};
-use divvy_views::Totals;
+use divvy_views::{QueueUse, Totals};
 use labels::Label;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::{
@@ -19,11 +19,18 @@ use prometheus_client::metrics::{
     info::Info,
 };
 use prometheus_client::registry::{Registry, Unit};
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 type Labels = [(&'static str, &'static str); 2];
+/// Queues that have series of their own.
+const MOST_QUEUES: usize = 64;
+/// The name of all others together; no label can have this value.
+const OTHER_QUEUES: &str = "(others)";
+
 type Code = [(&'static str, u16); 1];
 
 /// All metrics of a process; a clone counts into the same.
@@ -55,6 +62,9 @@ struct Inner {
     missing: Gauge,
     ghosts: Gauge,
     memory: Family<Label, Gauge>,
+    unguarded: Gauge,
+    queue_gpus: Family<[(&'static str, String); 1], Gauge<f64, AtomicU64>>,
+    queue_pods: Family<[(&'static str, String); 1], Gauge>,
     queued_writes: Gauge,
     leader: Gauge,
     synced: Family<Label, Gauge>,
@@ -108,6 +118,9 @@ impl Metrics {
             missing: Gauge::default(),
             ghosts: Gauge::default(),
             memory: Family::default(),
+            unguarded: Gauge::default(),
+            queue_gpus: Family::default(),
+            queue_pods: Family::default(),
             queued_writes: Gauge::default(),
             leader: Gauge::default(),
             synced: Family::default(),
@@ -171,6 +184,7 @@ impl Metrics {
         inner.held.set(whole(totals.held_pods));
         inner.disputed.set(whole(totals.disputed));
         inner.unsettled.set(whole(totals.unsettled));
+        inner.unguarded.set(whole(totals.unguarded));
         for (state, count) in [
             ("free", totals.free),
             ("whole", totals.whole),
@@ -187,9 +201,33 @@ impl Metrics {
         for (kind, bytes) in [
             ("capacity", totals.capacity_bytes),
             ("held", totals.held_bytes),
+            ("in_use", totals.in_use_bytes),
+            ("fragmented", totals.fragmented_bytes),
             ("stranded", totals.stranded_bytes),
         ] {
             inner.memory.get_or_create(&[("kind", kind)]).set(whole(bytes));
+        }
+    }
+
+    /// What the pods of each queue hold. Users name queues, so only so many have a series of their own:
+    /// those that hold most; the others are one together.
+    pub fn set_queues(&self, queues: &[QueueUse<'_>]) {
+        let mut queues: Vec<&QueueUse<'_>> = queues.iter().collect();
+        queues.sort_by_key(|queue| (Reverse(queue.gpus), queue.queue));
+        let (own, others) = queues.split_at(queues.len().min(MOST_QUEUES));
+        let (gpus, pods) = (&self.0.queue_gpus, &self.0.queue_pods);
+        gpus.clear();
+        pods.clear();
+        let set = |name: String, held: f64, count: usize| {
+            gpus.get_or_create(&[("queue", name.clone())]).set(held);
+            pods.get_or_create(&[("queue", name)]).set(whole(count));
+        };
+        for queue in own {
+            set(queue.queue.unwrap_or_default().to_owned(), queue.gpus.gpus(), queue.pods);
+        }
+        if !others.is_empty() {
+            let held = others.iter().map(|queue| queue.gpus.gpus()).sum();
+            set(OTHER_QUEUES.to_owned(), held, others.iter().map(|queue| queue.pods).sum());
         }
     }
 
@@ -280,7 +318,14 @@ impl Inner {
         r.register("missing_cards", help, self.missing.clone());
         let help = "Pods that vanished without ending, and whose cards are not free yet";
         r.register("ghosts", help, self.ghosts.clone());
-        let help = "Memory of cards; stranded is free and too little for any share in use";
+        let help =
+            "Cards whose shares may use more than they asked for, and could together outgrow them";
+        r.register("unguarded_cards", help, self.unguarded.clone());
+        let help = "What the pods of a queue hold in whole GPUs; quotas are not enforced";
+        r.register("queue_gpus", help, self.queue_gpus.clone());
+        let help = "Pods of a queue that hold GPUs";
+        r.register("queue_pods", help, self.queue_pods.clone());
+        let help = "Memory of cards; in_use is all of cards that somebody holds, fragmented is free on shared cards, stranded is that of it which is too little for any share in use";
         r.register_with_unit("card_memory", help, Unit::Bytes, self.memory.clone());
         let help = "Writes that wait for their turn";
         r.register("queued_writes", help, self.queued_writes.clone());

@@ -24,7 +24,7 @@ use divvy_api::watch::{Batch, Pace, Seen};
 use divvy_api::{Api, ClientError, Fence, writing_part};
 use divvy_engine::{Config, Event, Scheduler};
 use divvy_ledger::Position;
-use divvy_views::Totals;
+use divvy_views::{Totals, top_queues};
 use k8s_openapi::jiff::Timestamp;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
@@ -70,6 +70,8 @@ const LAST_WRITES: Duration = Duration::from_secs(5);
 const LAST_STARTS: Duration = Duration::from_secs(3);
 /// How often gauges and reasons are brought up to date.
 const SECOND: Duration = Duration::from_secs(1);
+/// How often what queues hold is counted.
+const QUEUES_EVERY: Duration = Duration::from_secs(15);
 
 /// Runs until it is told to stop, or may not go on.
 pub async fn run(settings: Settings, stop: impl Future<Output = ()>) -> Result<(), RunError> {
@@ -182,6 +184,9 @@ struct Loop {
     side_writes: usize,
     /// Up to where the ledger's gauges have followed.
     measured: Position,
+    /// The same for queues, and when they were counted.
+    counted: Position,
+    counted_at: Instant,
     /// A watch that has died.
     dead: Option<&'static str>,
 }
@@ -230,6 +235,8 @@ impl Loop {
             tell_side,
             side_writes: 0,
             measured: Position::default(),
+            counted: Position::default(),
+            counted_at: Instant::now(),
             dead: None,
         }
     }
@@ -364,6 +371,11 @@ impl Loop {
         if position != self.measured {
             self.measured = position;
             self.metrics.set_ledger(&Totals::of(self.state.scheduler()));
+        }
+        // This looks at every pod, so not each second.
+        if position != self.counted && self.counted_at.elapsed() >= QUEUES_EVERY {
+            (self.counted, self.counted_at) = (position, Instant::now());
+            self.metrics.set_queues(&top_queues(self.state.scheduler()).items);
         }
     }
 

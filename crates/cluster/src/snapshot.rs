@@ -29,11 +29,12 @@ const fn saved(resource: Resource, kept: &'static Kept) -> Saved {
 
 /// All that a rehearsal looks at. Nodes come after pods: a pod's node is then there, unless it
 /// was deleted in between.
-pub const EVERYTHING: [Saved; 14] = [
+pub const EVERYTHING: [Saved; 15] = [
     saved(resources::PODS, &kept::POD),
     saved(resources::NODES, &kept::NODE),
     saved(resources::NAMESPACES, &kept::NAMESPACE),
     saved(resources::PRIORITY_CLASSES, &kept::PRIORITY_CLASS),
+    saved(resources::RESOURCE_QUOTAS, &kept::RESOURCE_QUOTA),
     saved(resources::VOLUME_CLAIMS, &kept::PERSISTENT_VOLUME_CLAIM),
     saved(resources::VOLUMES, &kept::PERSISTENT_VOLUME),
     saved(resources::STORAGE_CLASSES, &kept::STORAGE_CLASS),

@@ -5,9 +5,11 @@ use crate::isolation::IsolationArgs;
 use crate::live::LiveArgs;
 use crate::mig::MigArgs;
 use crate::node::NodeArgs;
+use crate::report::ReportArgs;
 use crate::reserve::ReserveArgs;
 use crate::scheduler::SchedulerArgs;
 use crate::snapshot::SnapshotArgs;
+use crate::top::TopArgs;
 use crate::uninstall::UninstallArgs;
 use clap::builder::RangedI64ValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -17,7 +19,7 @@ use std::path::PathBuf;
 /// Divide GPUs among Kubernetes pods: fractions, memory shares and whole cards, on one exact
 /// ledger.
 ///
-/// simulate, explain, top, mig and snapshot change nothing: they rehearse, on manifests or on a copy
+/// simulate, explain, top, report, mig and snapshot change nothing: they rehearse, on manifests or on a copy
 /// of a live cluster, with the same engine that schedules.
 #[derive(Parser)]
 #[command(
@@ -26,10 +28,12 @@ use std::path::PathBuf;
     max_term_width = 100,
     after_help = "\
 Try it, with nothing but this binary:
-  divvy simulate -f examples/
+  divvy simulate --demo
+  divvy explain pod ml/notebook-0 --demo
 On the cluster of your kubeconfig:
   divvy top cards
   divvy explain pod ml/triton-9
+  divvy report --output-file report.html
 
 Exit codes: 0 all placed or answered, 2 something is pending, 1 bad input."
 )]
@@ -44,8 +48,10 @@ pub enum Command {
     Simulate(SimulateArgs),
     /// Say where a pod goes, or why it waits
     Explain(ExplainArgs),
-    /// Show what is on which node, card or pod
+    /// Show what is on which node, card or pod, and who waits
     Top(TopArgs),
+    /// Report how well cards are used, what is left of them, and who waits
+    Report(ReportArgs),
     /// Check what MIG divides cards into, and plan it for workloads
     Mig(Box<MigArgs>),
     /// Save what a rehearsal reads of a live cluster
@@ -70,7 +76,7 @@ pub enum Command {
 }
 
 /// How to place.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub struct PlacementArgs {
     /// Strategy for nodes and cards: binpack fills one after another, spread takes the emptiest
     ///
@@ -87,7 +93,7 @@ pub struct PlacementArgs {
 }
 
 /// Which cluster.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub struct ClusterArgs {
     /// The cluster as a file: what `divvy snapshot` or `kubectl get nodes,pods -A -o yaml` prints;
     /// - reads standard input, and `embedded` is a small cluster in this binary
@@ -114,7 +120,7 @@ pub struct ClusterArgs {
 }
 
 /// What is switched on by name.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub struct GateArgs {
     /// Features to switch on or off: GPUIsolationLevel=true tells the isolation levels of shares
     /// apart (docs/isolation.md)
@@ -123,17 +129,45 @@ pub struct GateArgs {
 }
 
 /// What to place, where and how.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub struct RehearsalArgs {
     /// Manifests to place: a file, a folder of .yaml, .yml and .json files, or - for standard
     /// input; may be given more than once
     ///
-    /// Pods are taken as they are, and Deployments, StatefulSets, ReplicaSets, Jobs and
-    /// DaemonSets as the pods they would make. ConfigMaps of NVIDIA's device plugin and MIG manager
+    /// Pods are taken as they are, and Deployments, StatefulSets, ReplicaSets, Jobs, DaemonSets and the
+    /// kinds of --pods-of as the pods they would make. ConfigMaps of NVIDIA's device plugin and MIG manager
     /// change the nodes as the GPU operator would (docs/partitions.md). Other kinds are counted and
     /// left alone.
     #[arg(short = 'f', long = "filename", value_name = "FILE")]
     pub files: Vec<PathBuf>,
+    /// Also read folders in folders of -f
+    #[arg(short = 'R', long, requires = "files")]
+    pub recursive: bool,
+    /// A folder with a kustomization, as `kubectl apply -k` takes it; kubectl makes the manifests
+    #[arg(short = 'k', long, value_name = "DIR")]
+    pub kustomize: Option<PathBuf>,
+    /// Where the pods stand in objects of kinds that divvy does not know: a table like that of divvy
+    /// itself (crates/sim/pods-of.yaml), which comes before it; may be given more than once
+    ///
+    /// Known without it: CronJob, JobSet, LeaderWorkerSet, RayCluster, RayJob, RayService, and
+    /// Kubeflow's PyTorchJob, TFJob, MPIJob, XGBoostJob, PaddleJob and JAXJob.
+    #[arg(long, value_name = "FILE")]
+    pub pods_of: Vec<PathBuf>,
+    /// What if there were so many more nodes like this one, empty: 3=a100-1; may be given more than
+    /// once
+    #[arg(long, value_name = "COUNT=NODE", value_parser = new_nodes)]
+    pub add_nodes: Vec<(u32, String)>,
+    /// What if this node were drained: its pods, except those of DaemonSets, are placed elsewhere;
+    /// may be given more than once
+    #[arg(long, value_name = "NODE")]
+    pub drain: Vec<String>,
+    /// What if this node were gone: its pods, except those of DaemonSets, are placed elsewhere; may
+    /// be given more than once
+    #[arg(long, value_name = "NODE")]
+    pub remove_node: Vec<String>,
+    /// Place the examples that are in this binary: those of the folder examples/ of its source
+    #[arg(long)]
+    pub demo: bool,
     /// Try a config of the ConfigMaps given with -f on a node that has no label for it: CONFIG, or
     /// CONFIGMAP/CONFIG; may be given more than once
     ///
@@ -173,13 +207,19 @@ pub struct RehearsalArgs {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  divvy simulate -f examples/                          on the embedded cluster
+  divvy simulate --demo                                examples, on the embedded cluster
+  divvy simulate -f pods.yaml                          yours, on the embedded cluster
   divvy simulate -f pod.yaml --replicas 12             what if there were twelve of it
   divvy simulate -f pod.yaml --replicas 0 --fill       how many of it fit
   divvy simulate -f pods.yaml --strategy spread --svg map.svg
   divvy simulate --from-cluster -f new.yaml            on a copy of the live cluster
+  divvy simulate --from-cluster --drain a100-1         where would its pods go
+  divvy simulate --cluster now.yaml -f new.yaml --add-nodes 2=a100-1
+  divvy simulate -f pods.yaml --compare spread         two strategies side by side
+  divvy simulate --cluster now.yaml -f new.yaml --compare then.yaml
+  divvy simulate -k overlays/prod                      what a kustomization makes
   divvy simulate -f mig.yaml --partition n1=all-1g.10gb  what if node n1 had that MIG config
-  divvy snapshot -o now.yaml
+  divvy snapshot > now.yaml
   divvy simulate --cluster now.yaml -f new.yaml -o json
 
 Exit codes: 0 all placed, 2 something is pending, 1 bad input.")]
@@ -206,6 +246,10 @@ pub struct SimulateArgs {
     /// Also draw the card map as a picture
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+    /// The same again side by side: with this strategy (binpack, spread) or on this cluster (a file, or
+    /// `embedded`)
+    #[arg(long, value_name = "STRATEGY|FILE", conflicts_with = "svg")]
+    pub compare: Option<String>,
     /// Print the embedded cluster, to edit, and stop
     #[arg(long)]
     pub print_cluster: bool,
@@ -224,6 +268,32 @@ pub struct ExplainArgs {
 pub enum Explained {
     /// Say where a pod goes, or why it waits: by node, with the numbers and the nearest fit
     Pod(ExplainPodArgs),
+    /// Say how the pods of a Deployment stand, and why the first that waits does
+    #[command(alias = "deploy")]
+    Deployment(ExplainWorkloadArgs),
+    /// Say how the pods of a StatefulSet stand, and why the first that waits does
+    #[command(name = "statefulset", alias = "sts")]
+    StatefulSet(ExplainWorkloadArgs),
+    /// Say how the pods of a Job stand, and why the first that waits does
+    Job(ExplainWorkloadArgs),
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  divvy explain deployment ml/server                   in the cluster of your kubeconfig
+  divvy explain job train -n ml -f train.yaml          on the embedded cluster
+
+Exit codes: 0 all its pods have a place, 2 one is pending, 1 bad input or it has no pods.")]
+pub struct ExplainWorkloadArgs {
+    /// Its name; without a namespace, in that of -n
+    #[arg(value_name = "NAMESPACE/NAME")]
+    pub name: String,
+    #[command(flatten)]
+    pub rehearsal: RehearsalArgs,
+    /// How to print the answer
+    #[arg(short, long, default_value = "table")]
+    pub output: Format,
 }
 
 #[derive(Args)]
@@ -231,7 +301,7 @@ pub enum Explained {
 Examples:
   divvy explain pod ml/triton-9                        in the cluster of your kubeconfig
   divvy explain pod triton-9 -n ml --cluster now.yaml
-  divvy explain pod gpu-sharing -f examples/           on the embedded cluster
+  divvy explain pod ml/notebook-0 --demo               with nothing but this binary
 
 A pod alone is looked for in the live cluster. With -f, manifests are rehearsed as simulate does:
 on the embedded cluster, unless --from-cluster or --cluster says otherwise.
@@ -251,34 +321,6 @@ pub struct ExplainPodArgs {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  divvy top cards                                      in the cluster of your kubeconfig
-  divvy top pods -n ml -o wide
-  divvy top nodes --watch
-  divvy top cards --cluster now.yaml
-  divvy top nodes --cluster embedded")]
-pub struct TopArgs {
-    /// What to list
-    #[arg(default_value = "nodes")]
-    pub what: TopKind,
-    /// Only pods of this namespace
-    #[arg(short, long, value_name = "NAME", conflicts_with = "all_namespaces")]
-    pub namespace: Option<String>,
-    /// Pods of all namespaces, as without -n
-    #[arg(short = 'A', long)]
-    pub all_namespaces: bool,
-    /// Print again whenever something changes, at most every 2 s, until ctrl-C
-    #[arg(short, long, conflicts_with = "cluster")]
-    pub watch: bool,
-    #[command(flatten)]
-    pub cluster: ClusterArgs,
-    /// How to print the list
-    #[arg(short, long, default_value = "table")]
-    pub output: Format,
-}
-
-#[derive(Args)]
-#[command(after_help = "\
-Examples:
   source <(divvy completion bash)
   divvy completion zsh > \"${fpath[1]}/_divvy\"
 
@@ -287,18 +329,6 @@ both on the PATH.")]
 pub struct CompletionArgs {
     /// The shell
     pub shell: clap_complete::Shell,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub enum TopKind {
-    /// One row a node
-    Nodes,
-    /// One row a card
-    Cards,
-    /// One row a kind of slices: time slices, MPS replicas, MIG slices
-    Slices,
-    /// One row a pod that holds GPUs; wide lists the others too
-    Pods,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -332,6 +362,15 @@ fn partition(text: &str) -> Result<(String, String), String> {
 
 fn most() -> RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=i64::from(divvy_sim::MAX_FILL))
+}
+
+fn new_nodes(text: &str) -> Result<(u32, String), String> {
+    let most = divvy_sim::MAX_NEW_NODES;
+    let parts = text.split_once('=').filter(|(_, node)| !node.is_empty());
+    let parts = parts.and_then(|(count, node)| Some((count.parse::<u32>().ok()?, node.to_owned())));
+    let wrong =
+        || format!("allowed is a number from 1 to {most}, =, and the name of a node that is there");
+    parts.filter(|(count, _)| (1..=most).contains(count)).ok_or_else(wrong)
 }
 
 fn replicas() -> RangedI64ValueParser<u32> {

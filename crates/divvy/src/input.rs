@@ -1,13 +1,14 @@
 //! What the subcommands read: cluster, manifests and settings.
 
 use crate::cli::{ClusterArgs, PlacementArgs, RehearsalArgs, StrategyArg};
+use crate::kustomize;
 use crate::live::Live;
 use crate::output;
 use crate::progress::Bar;
 use anyhow::{Context, anyhow, bail};
-use divvy_cluster::snapshot::{EVERYTHING, HOLDINGS};
+use divvy_cluster::snapshot::{EVERYTHING, Saved};
 use divvy_engine::{Config, Strategy};
-use divvy_sim::{Input, Rehearsal, Setup, read_inputs};
+use divvy_sim::{Input, NodeChange, PodRules, Rehearsal, Setup, read_inputs};
 use divvy_words::isolation::Isolation;
 use divvy_words::{FeatureGates, keys};
 use std::path::{Path, PathBuf};
@@ -37,7 +38,7 @@ pub fn rehearsal(args: &RehearsalArgs, live: bool, bar: &Bar) -> anyhow::Result<
     let origin = match (args.from_cluster, origin(cluster)?) {
         (true, _) => Origin::Live,
         (false, Some(origin)) => origin,
-        (false, None) if live && args.files.is_empty() => Origin::Live,
+        (false, None) if live && !args.has_workload() => Origin::Live,
         (false, None) => {
             if let Some(option) = cluster.live.given() {
                 bail!("{option} names a live cluster: add --from-cluster to place there");
@@ -46,7 +47,7 @@ pub fn rehearsal(args: &RehearsalArgs, live: bool, bar: &Bar) -> anyhow::Result<
         }
     };
     let file = if let Origin::File(path) = origin { Some(path) } else { None };
-    let (mut cluster_input, workload) = read(file, &args.files)?;
+    let (mut cluster_input, workload) = read(file, args)?;
     let mut namespace = args.namespace.clone();
     if matches!(origin, Origin::Live) {
         let live = connect(cluster)?;
@@ -59,7 +60,7 @@ pub fn rehearsal(args: &RehearsalArgs, live: bool, bar: &Bar) -> anyhow::Result<
 /// The same on a cluster that is made up.
 pub fn rehearsal_on(args: &RehearsalArgs, cluster: Input, bar: &Bar) -> anyhow::Result<Given> {
     let config = config(&args.placement)?;
-    let (_, workload) = read(None, &args.files)?;
+    let (_, workload) = read(None, args)?;
     given(args, config, (Some(cluster), workload), args.namespace.clone(), bar)
 }
 
@@ -77,6 +78,8 @@ fn given(
         config,
         gpu_sharing: args.gpu_sharing,
         partitions: args.partitions.clone(),
+        node_changes: args.node_changes(),
+        pod_rules: args.pod_rules()?,
         isolation: isolation(args.cluster.gates.feature_gates, args.placement.config.as_deref())?,
         ..setup(&args.cluster, cluster)
     };
@@ -84,14 +87,14 @@ fn given(
     Ok(Given { rehearsal: load(&setup, bar)?, namespace })
 }
 
-/// A cluster with nothing to place: the live one if none is given.
-pub fn cluster(args: &ClusterArgs, bar: &Bar) -> anyhow::Result<Rehearsal> {
+/// A cluster with nothing to place: of the live one, if none is given, these collections.
+pub fn cluster(args: &ClusterArgs, reads: &[Saved], bar: &Bar) -> anyhow::Result<Rehearsal> {
     let input = match origin(args)? {
         Some(Origin::Embedded) => None,
-        Some(Origin::File(path)) => read(Some(path), &[])?.0,
+        Some(Origin::File(path)) => read_files(Some(path), &[], false)?.0,
         Some(Origin::Live) | None => {
             let live = connect(args)?;
-            Some(live.input(&live.read(&HOLDINGS, bar)?))
+            Some(live.input(&live.read(reads, bar)?))
         }
     };
     load(&setup(args, input), bar)
@@ -133,10 +136,29 @@ fn load(setup: &Setup, bar: &Bar) -> anyhow::Result<Rehearsal> {
     Ok(rehearsal)
 }
 
-fn read(cluster: Option<&Path>, files: &[PathBuf]) -> anyhow::Result<(Option<Input>, Vec<Input>)> {
+/// The cluster if it is a file, and what is to be placed.
+fn read(
+    cluster: Option<&Path>,
+    args: &RehearsalArgs,
+) -> anyhow::Result<(Option<Input>, Vec<Input>)> {
+    let (cluster, mut workload) = read_files(cluster, &args.files, args.recursive)?;
+    if let Some(folder) = &args.kustomize {
+        workload.push(kustomize::build(folder)?);
+    }
+    if args.demo {
+        workload.extend(divvy_sim::examples());
+    }
+    Ok((cluster, workload))
+}
+
+fn read_files(
+    cluster: Option<&Path>,
+    files: &[PathBuf],
+    recursive: bool,
+) -> anyhow::Result<(Option<Input>, Vec<Input>)> {
     // One list, so that standard input is not read twice.
     let paths = cluster.into_iter().chain(files.iter().map(PathBuf::as_path));
-    let mut inputs = read_inputs(paths)?.into_iter();
+    let mut inputs = read_inputs(paths, recursive)?.into_iter();
     let Some(path) = cluster else { return Ok((None, inputs.collect())) };
     if path.is_dir() {
         bail!("--cluster {}: give a file, not a folder", path.display());
@@ -176,6 +198,35 @@ pub fn config(args: &PlacementArgs) -> anyhow::Result<Config> {
         config.card = strategy.into();
     }
     Ok(config)
+}
+
+impl RehearsalArgs {
+    /// What if there were other nodes.
+    fn node_changes(&self) -> Vec<NodeChange> {
+        let added =
+            self.add_nodes.iter().map(|(count, like)| NodeChange::Add(*count, like.clone()));
+        let drained = self.drain.iter().map(|node| NodeChange::Drain(node.clone()));
+        let removed = self.remove_node.iter().map(|node| NodeChange::Remove(node.clone()));
+        added.chain(drained).chain(removed).collect()
+    }
+
+    /// Where pods stand in objects of other projects.
+    fn pod_rules(&self) -> anyhow::Result<PodRules> {
+        let mut rules = PodRules::built_in().map_err(anyhow::Error::msg)?;
+        for path in &self.pods_of {
+            let text = std::fs::read_to_string(path)
+                .with_context(|| format!("cannot read --pods-of {}", path.display()))?;
+            let own = PodRules::read(&text)
+                .map_err(|why| anyhow!("--pods-of {}: {why}", path.display()))?;
+            rules = rules.with(own);
+        }
+        Ok(rules)
+    }
+
+    /// Whether something is given to be placed.
+    pub const fn has_workload(&self) -> bool {
+        !self.files.is_empty() || self.demo || self.kustomize.is_some()
+    }
 }
 
 impl From<StrategyArg> for Strategy {

@@ -12,18 +12,21 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
+/// Said of each option by itself: a heading of the whole would be that of all options after it.
+const LIVE_CLUSTER: &str = "Live cluster";
+
 /// Which live cluster, and how patient to be with it.
-#[derive(Args)]
-#[command(next_help_heading = "Live cluster")]
+#[derive(Args, Clone)]
 pub struct LiveArgs {
     /// The kubeconfig; without it as kubectl finds it, else the pod's own service account
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = LIVE_CLUSTER)]
     pub kubeconfig: Option<PathBuf>,
     /// The context of the kubeconfig
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = LIVE_CLUSTER)]
     pub context: Option<String>,
     /// How long one answer of the API server may take, such as 5s or 2m; 0 for ever
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    #[arg(help_heading = LIVE_CLUSTER)]
     pub request_timeout: Duration,
 }
 

@@ -2,18 +2,22 @@
 
 mod admission;
 mod cli;
+mod compare;
 mod completion;
 mod daemon;
 mod explain;
 mod input;
 mod isolation;
+mod kustomize;
 mod live;
 mod mig;
+mod mistakes;
 mod node;
 mod output;
 mod plugin;
 mod progress;
 mod reference;
+mod report;
 mod reserve;
 mod scheduler;
 mod simulate;
@@ -52,6 +56,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // clap would exit with 2 here, which means "pending" to our scripts.
+            let error = mistakes::explained(error);
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { BAD_INPUT } else { DONE });
         }
@@ -60,6 +65,7 @@ fn main() -> ExitCode {
         Command::Simulate(args) => simulate::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Top(args) => top::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Mig(args) => mig::run(&args),
         Command::Snapshot(args) => snapshot::run(&args),
         Command::Scheduler(args) => scheduler::run(&args),

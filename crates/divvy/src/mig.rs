@@ -89,7 +89,7 @@ pub fn run(args: &MigArgs) -> anyhow::Result<u8> {
 
 fn check(args: &CheckArgs) -> anyhow::Result<u8> {
     let mut configs: Vec<MigConfig> = Vec::new();
-    for input in read_inputs(args.files.iter().map(PathBuf::as_path))? {
+    for input in read_inputs(args.files.iter().map(PathBuf::as_path), false)? {
         configs.extend(divvy_words::mig_configs(&input.text).context(input.name)?);
     }
     if configs.is_empty() {

@@ -7,6 +7,7 @@ use divvy_views::{MorePods, TextOptions};
 use divvy_words::keys;
 use serde::Serialize;
 use std::io::{ErrorKind, IsTerminal, Write};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Prints `value` as asked; `text` is called for the formats that people read.
 pub fn print<T: Serialize>(
@@ -103,7 +104,14 @@ fn text_options(format: Format) -> TextOptions {
         wide: format == Format::Wide,
         colour: terminal && !plain,
         width: if terminal { width } else { 0 },
+        no_headers: false,
     }
+}
+
+/// Seconds since 1970.
+pub fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
 /// Lines of the terminal, 0 if that is not known.

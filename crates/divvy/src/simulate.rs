@@ -2,7 +2,7 @@
 
 use crate::cli::{Format, SimulateArgs};
 use crate::progress::Bar;
-use crate::{DONE, PENDING, input, output};
+use crate::{DONE, PENDING, compare, input, output};
 use anyhow::{Context, bail, ensure};
 use divvy_sim::{EMBEDDED_CLUSTER, Progress, Rehearsal};
 use std::collections::BTreeMap;
@@ -12,12 +12,18 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<u8> {
         output::write(EMBEDDED_CLUSTER)?;
         return Ok(DONE);
     }
-    let has_cluster = args.rehearsal.cluster.cluster.is_some() || args.rehearsal.from_cluster;
-    if args.rehearsal.files.is_empty() && !has_cluster {
+    let has_cluster = args.rehearsal.cluster.cluster.is_some()
+        || args.rehearsal.from_cluster
+        || !args.rehearsal.drain.is_empty()
+        || !args.rehearsal.remove_node.is_empty();
+    if !args.rehearsal.has_workload() && !has_cluster {
         bail!(
-            "nothing to place: give manifests with -f FILE (a folder or - work too), \
-             for example `divvy simulate -f examples/`"
+            "nothing to place: give manifests with -f FILE (a folder or - work too), or --demo \
+             to try it with examples"
         );
+    }
+    if let Some(with) = &args.compare {
+        return compare::run(args, with);
     }
     let bar = Bar::new();
     let mut rehearsal = input::rehearsal(&args.rehearsal, false, &bar)?.rehearsal;

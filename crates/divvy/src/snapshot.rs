@@ -4,20 +4,21 @@ use crate::live::{Live, LiveArgs};
 use crate::progress::Bar;
 use crate::{DONE, output};
 use anyhow::Context;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use divvy_cluster::snapshot::{EVERYTHING, Snapshot};
 use std::path::PathBuf;
 
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  divvy snapshot -o now.yaml
+  divvy snapshot > now.yaml
+  divvy snapshot --output-file now.json
   divvy simulate --cluster now.yaml -f new.yaml
   divvy snapshot --context prod | divvy top cards --cluster -
 
-Pods, nodes, namespaces, priority classes, pod groups, and what volumes need: claims, volumes,
-attachments, storage classes, CSI nodes, drivers and capacities. Collections that you may not list
-are left out with a note, except pods and nodes. Secrets and ConfigMaps are not read.
+Pods, nodes, namespaces, priority classes, quotas, pod groups, and what volumes need: claims,
+volumes, attachments, storage classes, CSI nodes, drivers and capacities. Collections that you may
+not list are left out with a note, except pods and nodes. Secrets and ConfigMaps are not read.
 
 Of each object only the fields that a rehearsal reads are kept: names, labels, amounts of resources,
 rules of placement, which volume is where, who holds what. Environment variables, commands, images,
@@ -26,25 +27,40 @@ not among them. docs/output.md has the list.
 
 Exit codes: 0 saved, 1 the cluster could not be read.")]
 pub struct SnapshotArgs {
-    /// Where to save it: JSON if the name ends in .json, else YAML; without it or with -, YAML to
-    /// standard output
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
+    /// How to write it [default: json if the name of --output-file ends in .json, else yaml]
+    #[arg(short, long)]
+    pub output: Option<SnapshotFormat>,
+    /// Where to save it [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    pub output_file: Option<PathBuf>,
     #[command(flatten)]
     pub live: LiveArgs,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SnapshotFormat {
+    /// A document for each object
+    Yaml,
+    /// One List, with a line for each object
+    Json,
 }
 
 pub fn run(args: &SnapshotArgs) -> anyhow::Result<u8> {
     let bar = Bar::new();
     let snapshot = Live::connect(&args.live)?.read(&EVERYTHING, &bar)?;
     bar.finish();
-    match args.output.as_deref().filter(|path| path.as_os_str() != "-") {
-        None => output::write(&yaml(&snapshot)?)?,
+    let file = args.output_file.as_deref().filter(|path| path.as_os_str() != "-");
+    let is_json = file.and_then(|path| path.extension()).is_some_and(|e| e == "json");
+    let text = match args.output {
+        Some(SnapshotFormat::Json) => snapshot.to_json(),
+        None if is_json => snapshot.to_json(),
+        Some(SnapshotFormat::Yaml) | None => yaml(&snapshot)?,
+    };
+    match file {
+        None => output::write(&text)?,
         Some(path) => {
-            let is_json = path.extension().is_some_and(|e| e == "json");
-            let text = if is_json { snapshot.to_json() } else { yaml(&snapshot)? };
             std::fs::write(path, text)
-                .with_context(|| format!("cannot write -o {}", path.display()))?;
+                .with_context(|| format!("cannot write --output-file {}", path.display()))?;
             output::note(&format!("saved {} in {}", counts(&snapshot), path.display()));
         }
     }

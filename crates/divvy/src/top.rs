@@ -1,62 +1,253 @@
 //! `divvy top`
 
-use crate::cli::{Format, TopArgs, TopKind};
+use crate::cli::{ClusterArgs, Format};
 use crate::daemon::is_news;
 use crate::progress::Bar;
 use crate::{DONE, input, output};
-use anyhow::bail;
-use divvy_cluster::snapshot::HOLDINGS;
+use anyhow::{anyhow, bail, ensure};
+use clap::{Args, ValueEnum};
+use divvy_cluster::snapshot::{EVERYTHING, HOLDINGS};
+use divvy_engine::{Labels, ObjectKey, Selector};
 use divvy_sim::Rehearsal;
+use divvy_views::Table;
+use serde::Serialize;
 use std::io::IsTerminal;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  divvy top cards                                      in the cluster of your kubeconfig
+  divvy top pods -n ml -o wide
+  divvy top pod trainer-0 -n ml
+  divvy top node a100-1
+  divvy top nodes -l gpu=a100 --sort-by gpu-mem
+  divvy top pending                                    who waits, since when and why
+  divvy top queues -o csv
+  divvy top nodes --watch
+  divvy top cards --cluster now.yaml
+  divvy top nodes --cluster embedded")]
+pub struct TopArgs {
+    /// What to list
+    #[arg(default_value = "nodes")]
+    pub what: TopKind,
+    /// Only these: nodes, cards and slices by the name of the node, pods by name or
+    /// namespace/name, queues by name
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Only pods of this namespace
+    #[arg(short, long, value_name = "NAME", conflicts_with = "all_namespaces")]
+    pub namespace: Option<String>,
+    /// Pods of all namespaces, as without -n
+    #[arg(short = 'A', long)]
+    pub all_namespaces: bool,
+    /// Only pods, or nodes and what is on them, with such labels: app=web,tier!=test,env in (a,b),!old
+    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = divvy_words::selector)]
+    pub selector: Option<Selector>,
+    /// By which column of the table: the largest amounts first, names by letter
+    #[arg(long, value_name = "COLUMN")]
+    pub sort_by: Option<String>,
+    /// Leave out the line with the names of columns
+    #[arg(long)]
+    pub no_headers: bool,
+    /// Print again whenever something changes, at most every 2 s, until ctrl-C
+    #[arg(short, long, conflicts_with = "cluster")]
+    pub watch: bool,
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// How to print the list
+    #[arg(short, long, default_value = "table")]
+    pub output: ListFormat,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TopKind {
+    /// One row a node
+    #[value(aliases = ["node", "no"])]
+    Nodes,
+    /// One row a card
+    #[value(alias = "card")]
+    Cards,
+    /// One row a kind of slices: time slices, MPS replicas, MIG slices
+    #[value(alias = "slice")]
+    Slices,
+    /// One row a pod that holds GPUs; wide lists the others too
+    #[value(aliases = ["pod", "po"])]
+    Pods,
+    /// One row a pod that waits: since when, and why
+    Pending,
+    /// One row a queue that pods name: what they hold in whole GPUs
+    #[value(alias = "queue")]
+    Queues,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ListFormat {
+    /// Columns for people
+    Table,
+    /// More columns, nothing cut short
+    Wide,
+    /// All columns, for spreadsheets
+    Csv,
+    /// For programs
+    Json,
+    /// For programs and people
+    Yaml,
+}
+
 const KAI_RUNS: &str = "KAI's scheduler runs in this cluster: pods with schedulerName \
     kai-scheduler are left to it";
+const NO_QUOTAS: &str = "quotas of queues are not enforced yet";
 
 pub fn run(args: &TopArgs) -> anyhow::Result<u8> {
-    if args.namespace.is_some() && !matches!(args.what, TopKind::Pods) {
-        bail!("-n is for `top pods`: nodes, cards and slices belong to no namespace");
-    }
+    check(args)?;
     let bar = Bar::new();
     if args.watch {
         watch(args, &bar)?;
         return Ok(DONE);
     }
-    let rehearsal = input::cluster(&args.cluster, &bar)?;
+    let reads = if args.what == TopKind::Pending { &EVERYTHING[..] } else { &HOLDINGS[..] };
+    let mut rehearsal = input::cluster(&args.cluster, reads, &bar)?;
+    if args.what == TopKind::Pending {
+        rehearsal.run(&bar);
+    }
     bar.finish();
     output::write(&list(args, &rehearsal)?)?;
     if rehearsal.running.kai {
         output::note(&format!("note: {KAI_RUNS}"));
     }
+    if args.what == TopKind::Queues && is_table(args) {
+        output::note(&format!("note: {NO_QUOTAS}"));
+    }
     Ok(DONE)
+}
+
+/// What does not go together.
+fn check(args: &TopArgs) -> anyhow::Result<()> {
+    let is_of_pods = matches!(args.what, TopKind::Pods | TopKind::Pending);
+    if args.namespace.is_some() && !is_of_pods {
+        bail!("-n is for `top pods` and `top pending`: the others belong to no namespace");
+    }
+    ensure!(
+        args.selector.is_none() || args.what != TopKind::Queues,
+        "-l is for pods, and for nodes and what is on them: queues have no labels here"
+    );
+    ensure!(
+        !args.watch || args.what != TopKind::Pending,
+        "--watch cannot say why pods wait: it follows pods and nodes, and that depends on more"
+    );
+    ensure!(
+        args.sort_by.is_none() || !matches!(args.output, ListFormat::Json | ListFormat::Yaml),
+        "--sort-by is for tables and csv: json and yaml are sorted by name"
+    );
+    Ok(())
+}
+
+const fn is_table(args: &TopArgs) -> bool {
+    matches!(args.output, ListFormat::Table | ListFormat::Wide)
 }
 
 fn list(args: &TopArgs, rehearsal: &Rehearsal) -> anyhow::Result<String> {
     let scheduler = &rehearsal.scheduler;
+    let node = |name: &str| {
+        let labels = || {
+            let facts = scheduler.facts(scheduler.ledger().find(name)?)?;
+            Some(facts.labels.iter().map(|(k, v)| (k.clone(), v.clone())).collect::<Labels>())
+        };
+        is_asked(args, name)
+            && args.selector.as_ref().is_none_or(|s| labels().is_some_and(|l| s.matches(&l)))
+    };
+    let pod = |namespace: &str, name: &str| {
+        let key = ObjectKey::new(namespace, name);
+        let facts = || scheduler.pod_facts(&key);
+        args.namespace.as_deref().is_none_or(|asked| asked == namespace)
+            && (is_asked(args, name) || args.names.contains(&key.to_string()))
+            && args.selector.as_ref().is_none_or(|s| facts().is_some_and(|f| s.matches(f.labels)))
+    };
     match args.what {
         TopKind::Nodes => {
-            let top = divvy_views::top_nodes(scheduler);
-            output::render(args.output, &top, |options| divvy_views::top_nodes_text(&top, options))
+            let mut top = divvy_views::top_nodes(scheduler);
+            top.items.retain(|item| node(item.name));
+            print(args, &top, top.items.len(), |wide| divvy_views::top_nodes_table(&top, wide))
         }
         TopKind::Cards => {
-            let top = divvy_views::top_cards(scheduler);
-            output::render(args.output, &top, |options| divvy_views::top_cards_text(&top, options))
+            let mut top = divvy_views::top_cards(scheduler);
+            top.items.retain(|item| node(item.node));
+            print(args, &top, top.items.len(), |wide| divvy_views::top_cards_table(&top, wide))
         }
         TopKind::Slices => {
-            let top = divvy_views::top_slices(scheduler);
-            let text = |options| divvy_views::top_slices_text(&top, options);
-            output::render(args.output, &top, text)
+            let mut top = divvy_views::top_slices(scheduler);
+            top.items.retain(|item| node(item.node));
+            print(args, &top, top.items.len(), |wide| divvy_views::top_slices_table(&top, wide))
         }
         TopKind::Pods => {
             let mut top = divvy_views::top_pods(scheduler);
-            if let Some(namespace) = &args.namespace {
-                top.items.retain(|pod| pod.namespace == *namespace);
-            }
-            output::render(args.output, &top, |options| divvy_views::top_pods_text(&top, options))
+            top.items.retain(|item| pod(item.namespace, item.name));
+            // Whoever names a pod wants to see it, with a GPU or without.
+            let all = !args.names.is_empty();
+            print(args, &top, top.items.len(), |wide| {
+                divvy_views::top_pods_table(&top, wide || all)
+            })
+        }
+        TopKind::Pending => {
+            let others = rehearsal.others.iter().map(|(pod, scheduler)| (pod, &**scheduler));
+            let mut top =
+                divvy_views::top_pending(scheduler, &rehearsal.placed, others, output::now());
+            top.items.retain(|item| pod(item.namespace, item.name));
+            print(args, &top, top.items.len(), |wide| divvy_views::top_pending_table(&top, wide))
+        }
+        TopKind::Queues => {
+            let mut top = divvy_views::top_queues(scheduler);
+            top.items.retain(|item| is_asked(args, item.queue.unwrap_or_default()));
+            print(args, &top, top.items.len(), |wide| divvy_views::top_queues_table(&top, wide))
         }
     }
+}
+
+fn is_asked(args: &TopArgs, name: &str) -> bool {
+    args.names.is_empty() || args.names.iter().any(|asked| asked == name)
+}
+
+/// The list as asked. What is asked by name has to be there.
+fn print<T: Serialize>(
+    args: &TopArgs,
+    top: &T,
+    count: usize,
+    table: impl Fn(bool) -> Table,
+) -> anyhow::Result<String> {
+    if count == 0 && !args.names.is_empty() && !args.watch {
+        let what =
+            args.what.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
+        let namespace =
+            args.namespace.as_ref().map_or_else(String::new, |n| format!(" in namespace {n}"));
+        bail!(
+            "{} is not among the {what}{namespace}; `divvy top {what}` lists them",
+            args.names.join(", ")
+        );
+    }
+    let sorted = |wide: bool| -> anyhow::Result<Table> {
+        let mut table = table(wide);
+        if let Some(column) = &args.sort_by {
+            table.sort_by(column).map_err(|why| anyhow!("--sort-by: {why}"))?;
+        }
+        Ok(table)
+    };
+    match args.output {
+        ListFormat::Csv => Ok(sorted(true)?.csv(args.no_headers)),
+        ListFormat::Table => text(args, Format::Table, &sorted(false)?),
+        ListFormat::Wide => text(args, Format::Wide, &sorted(true)?),
+        ListFormat::Json => output::render(Format::Json, top, |_| String::new()),
+        ListFormat::Yaml => output::render(Format::Yaml, top, |_| String::new()),
+    }
+}
+
+fn text(args: &TopArgs, format: Format, table: &Table) -> anyhow::Result<String> {
+    output::render(format, &(), |mut options| {
+        options.no_headers = args.no_headers;
+        table.render(options)
+    })
 }
 
 /// Prints the list again whenever it is another: over the old one on a terminal, below it and a
@@ -72,7 +263,7 @@ fn watch(args: &TopArgs, bar: &Bar) -> anyhow::Result<()> {
     live.follow(snapshot, |source| {
         let rehearsal = input::holdings(&args.cluster, source)?;
         let mut text = list(args, &rehearsal)?;
-        if rehearsal.running.kai && matches!(args.output, Format::Table | Format::Wide) {
+        if rehearsal.running.kai && is_table(args) {
             text.push_str(&format!("\n{KAI_RUNS}\n"));
         }
         if text == shown {

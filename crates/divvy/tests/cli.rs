@@ -1,8 +1,14 @@
 //! The binary as a user runs it.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[path = "cli/forgiving.rs"]
+mod forgiving;
 #[path = "common/output.rs"]
 mod output;
+#[path = "cli/planning.rs"]
+mod planning;
+#[path = "cli/seeing.rs"]
+mod seeing;
 
 use output::{code, stderr, stdout};
 use serde_json::Value;

@@ -158,7 +158,7 @@ fn a_saved_cluster_is_rehearsed_as_the_live_one_is() {
     for name in ["now.yaml", "now.json"] {
         let file = cluster.file(name);
         let file = file.to_str().unwrap();
-        let saved = cluster.divvy(&["snapshot", "-o", file]);
+        let saved = cluster.divvy(&["snapshot", "--output-file", file]);
         assert_eq!(code(&saved), 0, "{}", stderr(&saved));
         assert!(stderr(&saved).contains("7 Pod, 3 Node"), "{}", stderr(&saved));
         let text = std::fs::read_to_string(file).unwrap();

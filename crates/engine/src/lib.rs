@@ -22,6 +22,7 @@ mod config;
 mod diagnosis;
 mod event;
 mod labels;
+mod look;
 mod nearest;
 mod order;
 mod others;
@@ -47,6 +48,7 @@ pub use config::{Config, PerResource, Strategy};
 pub use diagnosis::{Diagnosis, Refusals, Standing};
 pub use event::{ClassName, Event, Placement, Plan, PlanEffect, Problem, Unit};
 pub use labels::{Labels, Selector};
+pub use look::PodFacts;
 pub use nearest::{Missing, Nearest};
 pub use others::{
     AccessModes, Attached, AttachmentRecord, CapacityRecord, ClaimRecord, ClaimRef, ClassRecord,

@@ -121,6 +121,11 @@ impl Others {
         self.volumes.expel(pod);
     }
 
+    /// The labels of a pod, and whether it is about to go.
+    pub(crate) fn look(&self, pod: PodId) -> Option<(&Labels, bool)> {
+        self.census.look(pod)
+    }
+
     /// A pod got a place.
     pub(crate) fn enter(&mut self, pod: PodId, node: NodeId) {
         self.census.enter(pod, node);

@@ -19,7 +19,8 @@ pub struct NodeFacts {
 }
 
 impl NodeFacts {
-    pub(crate) fn label(&self, key: &str) -> Option<&str> {
+    /// The value of a label.
+    pub fn label(&self, key: &str) -> Option<&str> {
         let at = self.labels.binary_search_by(|(k, _)| k.as_ref().cmp(key)).ok()?;
         Some(&self.labels[at].1)
     }

@@ -200,6 +200,10 @@ impl Scheduler {
         self.shapes.searches()
     }
 
+    pub(crate) const fn pods(&self) -> &Pods {
+        &self.pods
+    }
+
     pub(crate) fn pod(&self, key: &ObjectKey) -> Option<&Pod> {
         self.pods.get(self.pods.find(key)?)
     }

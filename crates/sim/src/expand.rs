@@ -1,5 +1,6 @@
 //! The pods that controllers would make.
 
+use crate::pods_of::FoundPods;
 use divvy_engine::{
     Effect, ObjectKey, PodRecord, Requirement, Scheduler, Term, Test as Condition, Toleration,
 };
@@ -60,8 +61,18 @@ impl Expansion<'_> {
             | Content::ConfigMap(_)
             | Content::ClusterPolicy(_)
             | Content::List(_)
+            | Content::Foreign(_)
             | Content::Other => None,
         }
+    }
+
+    /// The pods of a part of an object that a rule has found.
+    pub(crate) fn found(&self, object: &Object, found: &FoundPods) -> MadePods {
+        let mut record = self.template(object, &found.template);
+        if !found.name.is_empty() {
+            record.key = numbered(&record.key, &found.name);
+        }
+        self.copies(record, "pods", found.count, 0, true)
     }
 
     fn of_workload(&self, object: &Object, workload: &WorkloadManifest) -> MadePods {
@@ -78,16 +89,18 @@ impl Expansion<'_> {
             }
             _ => ("replicas", workload.replicas.unwrap_or(1)),
         };
-        let asked = self.replicas.map_or(i64::from(count), i64::from);
+        // Only a StatefulSet numbers its pods; the others' names are random, so leading zeros keep
+        // them in order.
+        let padded = &*object.kind != "StatefulSet";
+        let start = workload.ordinals.start.filter(|_| !padded).unwrap_or(0);
+        self.copies(record, field, count.into(), u32::try_from(start).unwrap_or(0), padded)
+    }
+
+    /// So many pods of one record, unless that is more than there can be.
+    fn copies(&self, record: PodRecord, field: &str, count: i64, start: u32, padded: bool) -> MadePods {
+        let asked = self.replicas.map_or(count, i64::from);
         match u32::try_from(asked).ok().filter(|n| *n <= MAX_REPLICAS) {
-            Some(count) => {
-                // Only a StatefulSet numbers its pods; the others' names are random, so leading
-                // zeros keep them in order.
-                let padded = &*object.kind != "StatefulSet";
-                let start = workload.ordinals.start.filter(|_| !padded).unwrap_or(0);
-                let start = u32::try_from(start).unwrap_or(0);
-                MadePods::Copies(Box::new(record), CopyNames::Numbered { start, count, padded })
-            }
+            Some(count) => MadePods::Copies(Box::new(record), CopyNames::Numbered { start, count, padded }),
             None => {
                 let why = format!("spec.{field}: {asked} given, allowed are 0 to {MAX_REPLICAS}");
                 MadePods::Each(vec![PodRecord { invalid: Some(why), ..record }])

@@ -17,7 +17,10 @@ pub enum InputError {
         error: std::io::Error,
     },
     /// A folder has nothing to read.
-    #[error("{}: no .yaml, .yml or .json file in this folder", path.display())]
+    #[error(
+        "{}: no .yaml, .yml or .json file in this folder; -R looks into folders in it too",
+        path.display()
+    )]
     EmptyFolder {
         /// Which.
         path: PathBuf,
@@ -94,9 +97,11 @@ impl Input {
     }
 }
 
-/// Reads files, the manifests of folders (not of folders in them, as kubectl does), and `-`.
+/// Reads files, the manifests of folders, and `-`; of folders in these only if that is asked, as
+/// kubectl does.
 pub fn read_inputs<'a>(
     paths: impl IntoIterator<Item = &'a Path>,
+    recursive: bool,
 ) -> Result<Vec<Input>, InputError> {
     let mut inputs = Vec::new();
     let mut has_stdin = false;
@@ -109,7 +114,8 @@ pub fn read_inputs<'a>(
             std::io::stdin().read_to_end(&mut bytes).map_err(unreadable(path))?;
             inputs.push(decode("-".to_owned(), bytes)?);
         } else if path.is_dir() {
-            let files = manifests_in(path)?;
+            let mut files = manifests_in(path, recursive)?;
+            files.sort();
             if files.is_empty() {
                 return Err(InputError::EmptyFolder { path: path.to_owned() });
             }
@@ -136,16 +142,20 @@ fn decode(name: String, bytes: Vec<u8>) -> Result<Input, InputError> {
     })
 }
 
-fn manifests_in(folder: &Path) -> Result<Vec<PathBuf>, InputError> {
+/// Links to folders are not followed: they may lead back.
+fn manifests_in(folder: &Path, recursive: bool) -> Result<Vec<PathBuf>, InputError> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(unreadable(folder))? {
-        let path = entry.map_err(unreadable(folder))?.path();
+        let entry = entry.map_err(unreadable(folder))?;
+        let path = entry.path();
+        if recursive && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            files.extend(manifests_in(&path, recursive)?);
+        }
         let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
         if matches!(extension, "yaml" | "yml" | "json") && path.is_file() {
             files.push(path);
         }
     }
-    files.sort();
     Ok(files)
 }
 

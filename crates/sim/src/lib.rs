@@ -11,18 +11,37 @@ mod expand;
 mod fill;
 mod hints;
 mod input;
+mod made_by;
 mod partition;
+mod pods_of;
+mod quota;
 mod rehearsal;
 mod storage;
+mod what_if;
 
 pub use expand::MAX_REPLICAS;
 pub use fill::{MAX_FILL, More, OneMore};
 pub use input::{Input, InputError, read_inputs};
+pub use made_by::MadeBy;
 pub use partition::{ConfigEffect, ConfigOutcome, DisplacedDevices, DisplacedHolder};
+pub use pods_of::PodRules;
 pub use rehearsal::{Rehearsal, Setup};
+pub use what_if::{MAX_NEW_NODES, NodeChange};
 
 /// The cluster that is rehearsed on when none is given.
 pub const EMBEDDED_CLUSTER: &str = include_str!("../cluster.yaml");
+
+/// The manifests of the folder `examples`, by file.
+const EXAMPLES: [(&str, &str); 3] = [
+    ("examples/gpu-memory.yaml", include_str!("../../../examples/gpu-memory.yaml")),
+    ("examples/gpu-sharing.yaml", include_str!("../../../examples/gpu-sharing.yaml")),
+    ("examples/mixed-team.yaml", include_str!("../../../examples/mixed-team.yaml")),
+];
+
+/// Something to place for whoever has nothing but the binary.
+pub fn examples() -> impl Iterator<Item = Input> {
+    EXAMPLES.into_iter().map(|(name, text)| Input { name: name.to_owned(), text: text.to_owned() })
+}
 
 /// Hears how far a long job has come.
 pub trait Progress: Sync {

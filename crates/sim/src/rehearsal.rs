@@ -5,10 +5,16 @@ use crate::expand::{Expansion, MadePods};
 use crate::fill::OneMore;
 use crate::hints::Hints;
 use crate::input::{Input, InputError, MAX_PODS};
+use crate::made_by::MadeBy;
 use crate::partition::{BeforeConfigs, ConfigOutcome, Configs, DisplacedDevices, Log};
+use crate::pods_of::PodRules;
+use crate::quota::{self, Quotas};
 use crate::storage::Storage;
+use crate::what_if::{self, NodeChange};
 use crate::{EMBEDDED_CLUSTER, Progress};
-use divvy_engine::{Bound, BoundCards, Config, Event, ObjectKey, PodRecord, PodSpec, Scheduler};
+use divvy_engine::{
+    Bound, BoundCards, Config, Event, ObjectKey, PlanEffect, PodRecord, PodSpec, Scheduler,
+};
 use divvy_ledger::{Holder, Intake, Known, NodeId};
 use divvy_words::isolation::Isolation;
 use divvy_words::manifest::PodStatus;
@@ -40,6 +46,10 @@ pub struct Setup {
     pub isolation: Option<Isolation>,
     /// Nodes and the configs that they would get of those in the workload.
     pub partitions: Vec<(String, String)>,
+    /// Other nodes than there are.
+    pub node_changes: Vec<NodeChange>,
+    /// Where the pods of kinds stand that divvy does not know by itself.
+    pub pod_rules: PodRules,
 }
 
 impl Default for Setup {
@@ -54,6 +64,8 @@ impl Default for Setup {
             gpu_sharing: None,
             isolation: None,
             partitions: Vec::new(),
+            node_changes: Vec::new(),
+            pod_rules: PodRules::built_in().unwrap_or_default(),
         }
     }
 }
@@ -67,6 +79,10 @@ pub struct Rehearsal {
     pub pods: Vec<ObjectKey>,
     /// What more pods of the workload's objects would be, in the order of the input.
     pub templates: Vec<OneMore>,
+    /// Those that were placed, in the order of their turns.
+    pub placed: Vec<ObjectKey>,
+    /// Which controller makes which pods.
+    pub made_by: MadeBy,
     /// Kinds of the workload that make no pods, and how many there are of each.
     pub ignored: BTreeMap<String, usize>,
     /// Pods that have ended and hold nothing.
@@ -90,6 +106,7 @@ struct Loading<'a> {
     priorities: Priorities,
     groups: Groups,
     storage: Storage,
+    quotas: Quotas,
     schedulers: Vec<&'a str>,
     /// Pods that are about to go.
     terminating: BTreeSet<ObjectKey>,
@@ -116,7 +133,10 @@ impl Rehearsal {
         let bytes = |input: &Input| input.text.len() as u64;
         let total = bytes(cluster) + setup.workload.iter().map(bytes).sum::<u64>();
         progress.begin("reading", total);
+        let mut warnings = Vec::new();
         let cluster_entries = cluster.parse(progress)?;
+        let (cluster_entries, moved) =
+            what_if::changed(cluster_entries, &setup.node_changes, &mut warnings)?;
         let workload: Vec<Vec<Entry>> =
             setup.workload.iter().map(|input| input.parse(progress)).collect::<Result<_, _>>()?;
         // One empty file in a folder is nothing to stop at; nothing at all is a broken pipeline.
@@ -144,6 +164,8 @@ impl Rehearsal {
             scheduler: Scheduler::new(Config { hand_off, ..setup.config }),
             pods: Vec::new(),
             templates: Vec::new(),
+            placed: Vec::new(),
+            made_by: MadeBy::default(),
             ignored: BTreeMap::new(),
             ended: BTreeSet::new(),
             others: BTreeMap::new(),
@@ -155,9 +177,11 @@ impl Rehearsal {
             },
             partitions: Vec::new(),
             displaced: Vec::new(),
-            warnings: Vec::new(),
+            warnings,
         };
         let (storage, events) = Storage::read(&cluster_entries, &workload, &mut rehearsal.warnings);
+        let both = cluster_entries.iter().chain(&workload);
+        let quotas = Quotas::read(both, &mut rehearsal.warnings);
         let mut schedulers: Vec<&str> = setup.schedulers.iter().map(String::as_str).collect();
         schedulers.retain(|name| rehearsal.running.whose(name).is_none());
         let known = BTreeSet::new();
@@ -168,6 +192,7 @@ impl Rehearsal {
             priorities,
             groups,
             storage,
+            quotas,
             schedulers,
             terminating,
             isolation: setup.isolation.as_ref(),
@@ -192,7 +217,10 @@ impl Rehearsal {
         }
         loading.cluster_pods(&cluster_entries, &names);
         loading.displaced();
-        loading.workload(&workload, setup.replicas)?;
+        if !moved.is_empty() {
+            loading.workload(&moved, None, &setup.pod_rules)?;
+        }
+        loading.workload(&workload, setup.replicas, &setup.pod_rules)?;
         let left_out = loading.storage.warning();
         loading.rehearsal.warnings.extend(left_out);
         Ok(loading.rehearsal)
@@ -207,6 +235,10 @@ impl Rehearsal {
                 return;
             }
             progress.advance(plan.units.len() as u64);
+            self.placed.extend(plan.into_effects().filter_map(|effect| match effect {
+                PlanEffect::Bind { pod, .. } => Some(pod),
+                _ => None,
+            }));
         }
     }
 }
@@ -333,6 +365,8 @@ impl Loading<'_> {
                 self.rehearsal.ended.insert(record.key);
                 continue;
             }
+            self.rehearsal.made_by.enter_owned(&object.metadata, &record.key);
+            self.quotas.count(&record);
             // What the API server hands out always names one; what a person wrote waits for us.
             let scheduler = &*spec.scheduler_name;
             let is_ours = scheduler.is_empty() || self.schedulers.contains(&scheduler);
@@ -466,8 +500,14 @@ impl Loading<'_> {
         }
     }
 
-    fn workload(&mut self, entries: &[Entry], replicas: Option<u32>) -> Result<(), InputError> {
-        let owners: BTreeSet<(&str, &str, &str)> = entries.iter().filter_map(identity).collect();
+    fn workload(
+        &mut self,
+        entries: &[Entry],
+        replicas: Option<u32>,
+        rules: &PodRules,
+    ) -> Result<(), InputError> {
+        let owners = entries.iter().filter_map(|entry| identity(entry, rules));
+        let owners: BTreeSet<(&str, &str, &str)> = owners.collect();
         let Rehearsal { scheduler: cluster, ignored, .. } = &mut self.rehearsal;
         let priorities = &self.priorities;
         let groups = &self.groups;
@@ -475,6 +515,7 @@ impl Loading<'_> {
         let expansion = Expansion { priorities, groups, replicas, cluster, isolation };
         let mut unknown_classes = BTreeSet::new();
         let mut batches: Vec<(&str, MadePods)> = Vec::new();
+        let mut makers: Vec<(usize, &Object)> = Vec::new();
         let mut hints = Hints::default();
         let mut classes = Vec::new();
         for entry in entries {
@@ -504,7 +545,33 @@ impl Loading<'_> {
                 Content::Workload(workload) => {
                     (&workload.template.metadata, &workload.template.spec)
                 }
-                Content::Namespace | Content::PodGroup(_) => continue,
+                Content::Foreign(spec) if rules.knows(&object.kind, &object.api_version) => {
+                    let found = rules.pods(&object.kind, &object.api_version, spec);
+                    match found.unwrap_or_else(|| Ok(Vec::new())) {
+                        Err(why) => {
+                            let Metadata { namespace, name, .. } = &object.metadata;
+                            let pods = MadePods::Each(vec![malformed(namespace, name, &why)]);
+                            batches.push((&object.kind, pods));
+                        }
+                        Ok(found) => {
+                            for part in &found {
+                                let pods = expansion.found(object, part);
+                                makers.push((batches.len(), object));
+                                hints.look(object, &part.template.metadata, pods.len().max(1));
+                                batches.push((&object.kind, pods));
+                                unknown_classes.extend(
+                                    priorities.unknown(&part.template.spec).map(str::to_owned),
+                                );
+                            }
+                        }
+                    }
+                    continue;
+                }
+                // Read already, for the pods that they are about.
+                Content::Foreign(_) if quota::is_quota(object) => continue,
+                Content::Namespace | Content::PodGroup(_) | Content::PriorityClass { .. } => {
+                    continue;
+                }
                 Content::ConfigMap(_) | Content::ClusterPolicy(_) if self.configs.has(object) => {
                     continue;
                 }
@@ -516,8 +583,9 @@ impl Loading<'_> {
             };
             let Some(pods) = expansion.pods(object) else { continue };
             hints.look(object, metadata, pods.len());
+            makers.push((batches.len(), object));
             batches.push((&object.kind, pods));
-            unknown_classes.extend(priorities.unknown(spec));
+            unknown_classes.extend(priorities.unknown(spec).map(str::to_owned));
         }
         let hints = hints.into_warnings(ignored);
         self.rehearsal.warnings.extend(hints);
@@ -533,17 +601,29 @@ impl Loading<'_> {
             return Err(InputError::TooMany { pods });
         }
         self.progress.begin("preparing", pods as u64);
-        for (kind, batch) in batches {
+        let mut makers = makers.into_iter().peekable();
+        for (at, (kind, batch)) in batches.into_iter().enumerate() {
             if let Some(mut record) = batch.template() {
                 self.storage.leave_out(&mut record, true);
                 self.rehearsal.templates.push(OneMore { kind: kind.into(), record });
             }
             let renamed = batch.are_named_here();
+            let maker = makers.next_if(|(of, _)| *of == at).map(|(_, object)| object);
             for mut record in batch.into_records() {
                 if renamed {
                     record.key = self.unused(record.key);
                 }
+                match maker {
+                    Some(Object { metadata, content: Content::Pod(..), .. }) => {
+                        self.rehearsal.made_by.enter_owned(metadata, &record.key);
+                    }
+                    Some(object) => self.rehearsal.made_by.enter_made(object, &record.key),
+                    None => {}
+                }
                 self.storage.prune(&mut record, true);
+                if record.invalid.is_none() && !self.known.contains(&record.key) {
+                    record.invalid = self.quotas.admit(&record).err();
+                }
                 self.add(record);
                 self.progress.advance(1);
             }
@@ -588,8 +668,13 @@ fn bound_node(record: &mut PodRecord) -> Option<String> {
 }
 
 /// Kind, namespace and name.
-fn identity(entry: &Entry) -> Option<(&str, &str, &str)> {
+fn identity<'e>(entry: &'e Entry, rules: &PodRules) -> Option<(&'e str, &'e str, &'e str)> {
     match entry {
+        Entry::Object(Object { kind, api_version, metadata, content: Content::Foreign(_) }) => {
+            rules
+                .knows(kind, api_version)
+                .then(|| (&**kind, namespace_of(&metadata.namespace), &*metadata.name))
+        }
         Entry::Object(Object { kind, metadata, content: Content::Workload(_), .. }) => {
             Some((kind, namespace_of(&metadata.namespace), &metadata.name))
         }
@@ -602,6 +687,7 @@ fn is_made_by_another(object: &Object, owners: &BTreeSet<(&str, &str, &str)>) ->
     let namespace = namespace_of(&object.metadata.namespace);
     let makes = |owner: &str| match object.content {
         Content::Pod(..) => true,
+        _ if Kind::of(owner, "") != Some(Kind::Workload) => true,
         _ => &*object.kind == "ReplicaSet" && owner == "Deployment",
     };
     let references = object.metadata.owner_references.iter().filter(|r| r.controller);

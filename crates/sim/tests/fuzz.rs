@@ -19,7 +19,12 @@ fn survive(cluster: Option<&str>, workload: &str) {
             assert!(card.used() <= card.capacity());
         }
     }
-    let options = divvy_views::TextOptions { wide: true, colour: true, width: 80 };
+    let options = divvy_views::TextOptions {
+        wide: true,
+        colour: true,
+        width: 80,
+        ..divvy_views::TextOptions::default()
+    };
     let simulation = divvy_views::simulation(&rehearsal.scheduler, &rehearsal.pods);
     let _ = divvy_views::simulation_text(&simulation, options);
     let _ = divvy_views::card_map_svg(&simulation);

@@ -125,6 +125,6 @@ fn pods_of_a_group_and_pods_with_resource_claims_wait_with_a_reason() {
     let cluster = [node("n1", "a"), group.to_owned(), member.to_owned()];
     let rehearsal = rehearse(&cluster, &[dra.to_owned()]);
     let why = "PodGroup g starts 2 pods together, which is not supported yet";
-    assert_eq!(standing(&rehearsal, "m"), why);
-    assert_eq!(standing(&rehearsal, "d"), "resource claims (DRA) are not supported yet");
+    assert!(standing(&rehearsal, "m").starts_with(why));
+    assert!(standing(&rehearsal, "d").starts_with("resource claims (DRA) are not supported yet"));
 }

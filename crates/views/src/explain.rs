@@ -2,8 +2,10 @@
 
 mod advice;
 mod text;
+mod workload;
 
 pub use text::explanation_text;
+pub use workload::{WorkloadExplanation, explain_workload, workload_text};
 
 use crate::API_VERSION;
 use crate::amount::Amount;
@@ -12,6 +14,7 @@ use crate::repartition::Repartition;
 use crate::simulation::UNKNOWN_NODE;
 use crate::slices::{self, SliceHolders};
 use crate::stranded::ShareSizes;
+use crate::top::queue_of;
 use divvy_engine::{Diagnosis, Missing, Nearest, ObjectKey, Scheduler, Standing};
 use divvy_ledger::{Bytes, Node, Request};
 use serde::Serialize;
@@ -45,6 +48,10 @@ pub struct Explanation<'a> {
     pub reasons: Vec<NodesByReason>,
     /// The node that lacks least.
     pub nearest: Option<NearestFit>,
+    /// Pods that waited too, had their turn before it, and were placed in this rehearsal.
+    pub placed_first: Vec<String>,
+    /// Whether its deletion was asked: it holds its place until it has ended.
+    pub terminating: bool,
     /// What it has to know about what it asks.
     pub note: Option<String>,
     /// What to do about it.
@@ -137,8 +144,16 @@ pub fn explain<'a>(
     let standing = scheduler.standing(key)?;
     let request = scheduler.request(key);
     let node = scheduler.holding(key).map(|holding| holding.node);
-    let note = request.and_then(|request| slices::note(scheduler, request, node));
-    let mut explanation = Explanation { already_bound, request, note, ..Explanation::of(key) };
+    let facts = scheduler.pod_facts(key);
+    let turns = request.and_then(|request| slices::note(scheduler, request, node));
+    let queue = facts.and_then(|facts| queue_of(facts.labels)).map(|queue| {
+        format!("it is in queue {queue}, which is shown and counted; quotas of queues are not enforced yet")
+    });
+    let notes: Vec<String> = turns.into_iter().chain(queue).collect();
+    let note = (!notes.is_empty()).then(|| notes.join(". "));
+    let terminating = facts.is_some_and(|facts| facts.terminating);
+    let mut explanation =
+        Explanation { already_bound, request, note, terminating, ..Explanation::of(key) };
     match standing {
         Standing::Placed(_) => {
             let holding = scheduler.holding(key)?;
@@ -194,6 +209,8 @@ impl Explanation<'_> {
             message: None,
             reasons: Vec::new(),
             nearest: None,
+            placed_first: Vec::new(),
+            terminating: false,
             note: None,
             next: None,
             scheduler: None,
@@ -203,6 +220,17 @@ impl Explanation<'_> {
             pictured: Vec::new(),
             slices: None,
         }
+    }
+
+    /// Enters which of these pods, placed in this rehearsal, took what there was before it came to
+    /// this one: those with a GPU, if it asks for one.
+    pub fn enter_placed(&mut self, scheduler: &Scheduler, key: &ObjectKey, placed: &[ObjectKey]) {
+        let asks_gpu = self.request.is_some_and(|request| !request.is_none());
+        let is_rival = |pod: &&ObjectKey| {
+            let request = scheduler.request(pod);
+            scheduler.is_before(pod, key) && (!asks_gpu || request.is_some_and(|r| !r.is_none()))
+        };
+        self.placed_first = placed.iter().filter(is_rival).map(ToString::to_string).collect();
     }
 
     /// A pod that waits for another scheduler, and what to do if it should not.

@@ -7,7 +7,9 @@
 //!             ─► explain ────┬─► JSON
 //!                            └─► explanation_text: answer, nodes by reason, nearest, next step
 //!             ─► top_* ──────┬─► JSON
-//!                            └─► top_*_text: one row a node, card, pod or kind of slices
+//!                            └─► top_*_table: one row a node, card, pod, queue or kind of slices
+//!             ─► report ─────┬─► JSON
+//!                            └─► report_text, report_page: all of it on one page
 //!   configs, slicing ─► mig_* ─► JSON, texts: what MIG can divide cards into
 //! ```
 //!
@@ -21,6 +23,8 @@ mod amount;
 mod bar;
 mod card_map;
 mod cards;
+mod comparison;
+mod equivalent;
 mod explain;
 mod mig_check;
 mod mig_plan;
@@ -29,6 +33,7 @@ mod more;
 mod options;
 mod paint;
 mod repartition;
+mod report;
 mod simulate_text;
 mod simulation;
 mod slices;
@@ -39,12 +44,17 @@ mod table;
 mod testing;
 mod top;
 mod totals;
+mod when;
 mod wording;
+mod xml;
 
 pub use amount::Amount;
 pub use cards::{CardGrant, CardSlices, CardUse, CardUseState, NodeCards, ShareUse};
+pub use comparison::{Comparison, Difference, Place, Side, comparison, comparison_text};
+pub use equivalent::Equivalent;
 pub use explain::{
-    ExplainedState, Explanation, MustEnd, NearestFit, NodesByReason, explain, explanation_text,
+    ExplainedState, Explanation, MustEnd, NearestFit, NodesByReason, WorkloadExplanation, explain,
+    explain_workload, explanation_text, workload_text,
 };
 pub use mig_check::{
     MigCards, MigCheck, MigVerdict, PlacedSlice, ProfileCount, Unused, mig_check, mig_check_text,
@@ -57,14 +67,20 @@ pub use model::short_model;
 pub use more::{MoreOf, MorePods, NodeCount};
 pub use options::TextOptions;
 pub use repartition::{Displaced, DisplacedPod, Partition, Repartition};
+pub use report::{
+    Report, ReportCard, ReportPart, ReportSlices, ReportTotals, report, report_page, report_text,
+};
 pub use simulate_text::simulation_text;
 pub use simulation::{PodOutcome, ReasonCount, Simulation, Summary, simulation};
 pub use slices::{SliceHolder, SliceUse};
 pub use svg::card_map_svg;
+pub use table::Table;
 pub use top::{
-    PodSlices, Replicas, TopCard, TopCards, TopNode, TopNodes, TopPod, TopPods, TopSlice,
-    TopSlices, top_cards, top_cards_text, top_nodes, top_nodes_text, top_pods, top_pods_text,
-    top_slices, top_slices_text,
+    PendingPod, PodSlices, QUEUE_LABELS, QueueUse, Replicas, TopCard, TopCards, TopNode, TopNodes,
+    TopPending, TopPod, TopPods, TopQueues, TopSlice, TopSlices, queue_of, top_cards,
+    top_cards_table, top_cards_text, top_nodes, top_nodes_table, top_nodes_text, top_pending,
+    top_pending_table, top_pending_text, top_pods, top_pods_table, top_pods_text, top_queues,
+    top_queues_table, top_queues_text, top_slices, top_slices_table, top_slices_text,
 };
 pub use totals::Totals;
 pub use wording::clean;

@@ -2,7 +2,7 @@
 
 use crate::API_VERSION;
 use crate::options::TextOptions;
-use crate::paint::{Painter, Tint};
+use crate::paint::Tint;
 use crate::table::{Cell, Table};
 use crate::wording::{clean, count, labels};
 use divvy_ledger::mig::{
@@ -157,7 +157,6 @@ fn reason(judged: &Judged<'_>) -> Option<String> {
 
 /// The answer, a table, and why what is not legal is not.
 pub fn mig_check_text(verdicts: &[ConfigVerdict<'_>], options: TextOptions) -> String {
-    let painter = Painter::new(options.colour);
     let legal = verdicts.iter().filter(|verdict| verdict.legal).count();
     let mut text = match (legal, verdicts.len()) {
         (1, 1) => "The config is legal.\n\n".to_owned(),
@@ -183,7 +182,7 @@ pub fn mig_check_text(verdicts: &[ConfigVerdict<'_>], options: TextOptions) -> S
             }
         }
     }
-    text.push_str(&table.render(painter));
+    text.push_str(&table.render(options));
     if !reasons.is_empty() {
         text.push('\n');
         text.push_str(&reasons.concat());

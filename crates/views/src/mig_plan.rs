@@ -3,7 +3,7 @@
 use crate::API_VERSION;
 use crate::mig_check::{ProfileCount, Unused, counted, devices, unused, unused_memory};
 use crate::options::TextOptions;
-use crate::paint::{Painter, Tint};
+use crate::paint::Tint;
 use crate::table::{Cell, Table};
 use crate::wording::{clean, count, thousands};
 use divvy_engine::slicing::{DividedNode, SlicePlan};
@@ -157,11 +157,10 @@ pub fn mig_plan_commands(plan: &SlicePlan) -> String {
 
 /// The answer, the cards, the file and the commands, and who waits.
 pub fn mig_plan_text(plan: &SlicePlan, config: &str, options: TextOptions) -> String {
-    let painter = Painter::new(options.colour);
     let mut text = headline(plan);
     if !plan.nodes.is_empty() {
         text.push('\n');
-        text.push_str(&table(plan).render(painter));
+        text.push_str(&table(plan).render(options));
         text.push_str(&format!("\n{config}\n{}", mig_plan_commands(plan)));
     }
     if !plan.pending.is_empty() {
@@ -174,7 +173,7 @@ pub fn mig_plan_text(plan: &SlicePlan, config: &str, options: TextOptions) -> St
             ]);
         }
         text.push('\n');
-        text.push_str(&table.render(painter));
+        text.push_str(&table.render(options));
         if let Some(more) = plan.pending.len().checked_sub(shown).filter(|more| *more > 0) {
             text.push_str(&format!("and {} more: -o wide lists all\n", thousands(more as u128)));
         }

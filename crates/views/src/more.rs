@@ -156,7 +156,7 @@ mod tests {
     }
 
     fn text(more: MorePods, wide: bool) -> String {
-        more_text(&[more], TextOptions { wide, colour: false, width: 0 })
+        more_text(&[more], TextOptions { wide, ..TextOptions::default() })
     }
 
     #[test]

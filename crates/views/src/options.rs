@@ -10,6 +10,8 @@ pub struct TextOptions {
     /// The terminal's columns; 0 if there is none. Tables are never cut, maps and lists of names
     /// are then fitted to a page.
     pub width: usize,
+    /// Tables without their first line.
+    pub no_headers: bool,
 }
 
 /// What is still read as one line where no terminal says how wide it is.

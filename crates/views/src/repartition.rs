@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     fn options(wide: bool) -> TextOptions {
-        TextOptions { wide, colour: false, width: 0 }
+        TextOptions { wide, ..TextOptions::default() }
     }
 
     #[test]

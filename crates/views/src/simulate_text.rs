@@ -53,7 +53,7 @@ fn paragraph(out: &mut String) {
     }
 }
 
-fn write_pods(out: &mut String, sim: &Simulation<'_>, options: TextOptions) {
+pub(crate) fn write_pods(out: &mut String, sim: &Simulation<'_>, options: TextOptions) {
     let mut table = if options.wide {
         Table::new(&["POD", "NODE", "CARD", "ASKED", "BYTES", "STATUS", "REASONS"])
     } else {
@@ -71,7 +71,7 @@ fn write_pods(out: &mut String, sim: &Simulation<'_>, options: TextOptions) {
     if table.is_empty() {
         return;
     }
-    out.push_str(&table.render(Painter::new(options.colour)));
+    out.push_str(&table.render(options));
     let hidden = sim.pods.len().saturating_sub(most);
     if hidden > 0 {
         let _ = writeln!(out, "... and {}: -o wide or -o json shows all", more(hidden, "pod"));
@@ -160,13 +160,20 @@ fn write_map(out: &mut String, sim: &Simulation<'_>, options: TextOptions) {
 pub(crate) fn totals(sim: &Simulation<'_>) -> String {
     let sum = &sim.summary;
     let n = |n: usize| thousands(n as u128);
-    let gib = |bytes: u128| thousands(bytes >> 30);
     let pods = count(sim.pods.len(), "pod");
     let mut line = format!("{} of {pods} placed", n(sum.placed));
     if sum.pending > 0 {
         let _ = write!(line, ", {} pending", n(sum.pending));
     }
-    let _ = write!(line, ". {} of {} in use", n(sum.cards_in_use), count(sum.cards, "card"));
+    format!("{line}. {}", cards_line(sim))
+}
+
+/// The part of it that is about cards.
+pub(crate) fn cards_line(sim: &Simulation<'_>) -> String {
+    let sum = &sim.summary;
+    let gib = |bytes: u128| thousands(bytes >> 30);
+    let cards_in_use = thousands(sum.cards_in_use as u128);
+    let mut line = format!("{cards_in_use} of {} in use", count(sum.cards, "card"));
     let Totals { capacity_bytes, held_bytes, stranded_bytes, .. } = sum.totals;
     if capacity_bytes > 0 {
         let (used, all) = (gib(held_bytes), gib(capacity_bytes));

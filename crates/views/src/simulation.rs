@@ -141,7 +141,7 @@ pub fn simulation<'a>(scheduler: &'a Scheduler, pods: &'a [ObjectKey]) -> Simula
     }
 }
 
-fn outcome<'a>(
+pub(crate) fn outcome<'a>(
     scheduler: &'a Scheduler,
     key: &'a ObjectKey,
     refusals: &mut Refusals,
@@ -190,7 +190,7 @@ impl Refusal {
 
 /// A diagnosis looks at every node, so it is made once for all pods that ask for the same.
 #[derive(Default)]
-struct Refusals {
+pub(crate) struct Refusals {
     by_shape: HashMap<ShapeId, Refusal>,
 }
 
@@ -227,16 +227,10 @@ fn summary(pods: &[PodOutcome<'_>], totals: Totals) -> Summary {
         cards_in_use: totals.in_use,
         slices: totals.slices,
         slices_taken: totals.slices_taken,
-        allocated_ratio: ratio(totals.held_bytes, totals.capacity_bytes),
-        fragmentation_ratio: ratio(totals.stranded_bytes, totals.in_use_bytes).unwrap_or(0.0),
+        allocated_ratio: totals.allocated_ratio(),
+        fragmentation_ratio: totals.fragmentation_ratio(),
         totals,
     }
-}
-
-/// Rounded to four decimals in integers, so that the last digit does not depend on the machine.
-fn ratio(part: u128, whole: u128) -> Option<f64> {
-    let ten_thousandths = (part * 10_000 + whole / 2).checked_div(whole)?;
-    Some(f64::from(u32::try_from(ten_thousandths).unwrap_or(u32::MAX)) / 10_000.0)
 }
 
 #[cfg(test)]

@@ -4,14 +4,14 @@ mod card;
 mod label;
 mod legend;
 mod palette;
-mod xml;
 
 use crate::card_map::hardware;
 use crate::cards::{CardUse, NodeCards};
-use crate::simulate_text::totals;
+use crate::simulate_text::{cards_line, totals};
 use crate::simulation::Simulation;
 use crate::slices::{SliceHolder, SliceUse};
 use crate::wording::{Names, count};
+use crate::xml;
 use card::{HEAD, HEIGHT, Look};
 use label::Type;
 use palette::{EDGE, EMPTY, INK, LINE, MUTED, PAGE, Palette, WARN};
@@ -47,7 +47,8 @@ pub fn card_map_svg(sim: &Simulation<'_>) -> String {
 
     let mut body = String::new();
     let any_overbooked = shown.iter().flat_map(|node| &node.cards).any(|card| card.overbooked);
-    let mut y = legend::header(&mut body, &totals(sim), any_overbooked);
+    let line = if sim.pods.is_empty() { cards_line(sim) } else { totals(sim) };
+    let mut y = legend::header(&mut body, &line, any_overbooked);
     for node in shown {
         y = row(&mut body, &look, node, columns, y);
     }

@@ -1,10 +1,27 @@
 //! Columns as kubectl prints them: plain, left-aligned, no boxes, nothing behind the last cell.
 
+use crate::options::TextOptions;
 use crate::paint::{Painter, Tint};
-use crate::wording::clean;
+use crate::wording::{clean, cut_end, cut_middle};
+use crate::xml::escape;
+use std::borrow::Cow;
+use std::cmp::Ordering;
 
 /// Between columns. Two, so that `awk -F'  +'` keeps cells with single spaces together.
 const GAP: usize = 2;
+/// Where a terminal is too narrow, columns become as narrow as this, step by step: names first, then
+/// sentences, of which the start says most.
+const STEPS: [(Width, usize); 4] =
+    [(Width::Name, 28), (Width::Sentence, 40), (Width::Name, 12), (Width::Sentence, 16)];
+
+/// What the cells of a column are, as far as it matters for cutting them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Width {
+    /// They are cut in the middle: names that belong together begin alike.
+    Name,
+    /// They are cut at the end.
+    Sentence,
+}
 
 /// One cell.
 #[derive(Clone, Debug)]
@@ -33,15 +50,26 @@ impl From<String> for Cell {
 
 /// Rows under a header.
 #[derive(Clone, Debug)]
-pub(crate) struct Table {
-    header: Vec<&'static str>,
+pub struct Table {
+    header: Vec<String>,
     rows: Vec<Vec<Cell>>,
+    /// What is said instead of a table without rows.
+    nothing: &'static str,
 }
 
 impl Table {
     /// The header, in upper case.
-    pub(crate) fn new(header: &[&'static str]) -> Self {
-        Self { header: header.to_vec(), rows: Vec::new() }
+    pub(crate) fn new(header: &[&str]) -> Self {
+        Self {
+            header: header.iter().map(|name| (*name).to_owned()).collect(),
+            rows: Vec::new(),
+            nothing: "",
+        }
+    }
+
+    /// What is said instead of a table without rows.
+    pub(crate) fn or_say(self, nothing: &'static str) -> Self {
+        Self { nothing, ..self }
     }
 
     pub(crate) fn push(&mut self, row: Vec<Cell>) {
@@ -52,20 +80,143 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// The lines, each with its end.
-    pub(crate) fn render(&self, painter: Painter) -> String {
+    /// The lines, each with its end. On a terminal they are no longer than it is wide, unless all is
+    /// asked for; elsewhere nothing is cut.
+    pub fn render(&self, options: TextOptions) -> String {
+        if self.rows.is_empty() && !self.nothing.is_empty() {
+            return format!("{}\n", self.nothing);
+        }
+        let painter = Painter::new(options.colour);
+        let header = (!options.no_headers).then_some(&self.header).into_iter();
         let mut widths: Vec<usize> = self.header.iter().map(|h| h.chars().count()).collect();
+        if options.no_headers {
+            widths.fill(0);
+        }
         for row in &self.rows {
             for (width, cell) in widths.iter_mut().zip(row) {
                 *width = (*width).max(cell.text.chars().count());
             }
         }
+        if options.width > 0 && !options.wide {
+            self.shorten(&mut widths, options.width);
+        }
         let mut out = String::new();
-        let header: Vec<Cell> = self.header.iter().map(|h| Cell::from(*h)).collect();
-        for row in std::iter::once(&header).chain(&self.rows) {
+        let header: Vec<Vec<Cell>> =
+            header.map(|header| header.iter().map(|h| Cell::from(h.as_str())).collect()).collect();
+        for row in header.iter().chain(&self.rows) {
             write_row(&mut out, row, &widths, painter);
         }
         out
+    }
+
+    /// The rows by one column: the largest amounts first, and texts by letter. Amounts of the same
+    /// size, and what is no amount, keep their order.
+    pub fn sort_by(&mut self, column: &str) -> Result<(), String> {
+        let Some(at) = self.header.iter().position(|name| name.eq_ignore_ascii_case(column)) else {
+            let allowed: Vec<String> = self.header.iter().map(|h| h.to_ascii_lowercase()).collect();
+            return Err(format!("no column {column:?}; there are {}", allowed.join(", ")));
+        };
+        self.rows.sort_by(|a, b| match (a.get(at), b.get(at)) {
+            (Some(a), Some(b)) => match (amount(&a.text), amount(&b.text)) {
+                (Some(a), Some(b)) => b.total_cmp(&a),
+                (a @ Some(_), None) | (a @ None, Some(_)) => b_first(a.is_none()),
+                (None, None) => a.text.cmp(&b.text),
+            },
+            _ => Ordering::Equal,
+        });
+        Ok(())
+    }
+
+    /// As RFC 4180 has it: a line each, in quotes what needs them.
+    pub fn csv(&self, no_headers: bool) -> String {
+        let header = self.header.iter().map(String::as_str);
+        let header: Vec<&str> = header.filter(|_| !no_headers).collect();
+        let rows = self.rows.iter().map(|row| row.iter().map(|cell| &*cell.text).collect());
+        let mut out = String::new();
+        for row in std::iter::once(header).filter(|header| !header.is_empty()).chain(rows) {
+            let cells: Vec<Cow<'_, str>> = row.into_iter().map(quoted).collect();
+            out.push_str(&cells.join(","));
+            out.push('\n');
+        }
+        out
+    }
+
+    /// As a table of a page.
+    pub(crate) fn html(&self) -> String {
+        if self.rows.is_empty() {
+            return format!("<p>{}</p>\n", escape(self.nothing));
+        }
+        let line = |tag: &str, cells: &mut dyn Iterator<Item = &str>| {
+            let cells = cells.map(|text| format!("<{tag}>{}</{tag}>", escape(text)));
+            format!("<tr>{}</tr>\n", cells.collect::<String>())
+        };
+        let rows = self.rows.iter().map(|row| line("td", &mut row.iter().map(|cell| &*cell.text)));
+        let rows: String = rows.collect();
+        let header = line("th", &mut self.header.iter().map(String::as_str));
+        format!("<table>\n<thead>{header}</thead>\n<tbody>\n{rows}</tbody>\n</table>\n")
+    }
+
+    /// Takes from the widest columns what is too much for a line.
+    fn shorten(&self, widths: &mut [usize], line: usize) {
+        let gaps = GAP * widths.len().saturating_sub(1);
+        let kinds: Vec<Width> = (0..widths.len()).map(|column| self.kind(column)).collect();
+        for (kind, least) in STEPS {
+            loop {
+                let excess = (widths.iter().sum::<usize>() + gaps).saturating_sub(line);
+                let mut wide: Vec<usize> =
+                    (0..widths.len()).filter(|i| kinds[*i] == kind && widths[*i] > least).collect();
+                wide.sort_by_key(|i| std::cmp::Reverse(widths[*i]));
+                let Some(widest) = wide.first().copied().filter(|_| excess > 0) else { break };
+                // No further than the next one: they are cut together then.
+                let floor = wide.get(1).map_or(least, |next| widths[*next].saturating_sub(1));
+                widths[widest] = widths[widest].saturating_sub(excess).max(floor.max(least));
+            }
+        }
+    }
+
+    fn kind(&self, column: usize) -> Width {
+        let mut cells = self.rows.iter().filter_map(|row| row.get(column));
+        if cells.any(|cell| cell.text.contains(' ')) { Width::Sentence } else { Width::Name }
+    }
+}
+
+const fn b_first(is_b: bool) -> Ordering {
+    if is_b { Ordering::Greater } else { Ordering::Less }
+}
+
+/// What a cell amounts to: its first number with its unit, if it begins with one that is not only part
+/// of a name: `79.1/80.0Gi`, `50Mi/80.0Gi`, `5/8`, `1.5`, `90s`.
+fn amount(text: &str) -> Option<f64> {
+    let (used, total) = text.split_once('/').unwrap_or((text, ""));
+    let split = |text: &str| {
+        let end = text.find(|c: char| !c.is_ascii_digit() && !matches!(c, '.' | '-'));
+        let (number, unit) = text.split_at(end.unwrap_or(text.len()));
+        Some((number.parse::<f64>().ok()?, scale(unit)?, !unit.is_empty()))
+    };
+    let (number, own, has_unit) = split(used)?;
+    let shared = if has_unit { own } else { split(total).map_or(1.0, |(_, scale, _)| scale) };
+    Some(number * shared)
+}
+
+/// What a unit of a cell is of the smallest.
+fn scale(unit: &str) -> Option<f64> {
+    Some(match unit {
+        "" | "B" | "s" | "card" | "GPU" | "GPUs" => 1.0,
+        "m" => 60.0,
+        "h" => 3_600.0,
+        "d" => 86_400.0,
+        "Mi" | "MiB" => 1024.0 * 1024.0,
+        "Gi" => 1024.0 * 1024.0 * 1024.0,
+        _ => return None,
+    })
+}
+
+/// In quotes if it has what would end a cell.
+fn quoted(text: &str) -> Cow<'_, str> {
+    if text.contains(['"', ',', '\n', '\r']) {
+        Cow::Owned(format!("\"{}\"", text.replace('"', "\"\"")))
+    } else {
+        Cow::Borrowed(text)
     }
 }
 
@@ -73,16 +224,20 @@ fn write_row(out: &mut String, row: &[Cell], widths: &[usize], painter: Painter)
     // Spaces are owed until something follows them: no line ends in one.
     let mut owed = 0;
     for (cell, width) in row.iter().zip(widths) {
-        if !cell.text.is_empty() {
+        let text = match cell.text.contains(' ') {
+            true => cut_end(&cell.text, *width),
+            false => cut_middle(&cell.text, *width),
+        };
+        if !text.is_empty() {
             out.extend(std::iter::repeat_n(' ', owed));
             owed = 0;
             match cell.tint {
-                Some(tint) => out.push_str(&painter.paint(&cell.text, tint)),
-                None => out.push_str(&cell.text),
+                Some(tint) => out.push_str(&painter.paint(&text, tint)),
+                None => out.push_str(&text),
             }
         }
         // Escape codes take no place on the screen, so the text alone is counted.
-        owed += width - cell.text.chars().count().min(*width) + GAP;
+        owed += width - text.chars().count().min(*width) + GAP;
     }
     out.push('\n');
 }
@@ -90,6 +245,51 @@ fn write_row(out: &mut String, row: &[Cell], widths: &[usize], painter: Painter)
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_are_sorted_by_amounts_whatever_their_units() {
+        let mut table = Table::new(&["NODE", "GPU-MEM", "AGE"]);
+        for (node, memory, age) in [
+            ("a", "50Mi/80.0Gi", "90s"),
+            ("b", "-", "2m"),
+            ("c", "79.1/80.0Gi", "3h"),
+            ("d", "0.0/80.0Gi", "1d"),
+        ] {
+            table.push(vec![node.into(), memory.into(), age.into()]);
+        }
+        let mut order = |column| {
+            table.sort_by(column).unwrap();
+            table.rows.iter().map(|row| row[0].text.clone()).collect::<Vec<_>>().concat()
+        };
+        assert_eq!(order("gpu-mem"), "cadb");
+        assert_eq!(order("AGE"), "dcba");
+        assert_eq!(order("node"), "abcd");
+        let why = table.sort_by("size").unwrap_err();
+        assert_eq!(why, "no column \"size\"; there are node, gpu-mem, age");
+    }
+
+    #[test]
+    fn csv_keeps_what_would_end_a_cell_in_quotes_and_cuts_nothing() {
+        let mut table = Table::new(&["POD", "MESSAGE"]);
+        table.push(vec!["a".into(), "\"2Gi\" given, write 2048".into()]);
+        assert_eq!(table.csv(false), "POD,MESSAGE\na,\"\"\"2Gi\"\" given, write 2048\"\n");
+        assert_eq!(table.csv(true), "a,\"\"\"2Gi\"\" given, write 2048\"\n");
+    }
+
+    #[test]
+    fn a_page_shows_no_markup_of_users() {
+        let mut table = Table::new(&["POD"]);
+        table.push(vec!["<script>alert(1)</script>".into()]);
+        assert!(table.html().contains("<td>&lt;script&gt;alert(1)&lt;/script&gt;</td>"));
+    }
+
+    #[test]
+    fn without_headers_only_rows_are_left_and_no_wider_than_they_need() {
+        let mut table = Table::new(&["NAMESPACE", "POD"]);
+        table.push(vec!["ml".into(), "a".into()]);
+        let options = TextOptions { no_headers: true, ..TextOptions::default() };
+        assert_eq!(table.render(options), "ml  a\n");
+    }
 
     fn table() -> Table {
         let mut table = Table::new(&["POD", "NODE", "STATUS"]);
@@ -100,7 +300,7 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell_in_characters() {
-        insta::assert_snapshot!(table().render(Painter::new(false)), @"
+        insta::assert_snapshot!(table().render(TextOptions::default()), @"
         POD       NODE  STATUS
         ml/größe        placed
         a         n-1
@@ -109,8 +309,8 @@ mod tests {
 
     #[test]
     fn colours_do_not_move_columns_and_no_line_ends_in_a_space() {
-        let plain = table().render(Painter::new(false));
-        let colour = table().render(Painter::new(true));
+        let plain = table().render(TextOptions::default());
+        let colour = table().render(TextOptions { colour: true, ..TextOptions::default() });
         let stripped = ["32", "31", "0"]
             .iter()
             .fold(colour.clone(), |text, code| text.replace(&format!("\x1b[{code}m"), ""));
@@ -120,9 +320,29 @@ mod tests {
     }
 
     #[test]
+    fn a_table_is_as_wide_as_the_terminal_and_keeps_both_ends_of_names() {
+        let mut table = Table::new(&["POD", "NODE", "STATUS"]);
+        let pod = "research-and-development/train-large-language-model-worker-17";
+        let why = "pending: largest free share 6.0 GiB < 10.0 GiB asked, and nothing else is free";
+        table.push(vec![pod.into(), "ip-10-0-0-1.example.internal".into(), why.into()]);
+        let at = |width| table.render(TextOptions { width, ..TextOptions::default() });
+        insta::assert_snapshot!(at(100), @"
+        POD                           NODE                          STATUS
+        research-and-…odel-worker-17  ip-10-0-0-1.example.internal  pending: largest free share 6.0 GiB < 1…
+        ");
+        for width in [200, 120, 100, 80, 60] {
+            assert!(at(width).lines().all(|line| line.chars().count() <= width), "{width}");
+        }
+        let whole = at(0);
+        assert!(whole.contains(pod) && whole.contains(why), "a pipe gets all of it: {whole}");
+        let wide = TextOptions { width: 80, wide: true, ..TextOptions::default() };
+        assert_eq!(table.render(wide), whole);
+    }
+
+    #[test]
     fn control_characters_of_users_do_not_reach_the_terminal() {
         let mut table = Table::new(&["POD"]);
         table.push(vec!["a\x1b[31m\nb".into()]);
-        assert_eq!(table.render(Painter::new(false)), "POD\na\\u{1b}[31m\\nb\n");
+        assert_eq!(table.render(TextOptions::default()), "POD\na\\u{1b}[31m\\nb\n");
     }
 }

@@ -41,6 +41,11 @@ pub struct Totals {
     pub in_use_bytes: u128,
     /// Bytes that are free on shared cards and too few for every share that a pod is known to ask.
     pub stranded_bytes: u128,
+    /// Bytes that are free on shared cards, stranded or not: no whole GPU can be made of them.
+    pub fragmented_bytes: u128,
+    /// Cards with several shares of which at least one is not kept to its part: together they could
+    /// outgrow the card.
+    pub unguarded: usize,
 }
 
 impl Totals {
@@ -53,15 +58,36 @@ impl Totals {
     pub(crate) fn with(scheduler: &Scheduler, sizes: &mut ShareSizes) -> Self {
         let mut totals = Self::default();
         for (_, node) in scheduler.ledger().alive() {
-            totals.nodes += 1;
-            totals.unsettled += usize::from(node.is_unsettled());
-            totals.held_pods += node.taken().2 as usize;
-            for (index, card) in node.existing_cards() {
-                totals.add(node, index, card, sizes);
-            }
-            totals.add_slices(node);
+            totals.enter(scheduler, node, sizes);
         }
         totals
+    }
+
+    /// Adds a node.
+    pub(crate) fn enter(&mut self, scheduler: &Scheduler, node: &Node, sizes: &mut ShareSizes) {
+        self.nodes += 1;
+        self.unsettled += usize::from(node.is_unsettled());
+        self.held_pods += node.taken().2 as usize;
+        for (index, card) in node.existing_cards() {
+            self.add(node, index, card, sizes);
+            self.unguarded += usize::from(is_unguarded(scheduler, card));
+        }
+        self.add_slices(node);
+    }
+
+    /// Memory held, of that of the cards that somebody holds: 1 if all of them are full.
+    pub fn packing_ratio(&self) -> Option<f64> {
+        ratio(self.held_bytes, self.in_use_bytes)
+    }
+
+    /// Memory held, of all there is.
+    pub fn allocated_ratio(&self) -> Option<f64> {
+        ratio(self.held_bytes, self.capacity_bytes)
+    }
+
+    /// Stranded memory, of that of the cards that somebody holds.
+    pub fn fragmentation_ratio(&self) -> f64 {
+        ratio(self.stranded_bytes, self.in_use_bytes).unwrap_or(0.0)
     }
 
     /// Slices count for the memory that they have, or for their part of a card.
@@ -101,8 +127,24 @@ impl Totals {
             self.held_bytes += u128::from(card.used().0);
             self.in_use_bytes += if in_use { u128::from(card.capacity().0) } else { 0 };
             self.stranded_bytes += u128::from(sizes.stranded(node, index, card).0);
+            if !card.shares().is_empty() && !matches!(card.mode(), Mode::Whole(_)) {
+                self.fragmented_bytes += u128::from(card.capacity().minus(card.used()).0);
+            }
         }
     }
+}
+
+/// Whether the shares of a card could together outgrow it. Where nobody tells classes apart, no share
+/// is kept to its part.
+pub(crate) fn is_unguarded(scheduler: &Scheduler, card: &Card) -> bool {
+    let class = card.class().and_then(|class| scheduler.class_name(class));
+    card.shares().len() > 1 && class.is_none_or(|class| class.provider.is_none())
+}
+
+/// Rounded to four decimals in integers, so that the last digit does not depend on the machine.
+fn ratio(part: u128, whole: u128) -> Option<f64> {
+    let ten_thousandths = (part * 10_000 + whole / 2).checked_div(whole)?;
+    Some(f64::from(u32::try_from(ten_thousandths).unwrap_or(u32::MAX)) / 10_000.0)
 }
 
 /// Cards in slices of which some are held: those that are known, or as few as those that are taken
@@ -155,6 +197,8 @@ mod tests {
         assert_eq!(totals.capacity_bytes, 320 * GIB, "cards of unknown memory have no bytes");
         assert_eq!((totals.held_bytes, totals.in_use_bytes), (144 * GIB, 160 * GIB));
         assert_eq!(totals.stranded_bytes, 16 * GIB, "a fifth is too little for the known share");
+        assert_eq!((totals.fragmented_bytes, totals.unguarded), (16 * GIB, 0));
+        assert_eq!((totals.packing_ratio(), totals.allocated_ratio()), (Some(0.9), Some(0.45)));
 
         // Other cards from now on: the shared one has the old size and takes nobody new.
         let Cluster { mut scheduler, .. } = cluster;

@@ -18,6 +18,28 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped.collect())
 }
 
+/// A text of at most so many characters; where it is longer its end is missing.
+pub(crate) fn cut_end(text: &str, width: usize) -> Cow<'_, str> {
+    if text.chars().count() <= width {
+        return Cow::Borrowed(text);
+    }
+    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
+    Cow::Owned(format!("{}…", kept.trim_end()))
+}
+
+/// The same with its middle missing: names of things that belong together differ at their ends.
+pub(crate) fn cut_middle(text: &str, width: usize) -> Cow<'_, str> {
+    let length = text.chars().count();
+    if length <= width {
+        return Cow::Borrowed(text);
+    }
+    let kept = width.saturating_sub(1);
+    let (start, end) = (kept / 2, kept - kept / 2);
+    let first: String = text.chars().take(start).collect();
+    let last: String = text.chars().skip(length - end).collect();
+    Cow::Owned(format!("{first}…{last}"))
+}
+
 /// Control characters, and those that turn the direction of what follows.
 fn is_unseemly(c: char) -> bool {
     c.is_control()

@@ -57,7 +57,9 @@ impl Groups {
         if let Some((name, minimum)) = found {
             let name = short(name);
             record.invalid = Some(format!(
-                "PodGroup {name} starts {minimum} pods together, which is not supported yet"
+                "PodGroup {name} starts {minimum} pods together, which is not supported yet; take the pod \
+                 out of the group, or let the group start 1 at a time, or leave its pods to the \
+                 scheduler that knows it"
             ));
         }
     }

@@ -61,7 +61,12 @@ pub fn pod(
     totals.enter(&mut record);
     // A pod that is bound has its claims, whoever saw to that.
     if spec.resource_claims > 0 && spec.node_name.is_empty() {
-        problems.note(|| "resource claims (DRA) are not supported yet".to_owned());
+        problems.note(|| {
+            "resource claims (DRA) are not supported yet; ask by the annotation gpu-fraction or \
+             gpu-memory or by the limit nvidia.com/gpu, or leave the pod to schedulerName: \
+             default-scheduler"
+                .to_owned()
+        });
     }
     let created = created(metadata, owner, &mut problems);
     let weight = record.weight();

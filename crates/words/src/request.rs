@@ -1,10 +1,11 @@
-//! What a pod asks of GPUs. The first errors are KAI's, word for word and in its order; the later
-//! ones say what KAI lets pass and then ignores.
+//! What a pod asks of GPUs. The first errors are KAI's, in its words (`kai_texts`) and its order; the
+//! later ones say what KAI lets pass and then ignores.
 
+use crate::kai_texts;
 use crate::keys;
 use crate::koordinator;
 use crate::manifest::{Container, Metadata, PodManifest, PodStatus};
-use crate::problem::{Problems, long, short};
+use crate::problem::{Problems, short};
 use crate::quantity::Quantity;
 use crate::resources::Quantities;
 use divvy_ledger::{Bytes, Device, Each, Fraction, FractionError, Part, Portion, Request};
@@ -39,25 +40,18 @@ pub(crate) fn request(
     let has_limit = containers(spec).any(|c| c.resources.limits.amount(keys::GPU).is_some());
     let is_whole = whole > Quantity::ZERO;
 
-    let mut refuse = |condition: bool, text: &str| {
-        if condition {
-            problems.note(|| text.to_owned());
-        }
-    };
-    let mps = annotation(keys::MPS) == Some("true");
-    refuse(mps && !is_share, "MPS is only supported with GPU fraction request");
-    refuse(
-        fraction.is_some() && (is_whole || has_limit),
-        "cannot have both GPU fraction request and whole GPU resource request/limit",
-    );
-    refuse(
-        memory.is_some() && (fraction.is_some() || is_whole || has_limit),
-        "cannot request both GPU and GPU memory",
-    );
-    refuse(
-        devices.is_some() && !is_share,
-        "cannot request multiple fractional devices without specifying fraction portion or gpu-memory",
-    );
+    if annotation(keys::MPS) == Some("true") && !is_share {
+        problems.note(kai_texts::mps_without_share);
+    }
+    if let Some(fraction) = fraction.filter(|_| is_whole || has_limit) {
+        problems.note(|| kai_texts::fraction_and_whole(fraction));
+    }
+    if let Some(memory) = memory.filter(|_| fraction.is_some() || is_whole || has_limit) {
+        problems.note(|| kai_texts::memory_and_other(memory, fraction));
+    }
+    if let Some(devices) = devices.filter(|_| !is_share) {
+        problems.note(|| kai_texts::cards_without_share(devices));
+    }
     let mut own = Problems::default();
     let memory = memory.and_then(|text| memory_portion(text, problems, &mut own));
     let fraction = fraction.and_then(|text| fraction_portion(text, problems, &mut own));
@@ -180,10 +174,8 @@ pub(crate) fn check_container(metadata: &Metadata, spec: &PodManifest, problems:
     let is_read = metadata.annotations.problem("", "").is_none();
     if is_read && is_annotated(metadata) && share_containers(metadata, spec).is_empty() {
         problems.note(|| {
-            format!(
-                "failed to get fraction container ref: container with name {} not found for fraction request",
-                long(name)
-            )
+            let names: Vec<&str> = containers(spec).map(|c| &*c.name).collect();
+            kai_texts::no_such_container(name, names.into_iter())
         });
     }
 }
@@ -196,9 +188,7 @@ fn parse_uint(text: &str) -> Option<u64> {
 /// `own` is for what only divvy refuses; KAI's errors come first.
 fn memory_portion(text: &str, problems: &mut Problems, own: &mut Problems) -> Option<Portion> {
     let Some(mib) = parse_uint(text).filter(|mib| *mib > 0) else {
-        problems.note(|| {
-            "gpu-memory annotation value must be a positive integer greater than 0".into()
-        });
+        problems.note(|| kai_texts::memory(text));
         return None;
     };
     let most = i64::MAX.unsigned_abs() / Bytes::MIB;
@@ -215,18 +205,12 @@ fn memory_portion(text: &str, problems: &mut Problems, own: &mut Problems) -> Op
 }
 
 fn fraction_portion(text: &str, problems: &mut Problems, own: &mut Problems) -> Option<Portion> {
-    let not_a_part = || "gpu-fraction annotation value must be a positive number smaller than 1.0";
     if !is_part_of_one(text) {
-        problems.note(|| not_a_part().to_owned());
+        problems.note(|| kai_texts::fraction(text));
         return None;
     }
     if Quantity::parse(text).is_err() {
-        problems.note(|| {
-            let text = long(text);
-            format!(
-                "gpu-fraction annotation value must be a float written with a decimal point or a scientific notation .given value: {text}"
-            )
-        });
+        problems.note(|| kai_texts::fraction_as_a_decimal(text));
         return None;
     }
     match Fraction::parse(text) {
@@ -243,7 +227,7 @@ fn fraction_portion(text: &str, problems: &mut Problems, own: &mut Problems) -> 
             None
         }
         Err(FractionError::NotADecimal | FractionError::OutOfRange) => {
-            problems.note(|| not_a_part().to_owned());
+            problems.note(|| kai_texts::fraction(text));
             None
         }
     }
@@ -251,9 +235,7 @@ fn fraction_portion(text: &str, problems: &mut Problems, own: &mut Problems) -> 
 
 fn card_count(text: &str, problems: &mut Problems, own: &mut Problems) -> Option<u32> {
     let Some(count) = parse_uint(text).filter(|count| *count > 0) else {
-        problems.note(|| {
-            "fraction count annotation value must be a positive integer greater than 0".into()
-        });
+        problems.note(|| kai_texts::cards(text));
         return None;
     };
     if count > MAX_CARDS {

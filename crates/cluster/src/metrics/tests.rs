@@ -38,7 +38,10 @@ fn everything_that_is_recorded_is_in_the_text() {
         unsettled: 1,
         capacity_bytes: 800,
         held_bytes: 500,
+        in_use_bytes: 600,
+        fragmented_bytes: 60,
         stranded_bytes: 20,
+        unguarded: 2,
         ..Totals::default()
     });
     metrics.set_queued_writes(7);
@@ -50,6 +53,22 @@ fn everything_that_is_recorded_is_in_the_text() {
     let mut lines: Vec<_> = text(&metrics).lines().map(str::to_owned).collect();
     lines.sort();
     insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
+fn queues_have_so_many_series_at_most_and_those_that_are_gone_have_none() {
+    let metrics = Metrics::new();
+    let names: Vec<String> = (0..200).map(|n| format!("team-{n:03}")).collect();
+    let queue = |name: &'static str| QueueUse { queue: Some(name), pods: 1, ..QueueUse::default() };
+    let all =
+        names.iter().map(|name| QueueUse { queue: Some(name), pods: 2, ..QueueUse::default() });
+    metrics.set_queues(&all.collect::<Vec<_>>());
+    let text = metrics.text();
+    assert_eq!(text.matches("divvy_queue_pods{").count(), MOST_QUEUES + 1);
+    assert!(text.contains("divvy_queue_pods{queue=\"(others)\"} 272\n"), "{text}");
+    metrics.set_queues(&[queue("one"), queue("two")]);
+    assert_eq!(metrics.text().matches("divvy_queue_pods{").count(), 2);
+    assert_eq!(metrics.text().matches("divvy_queue_gpus{").count(), 2);
 }
 
 #[test]

@@ -234,6 +234,24 @@ pub(super) const NAMESPACE: Kept = Fields(&[("metadata", metadata!(("labels", Ma
 pub(super) const PRIORITY_CLASS: Kept =
     Fields(&[("metadata", metadata!()), ("value", Plain), ("globalDefault", Plain)]);
 
+pub(super) const RESOURCE_QUOTA: Kept = Fields(&[
+    ("metadata", metadata!()),
+    (
+        "spec",
+        Fields(&[
+            ("hard", Map),
+            ("scopes", Plain),
+            (
+                "scopeSelector",
+                Fields(&[(
+                    "matchExpressions",
+                    Fields(&[("operator", Plain), ("scopeName", Plain), ("values", Plain)]),
+                )]),
+            ),
+        ]),
+    ),
+]);
+
 pub(super) const PERSISTENT_VOLUME_CLAIM: Kept = Fields(&[
     (
         "metadata",

@@ -107,7 +107,7 @@ async fn what_is_not_needed_may_be_absent_or_forbidden() {
         _ => page(&["a"], "", 0),
     });
     let snapshot = reader.read(&EVERYTHING, &|_, _, _| {}).await.unwrap();
-    assert_eq!(snapshot.objects.len(), 8);
+    assert_eq!(snapshot.objects.len(), 9);
     assert_eq!(
         snapshot.notes,
         [

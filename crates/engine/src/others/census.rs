@@ -245,6 +245,13 @@ impl Census {
         Some(self.members.get(pod.index())?.as_ref()?.who)
     }
 
+    /// The labels of the pod with this id, and whether it is about to go.
+    pub(crate) fn look(&self, pod: PodId) -> Option<(&Labels, bool)> {
+        let member = self.members.get(pod.index())?.as_ref()?;
+        let label_set = self.label_sets.get(member.who.label_set.0)?;
+        Some((&label_set.labels, member.presence.terminating))
+    }
+
     /// A pod got a place.
     pub(crate) fn enter(&mut self, pod: PodId, node: NodeId) {
         self.leave(pod);

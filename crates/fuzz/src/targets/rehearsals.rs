@@ -27,7 +27,7 @@ pub fn rehearsals(bytes: &[u8]) {
     rehearsal.run(&());
     let scheduler = &rehearsal.scheduler;
     assert_eq!(scheduler.ledger().audit(), Ok(()));
-    let options = TextOptions { wide: true, colour: false, width: 80 };
+    let options = TextOptions { wide: true, width: 80, ..TextOptions::default() };
     let simulation = divvy_views::simulation(scheduler, &rehearsal.pods);
     let mut said = vec![
         divvy_views::simulation_text(&simulation, options),

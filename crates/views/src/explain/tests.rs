@@ -292,6 +292,8 @@ fn the_json_names_every_node() {
           }
         ]
       },
+      "placedFirst": [],
+      "terminating": false,
       "note": null,
       "next": "ask at most 0.25 to start now, or wait",
       "scheduler": null

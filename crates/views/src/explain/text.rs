@@ -16,7 +16,11 @@ pub fn explanation_text(explanation: &Explanation<'_>, options: TextOptions) -> 
     let pod = painter.paint(&clean(&pod), Tint::Strong);
     let mut out = match explanation.state {
         ExplainedState::Placed => {
-            let verb = if explanation.already_bound { "runs on" } else { "would go to" };
+            let verb = match (explanation.already_bound, explanation.terminating) {
+                (_, true) => "is terminating, and until it has ended holds",
+                (true, false) => "runs on",
+                (false, false) => "would go to",
+            };
             let by = match &explanation.scheduler {
                 Some(scheduler) => format!(", placed by {}", clean(scheduler)),
                 None => String::new(),
@@ -41,13 +45,29 @@ pub fn explanation_text(explanation: &Explanation<'_>, options: TextOptions) -> 
     if let Some(node) = &explanation.picture {
         write_picture(&mut out, node, &explanation.pictured, options);
     }
+    if let Some(line) = placed_first(explanation, options) {
+        let _ = writeln!(out, "{} {line}", painter.paint("Before it:", Tint::Strong));
+    }
     if let Some(note) = &explanation.note {
+        let note = clean(note);
         let _ = writeln!(out, "{} {note}", painter.paint("Note:", Tint::Strong));
     }
     if let Some(next) = &explanation.next {
         let _ = writeln!(out, "{} {}", painter.paint("Next:", Tint::Strong), clean(next));
     }
     repartition_text(&explanation.repartition, options) + &out
+}
+
+/// The other pods that waited and were given a place first.
+fn placed_first(explanation: &Explanation<'_>, options: TextOptions) -> Option<String> {
+    let pods = &explanation.placed_first;
+    if pods.is_empty() {
+        return None;
+    }
+    let others = count(pods.len(), "other pending pod");
+    let start = format!("{others}, by priority, age and name: ");
+    let room = options.list_width().saturating_sub("Before it: ".len() + start.chars().count());
+    Some(start + &names(pods, room))
 }
 
 /// The cards in question; wide shows all cards of the node.

@@ -2,6 +2,8 @@
 //! wide one (DejaVu Sans), and what might not fit is not drawn.
 
 use super::xml::escape;
+use crate::wording::{cut_end, cut_middle};
+use std::borrow::Cow;
 
 /// A name that is cut shorter than this says nothing.
 const SHORTEST: usize = 6;
@@ -28,19 +30,18 @@ impl Type {
         ems * self.size * if self.bold { 1.0 } else { 0.91 }
     }
 
-    /// The text, or as much of its start as fits with an ellipsis.
+    /// The text, or as much of it as fits with an ellipsis: of a sentence the start, of a name both
+    /// ends, because names of pods that belong together begin alike.
     fn cut(self, text: &str, pixels: f64) -> Option<String> {
         if self.width(text) <= pixels {
             return Some(text.to_owned());
         }
-        let mut room = pixels - self.width("…");
-        let start = text.chars().take_while(|c| {
-            room -= self.width(c.encode_utf8(&mut [0; 4]));
-            room >= 0.0
-        });
-        let start: String = start.collect();
-        let start = start.trim_end_matches(['-', '.', '/', ' ']);
-        (start.chars().count() >= SHORTEST).then(|| format!("{start}…"))
+        let cut = if text.contains(' ') { cut_end } else { cut_middle };
+        // No letter is narrower than a third of its height.
+        let most = text.chars().count().min((pixels / self.size * 3.0) as usize);
+        let lengths = (SHORTEST + 1..most).rev();
+        let mut texts = lengths.map(|length| cut(text, length));
+        texts.find(|text| self.width(text) <= pixels).map(Cow::into_owned)
     }
 
     /// The first of the texts that fits, else the last one cut, else nothing; escaped.
@@ -77,9 +78,21 @@ mod tests {
     fn text_that_does_not_fit_is_cut_or_left_out() {
         let font = Type::bold(10.0);
         assert_eq!(font.fit("notebook-a", 100.0), "notebook-a");
-        assert_eq!(font.fit("notebook-a-b", 68.0), "notebook…");
-        assert_eq!(font.fit("notebook-a-b", 40.0), "", "note… could be any of them");
-        assert_eq!(font.fit("<<<<<<<<", 66.0), "&lt;&lt;&lt;&lt;&lt;&lt;…");
+        assert_eq!(font.fit("notebook-a-b", 68.0), "note…-a-b");
+        assert_eq!(font.fit("notebook-a-b", 40.0), "", "n…b could be any of them");
+        assert_eq!(font.fit("<<<<<<<<", 66.0), "&lt;&lt;&lt;…&lt;&lt;&lt;");
+    }
+
+    #[test]
+    fn a_name_is_cut_in_its_middle_so_that_its_neighbours_look_different() {
+        let font = Type::bold(10.0);
+        let cut = |name| font.fit(name, 120.0);
+        let (first, second) =
+            (cut("train-large-model-worker-1"), cut("train-large-model-worker-2"));
+        assert_ne!(first, second);
+        assert_eq!(first, "train-la…-worker-1");
+        let sentence = font.fit("the end of a sentence says least", 120.0);
+        assert!(sentence.starts_with("the end of a") && sentence.ends_with('…'), "{sentence}");
     }
 
     #[test]
@@ -87,6 +100,6 @@ mod tests {
         let names = ["default/gpu-sharing", "gpu-sharing"];
         assert_eq!(Type::bold(10.0).first_that_fits(&names, 200.0), "default/gpu-sharing");
         assert_eq!(Type::bold(10.0).first_that_fits(&names, 80.0), "gpu-sharing");
-        assert_eq!(Type::bold(10.0).first_that_fits(&names, 66.0), "gpu-shar…");
+        assert_eq!(Type::bold(10.0).first_that_fits(&names, 66.0), "gpu-…ring");
     }
 }

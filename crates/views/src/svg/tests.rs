@@ -80,7 +80,7 @@ fn names_of_users_cannot_break_out_of_the_picture() {
 fn an_empty_cluster_is_still_a_picture() {
     let svg = svg(&Cluster::new());
     assert_balanced(&svg);
-    assert!(svg.contains("0 of 0 pods placed"));
+    assert!(svg.contains("0 of 0 cards in use"));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::bar::degree;
 use crate::cards::{CardUse, CardUseState, NodeCards, ShareUse};
 use crate::model::short_model;
 use crate::options::TextOptions;
-use crate::paint::{Painter, Tint};
+use crate::paint::Tint;
 use crate::slices::SliceHolders;
 use crate::stranded::ShareSizes;
 use crate::table::{Cell, Table};
@@ -67,17 +67,17 @@ pub fn top_cards(scheduler: &Scheduler) -> TopCards<'_> {
 }
 
 /// The cards as a table; wide has exact bytes and UUIDs, and cuts no list of pods.
-pub fn top_cards_text(cards: &TopCards<'_>, options: TextOptions) -> String {
+pub fn top_cards_table(cards: &TopCards<'_>, wide: bool) -> Table {
     let mut header = vec!["NODE", "CARD", "MODEL", "STATE", "SHARES", "USED", "FREE"];
     let has_classes = cards.items.iter().any(|item| item.card.class.is_some());
     if has_classes {
         header.insert(4, "CLASS");
     }
-    if options.wide {
+    if wide {
         header.extend(["USED-BYTES", "UUID"]);
     }
     header.push("PODS");
-    let mut table = Table::new(&header);
+    let mut table = Table::new(&header).or_say("The cluster has no cards.");
     for TopCard { node, model, card, overbooked_by, .. } in &cards.items {
         let shares = match card.state {
             CardUseState::Shared => (card.shares.len() + card.claims.len()).to_string(),
@@ -104,18 +104,20 @@ pub fn top_cards_text(cards: &TopCards<'_>, options: TextOptions) -> String {
         if has_classes {
             row.insert(4, card.class.unwrap_or("-").into());
         }
-        if options.wide {
+        if wide {
             let bytes = used.bytes().map(|bytes| bytes.to_string());
             row.push(bytes.unwrap_or_else(|| "-".to_owned()).into());
             row.push(card.uuid.unwrap_or("-").into());
         }
-        row.push(pods(card, if options.wide { usize::MAX } else { ROOM_FOR_PODS }).into());
+        row.push(pods(card, if wide { usize::MAX } else { ROOM_FOR_PODS }).into());
         table.push(row);
     }
-    if table.is_empty() {
-        return "The cluster has no cards.\n".to_owned();
-    }
-    table.render(Painter::new(options.colour))
+    table
+}
+
+/// The same as text.
+pub fn top_cards_text(cards: &TopCards<'_>, options: TextOptions) -> String {
+    top_cards_table(cards, options.wide).render(options)
 }
 
 fn state(card: &CardUse<'_>) -> Cell {

@@ -5,7 +5,7 @@ use crate::amount::Amount;
 use crate::cards::{CardUseState, NodeCards};
 use crate::model::short_model;
 use crate::options::TextOptions;
-use crate::paint::{Painter, Tint};
+use crate::paint::Tint;
 use crate::slices::{SliceHolders, SliceUse};
 use crate::stranded::ShareSizes;
 use crate::table::{Cell, Table};
@@ -146,17 +146,17 @@ fn top_node<'a>(
 
 /// The nodes as a table. Slices have a column if there are any, and so has how many cards are handed out
 /// if some are not; wide has what keeps pods off.
-pub fn top_nodes_text(nodes: &TopNodes<'_>, options: TextOptions) -> String {
+pub fn top_nodes_table(nodes: &TopNodes<'_>, wide: bool) -> Table {
     let slices = nodes.items.iter().any(|node| !node.slices.is_empty());
     let withholds = nodes.items.iter().any(|node| node.cards_withheld > 0);
     let mut header = vec!["NODE", "MODEL", "CARDS", "WHOLE", "SHARED", "SHARES"];
     header.extend(withholds.then_some("WITHHELD"));
     header.extend(slices.then_some("SLICES"));
     header.extend(["GPU-MEM", "FREE-SHARE", "CPU", "MEMORY", "PODS"]);
-    if options.wide {
+    if wide {
         header.extend(["STATUS", "TAINTS"]);
     }
-    let mut table = Table::new(&header);
+    let mut table = Table::new(&header).or_say("The cluster has no nodes.");
     for node in &nodes.items {
         let mut row = on_cards(node);
         if withholds {
@@ -164,7 +164,7 @@ pub fn top_nodes_text(nodes: &TopNodes<'_>, options: TextOptions) -> String {
             row.push(withheld.unwrap_or_else(dash).into());
         }
         if slices {
-            row.push(slices_of(node, options.wide).into());
+            row.push(slices_of(node, wide).into());
         }
         let memory = node.gpu_memory_used_bytes.zip(node.gpu_memory_bytes);
         row.push(memory.map_or_else(dash, |(used, all)| gib_of(used, all)).into());
@@ -172,7 +172,7 @@ pub fn top_nodes_text(nodes: &TopNodes<'_>, options: TextOptions) -> String {
         row.push(used_of(MilliCpu(node.cpu_used_milli), MilliCpu(node.cpu_milli)).into());
         row.push(gib_of(node.memory_used_bytes, node.memory_bytes).into());
         row.push(used_of(node.pods, node.pod_slots).into());
-        if options.wide {
+        if wide {
             row.push(match node.unschedulable {
                 true => Cell::tinted("cordoned", Tint::Waiting),
                 false => "schedulable".into(),
@@ -182,10 +182,12 @@ pub fn top_nodes_text(nodes: &TopNodes<'_>, options: TextOptions) -> String {
         }
         table.push(row);
     }
-    if table.is_empty() {
-        return "The cluster has no nodes.\n".to_owned();
-    }
-    table.render(Painter::new(options.colour))
+    table
+}
+
+/// The same as text.
+pub fn top_nodes_text(nodes: &TopNodes<'_>, options: TextOptions) -> String {
+    top_nodes_table(nodes, options.wide).render(options)
 }
 
 /// `20/32`, or wide by kind: `mig-1g.10gb:3/7,mig-2g.20gb:0/3`.

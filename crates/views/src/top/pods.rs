@@ -1,12 +1,13 @@
 //! One row a pod.
 
+use super::memory;
+use super::queues::queue_of;
 use crate::API_VERSION;
-use crate::amount::Amount;
 use crate::cards::{CardGrant, grants};
 use crate::options::TextOptions;
-use crate::paint::Painter;
+use crate::paint::Tint;
 use crate::slices::held;
-use crate::table::Table;
+use crate::table::{Cell, Table};
 use crate::wording::labels;
 use divvy_engine::{ObjectKey, Scheduler};
 use divvy_ledger::{Bytes, Division, Holding, MilliCpu, Request};
@@ -49,6 +50,10 @@ pub struct TopPod<'a> {
     pub cpu_milli: u64,
     /// Memory that it asks.
     pub memory_bytes: u64,
+    /// The queue that it names.
+    pub queue: Option<&'a str>,
+    /// Whether its deletion was asked: it holds its place until it has ended.
+    pub terminating: bool,
     /// What it asks of GPUs.
     #[serde(skip)]
     pub request: &'a Request,
@@ -65,25 +70,36 @@ pub fn top_pods(scheduler: &Scheduler) -> TopPods<'_> {
 }
 
 fn top_pod<'a>(scheduler: &'a Scheduler, key: &'a ObjectKey, holding: &'a Holding) -> TopPod<'a> {
-    let cards = grants(scheduler, holding);
-    let slices = slices(scheduler, holding);
-    let sizes = cards.iter().map(|card| card.bytes.bytes());
-    let sizes: Option<Vec<u64>> = sizes.chain(slices.iter().map(|slices| slices.bytes)).collect();
-    let sum = sizes.map(|sizes| sizes.iter().fold(0, |sum: u64, size| sum.saturating_add(*size)));
+    let (cards, slices) = (grants(scheduler, holding), slices(scheduler, holding));
+    let facts = scheduler.pod_facts(key);
     TopPod {
         namespace: key.namespace(),
         name: key.name(),
         node: scheduler.ledger().node(holding.node).map(|node| &**node.name()),
         replicas: holding.replicas,
         asked: holding.needs.request.to_string(),
-        gpu_memory_bytes: sum.filter(|_| !cards.is_empty() || !slices.is_empty()),
+        gpu_memory_bytes: sum(&cards, &slices),
         cpu_milli: holding.needs.cpu.0,
         memory_bytes: holding.needs.memory.0,
+        queue: facts.and_then(|facts| queue_of(facts.labels)),
+        terminating: facts.is_some_and(|facts| facts.terminating),
         request: &holding.needs.request,
         on: on(scheduler, holding),
         cards,
         slices,
     }
+}
+
+/// Memory of all cards and slices of a pod together, if it has any and it is known.
+pub(super) fn memory_of(scheduler: &Scheduler, holding: &Holding) -> Option<u64> {
+    sum(&grants(scheduler, holding), &slices(scheduler, holding))
+}
+
+fn sum(cards: &[CardGrant], slices: &[PodSlices<'_>]) -> Option<u64> {
+    let sizes = cards.iter().map(|card| card.bytes.bytes());
+    let sizes: Option<Vec<u64>> = sizes.chain(slices.iter().map(|slices| slices.bytes)).collect();
+    let sum = sizes.map(|sizes| sizes.iter().fold(0, |sum: u64, size| sum.saturating_add(*size)));
+    sum.filter(|_| !cards.is_empty() || !slices.is_empty())
 }
 
 fn on(scheduler: &Scheduler, holding: &Holding) -> Vec<(u32, Option<u32>)> {
@@ -129,13 +145,18 @@ fn slices<'a>(scheduler: &'a Scheduler, holding: &'a Holding) -> Vec<PodSlices<'
 }
 
 /// The pods that hold GPUs as a table; wide shows all pods, and what part of a card each has.
-pub fn top_pods_text(pods: &TopPods<'_>, options: TextOptions) -> String {
+pub fn top_pods_table(pods: &TopPods<'_>, wide: bool) -> Table {
     let mut header = vec!["NAMESPACE", "NAME", "NODE", "CARD", "ASKED", "GPU-MEM", "CPU", "MEMORY"];
-    if options.wide {
+    let terminating = wide || pods.items.iter().any(|pod| pod.terminating);
+    header.extend(terminating.then_some("STATUS"));
+    let has_queues = pods.items.iter().any(|pod| pod.queue.is_some());
+    header.extend(has_queues.then_some("QUEUE"));
+    if wide {
         header.extend(["OF-CARD", "GPU-BYTES"]);
     }
-    let mut table = Table::new(&header);
-    let shown = pods.items.iter().filter(|pod| options.wide || !pod.request.is_none());
+    let nothing = if wide { "No pod holds anything." } else { "No pod holds a GPU." };
+    let mut table = Table::new(&header).or_say(nothing);
+    let shown = pods.items.iter().filter(|pod| wide || !pod.request.is_none());
     for pod in shown {
         let mut row = vec![
             pod.namespace.into(),
@@ -148,18 +169,28 @@ pub fn top_pods_text(pods: &TopPods<'_>, options: TextOptions) -> String {
             MilliCpu(pod.cpu_milli).to_string().into(),
             memory(pod.memory_bytes).into(),
         ];
-        if options.wide {
+        if terminating {
+            row.push(match pod.terminating {
+                true => Cell::tinted("terminating", Tint::Waiting),
+                false => "bound".into(),
+            });
+        }
+        if has_queues {
+            row.push(pod.queue.unwrap_or("-").into());
+        }
+        if wide {
             let part = pod.cards.first().map(|card| card.bytes.of_card());
             let bytes = pod.gpu_memory_bytes.map(|bytes| bytes.to_string());
             row.extend([part, bytes].map(|text| text.unwrap_or_else(|| "-".to_owned()).into()));
         }
         table.push(row);
     }
-    if table.is_empty() {
-        let what = if options.wide { "anything" } else { "a GPU" };
-        return format!("No pod holds {what}.\n");
-    }
-    table.render(Painter::new(options.colour))
+    table
+}
+
+/// The same as text.
+pub fn top_pods_text(pods: &TopPods<'_>, options: TextOptions) -> String {
+    top_pods_table(pods, options.wide).render(options)
 }
 
 /// As the pod wrote it, without spaces: `4GPUs`, `0.25`, `2x60000MiB`.
@@ -178,8 +209,4 @@ fn gpu_memory(pod: &TopPod<'_>) -> String {
     let Some(first) = pod.cards.first() else { return "-".to_owned() };
     let sum = pod.cards.iter().fold(0u64, |sum, card| sum.saturating_add(card.bytes.raw()));
     first.bytes.with(Bytes(sum)).cell()
-}
-
-fn memory(bytes: u64) -> String {
-    Amount::new(Bytes(bytes), Bytes(bytes), true).cell()
 }

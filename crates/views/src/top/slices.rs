@@ -3,7 +3,6 @@
 use crate::API_VERSION;
 use crate::model::short_model;
 use crate::options::TextOptions;
-use crate::paint::Painter;
 use crate::slices::{SliceHolder, SliceHolders, SliceUse};
 use crate::table::Table;
 use crate::wording::listed;
@@ -51,9 +50,9 @@ pub fn top_slices(scheduler: &Scheduler) -> TopSlices<'_> {
 }
 
 /// The slices as a table; wide cuts no list of pods.
-pub fn top_slices_text(slices: &TopSlices<'_>, options: TextOptions) -> String {
+pub fn top_slices_table(slices: &TopSlices<'_>, wide: bool) -> Table {
     let header = ["NODE", "MODEL", "RESOURCE", "KIND", "CARDS", "EACH", "TAKEN", "FREE", "PODS"];
-    let mut table = Table::new(&header);
+    let mut table = Table::new(&header).or_say("No node hands out slices of cards.");
     let dash = || "-".to_owned();
     for TopSlice { node, model, slices } in &slices.items {
         let free = i64::from(slices.total) - i64::from(slices.taken);
@@ -66,13 +65,15 @@ pub fn top_slices_text(slices: &TopSlices<'_>, options: TextOptions) -> String {
             slices.each().into(),
             format!("{}/{}", slices.taken, slices.total).into(),
             free.to_string().into(),
-            pods(slices, if options.wide { usize::MAX } else { ROOM_FOR_PODS }).into(),
+            pods(slices, if wide { usize::MAX } else { ROOM_FOR_PODS }).into(),
         ]);
     }
-    if table.is_empty() {
-        return "No node hands out slices of cards.\n".to_owned();
-    }
-    table.render(Painter::new(options.colour))
+    table
+}
+
+/// The same as text.
+pub fn top_slices_text(slices: &TopSlices<'_>, options: TextOptions) -> String {
+    top_slices_table(slices, options.wide).render(options)
 }
 
 fn pods(slices: &SliceUse<'_>, room: usize) -> String {

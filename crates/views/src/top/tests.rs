@@ -4,7 +4,7 @@ use crate::testing::{Cluster, bound, fraction, mib, node, pod, tainted, whole};
 use divvy_engine::{ClassName, Event, NodeRecord};
 use divvy_ledger::{Class, Gpus, Intake, Known, Part, Request};
 
-const PLAIN: TextOptions = TextOptions { wide: false, colour: false, width: 0 };
+const PLAIN: TextOptions = TextOptions { wide: false, colour: false, width: 0, no_headers: false };
 const WIDE: TextOptions = TextOptions { wide: true, ..PLAIN };
 
 fn cluster() -> Cluster {
@@ -184,12 +184,12 @@ fn pods_without_gpus_are_only_shown_wide() {
     ml         triton-0    a100-1  4     40000MiB  39.0Gi   1.5  4.0Gi
     ");
     insta::assert_snapshot!(top_pods_text(&pods, WIDE), @"
-    NAMESPACE  NAME        NODE    CARD  ASKED     GPU-MEM  CPU  MEMORY  OF-CARD  GPU-BYTES
-    ml         notebook-a  a100-1  4     0.25      20.0Gi   1.5  4.0Gi   0.25     21474836480
-    ml         notebook-b  a100-1  4     0.25      20.0Gi   1.5  4.0Gi   0.25     21474836480
-    ml         train-7     a100-1  0-3   4GPUs     320.0Gi  1.5  4.0Gi   1        343597383680
-    ml         triton-0    a100-1  4     40000MiB  39.0Gi   1.5  4.0Gi   0.48     41943040000
-    ml         web         cpu-1   -     -         -        1.5  4.0Gi   -        -
+    NAMESPACE  NAME        NODE    CARD  ASKED     GPU-MEM  CPU  MEMORY  STATUS  OF-CARD  GPU-BYTES
+    ml         notebook-a  a100-1  4     0.25      20.0Gi   1.5  4.0Gi   bound   0.25     21474836480
+    ml         notebook-b  a100-1  4     0.25      20.0Gi   1.5  4.0Gi   bound   0.25     21474836480
+    ml         train-7     a100-1  0-3   4GPUs     320.0Gi  1.5  4.0Gi   bound   1        343597383680
+    ml         triton-0    a100-1  4     40000MiB  39.0Gi   1.5  4.0Gi   bound   0.48     41943040000
+    ml         web         cpu-1   -     -         -        1.5  4.0Gi   bound   -        -
     ");
 }
 
@@ -209,7 +209,7 @@ fn the_json_keeps_the_full_model_and_exact_numbers() {
     let cards = serde_json::to_string(&top_cards(&cluster.scheduler).items[4]).unwrap();
     insta::assert_snapshot!(cards, @r#"{"node":"a100-1","model":"NVIDIA-A100-SXM4-80GB","index":4,"number":4,"uuid":null,"state":"shared","capacityBytes":85899345920,"usedBytes":84892712960,"shares":[{"pod":"ml/notebook-a","bytes":21474836480},{"pod":"ml/notebook-b","bytes":21474836480},{"pod":"ml/triton-0","bytes":41943040000}],"allocatable":true,"overbooked":false,"overbookedBytes":0,"claims":[]}"#);
     let pods = serde_json::to_string(&top_pods(&cluster.scheduler).items[0]).unwrap();
-    insta::assert_snapshot!(pods, @r#"{"namespace":"ml","name":"notebook-a","node":"a100-1","cards":[{"index":4,"number":4,"bytes":21474836480}],"replicas":0,"slices":[],"asked":"0.25","gpuMemoryBytes":21474836480,"cpuMilli":1500,"memoryBytes":4294967296}"#);
+    insta::assert_snapshot!(pods, @r#"{"namespace":"ml","name":"notebook-a","node":"a100-1","cards":[{"index":4,"number":4,"bytes":21474836480}],"replicas":0,"slices":[],"asked":"0.25","gpuMemoryBytes":21474836480,"cpuMilli":1500,"memoryBytes":4294967296,"queue":null,"terminating":false}"#);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use super::pod::ReviewedPod;
 use super::{Operation, PodChange, Settings};
 use crate::grace_period::grace_period_allowed;
 use crate::hand_off::{hand_off_ready, has_no_device, visible_devices};
+use crate::kai_texts;
 use crate::keys;
 use crate::manifest::{Container, VariableSource};
 use crate::problem::{Problems, short};
@@ -43,11 +44,7 @@ fn create(pod: &mut ReviewedPod<'_>, settings: &Settings) -> Result<Vec<String>,
     if is_share && !settings.gpu_sharing {
         let name = Some(&metadata.name).filter(|name| !name.is_empty());
         let (namespace, name) = (&metadata.namespace, name.unwrap_or(&metadata.generate_name));
-        problems.note(|| {
-            format!(
-                "attempting to create a pod {namespace}/{name} with gpu sharing request, while GPU sharing is disabled"
-            )
-        });
+        problems.note(|| kai_texts::sharing_is_off(namespace, name));
     }
     let whole = totals(spec, None).get(keys::GPU).unwrap_or_default();
     request(metadata, spec, whole, &mut problems);

@@ -228,6 +228,14 @@ impl<'de> Deserialize<'de> for Texts {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Annotations(Texts);
 
+impl Annotations {
+    /// The same without some keys.
+    #[must_use]
+    pub fn without(&self, drops: impl Fn(&str) -> bool) -> Self {
+        Self(self.0.with(drops, Vec::new()))
+    }
+}
+
 impl Deref for Annotations {
     type Target = Texts;
 

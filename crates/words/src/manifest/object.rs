@@ -51,7 +51,9 @@ pub enum Content {
     ClusterPolicy(Box<ClusterPolicyManifest>),
     /// Objects.
     List(Vec<Object>),
-    /// A kind that divvy does not read.
+    /// A kind that divvy does not know: its `spec`, of which others may know where pods stand in it.
+    Foreign(Box<Value>),
+    /// A kind of which nothing is read.
     #[default]
     Other,
 }
@@ -144,6 +146,7 @@ struct Fields {
     data: Option<Texts>,
     policy: Option<Box<ClusterPolicyManifest>>,
     items: Vec<Object>,
+    foreign: Option<Box<Value>>,
 }
 
 impl Fields {
@@ -169,6 +172,7 @@ impl Fields {
             (Some(Kind::ConfigMap), "data") => self.data = optional(value)?,
             (Some(Kind::ClusterPolicy), "spec") => self.policy = optional(value)?,
             (Some(Kind::List), "items") => self.items = list(value)?,
+            (None, "spec") => self.foreign = Some(Box::new(Value::deserialize(value)?)),
             _ => {
                 IgnoredAny::deserialize(value)?;
             }
@@ -201,7 +205,7 @@ impl Fields {
             Some(Kind::ConfigMap) => Content::ConfigMap(self.data.unwrap_or_default()),
             Some(Kind::ClusterPolicy) => Content::ClusterPolicy(self.policy.unwrap_or_default()),
             Some(Kind::List) => Content::List(self.items),
-            None => Content::Other,
+            None => self.foreign.map_or(Content::Other, Content::Foreign),
         }
     }
 }

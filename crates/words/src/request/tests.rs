@@ -65,8 +65,15 @@ fn errors_are_those_of_kai_in_its_order() {
         (r#"gpu-fraction: "0.5", gpu-fraction-num-devices: "0""#, ONE, COUNT),
     ] {
         let (_, invalid) = parsed(annotations, spec);
-        assert_eq!(invalid.as_deref(), Some(expected), "{annotations} {spec}");
+        begins(invalid, expected, annotations);
     }
+}
+
+/// KAI's text, and behind it what is only ours to say.
+fn begins(invalid: Option<String>, words_of_kai: &str, given: &str) {
+    let said = invalid.unwrap_or_default();
+    let rest = said.strip_prefix(words_of_kai);
+    assert!(rest.is_some_and(|rest| rest.starts_with("; ")), "{given}: {said}");
 }
 
 #[test]
@@ -114,19 +121,19 @@ fn values_are_read_as_go_reads_them() {
     ];
     for text in fractions {
         let (_, invalid) = parsed(&format!("gpu-fraction: {text:?}"), ONE);
-        assert_eq!(invalid.as_deref(), Some(FRACTION), "{text}");
+        begins(invalid, FRACTION, text);
     }
     for text in ["0x1p-1", "0X.8P0", "0x_1p-2", "0.2_5", "+0x1p-1"] {
         let (_, invalid) = parsed(&format!("gpu-fraction: {text:?}"), ONE);
-        assert_eq!(invalid, Some(quantity(text)), "{text}");
+        begins(invalid, &quantity(text), text);
     }
     for text in
         ["", "0", "-1", "+1", "1.5", "1e3", "0x10", "1_000", "1Gi", " 1", "18446744073709551616"]
     {
         let (_, invalid) = parsed(&format!("gpu-memory: {text:?}"), ONE);
-        assert_eq!(invalid.as_deref(), Some(MEMORY), "{text}");
+        begins(invalid, MEMORY, text);
         let count = format!("gpu-fraction: \"0.5\", gpu-fraction-num-devices: {text:?}");
-        assert_eq!(parsed(&count, ONE).1.as_deref(), Some(COUNT), "{text}");
+        begins(parsed(&count, ONE).1, COUNT, text);
     }
 }
 
@@ -153,7 +160,7 @@ fn what_kai_lets_pass_is_refused_with_what_is_allowed() {
         (
             r#"gpu-fraction: "0.5", gpu-fraction-container-name: other"#,
             ONE,
-            "failed to get fraction container ref: container with name other not found for fraction request",
+            "failed to get fraction container ref: container with name other not found for fraction request; allowed for gpu-fraction-container-name are main",
         ),
         (
             r#"gpu-fraction: "0.5""#,
@@ -197,8 +204,8 @@ fn a_limit_of_no_gpus_beside_a_share_is_refused_as_kai_refuses_it() {
     let init =
         "containers: [{name: main}], initContainers: [{resources: {limits: {nvidia.com/gpu: 0}}}]";
     for spec in [zero, init] {
-        assert_eq!(parsed(r#"gpu-fraction: "0.5""#, spec).1.as_deref(), Some(BOTH), "{spec}");
-        assert_eq!(parsed(r#"gpu-memory: "5""#, spec).1.as_deref(), Some(BOTH_MEMORY), "{spec}");
+        begins(parsed(r#"gpu-fraction: "0.5""#, spec).1, BOTH, spec);
+        begins(parsed(r#"gpu-memory: "5""#, spec).1, BOTH_MEMORY, spec);
         assert_eq!(parsed("", spec), (Request::none(), None), "{spec}");
     }
 }
@@ -213,7 +220,7 @@ fn a_container_that_does_not_exist_is_told_before_all_that_is_validated() {
     for (share, spec) in [(r#"gpu-fraction: "7""#, wrong), (r#"gpu-memory: "", mps: "true""#, ONE)]
     {
         let annotations = format!("{share}, gpu-fraction-container-name: {name}");
-        assert_eq!(parsed(&annotations, spec).1, Some(expected.clone()));
+        begins(parsed(&annotations, spec).1, &expected, &annotations);
     }
     assert_eq!(parsed("gpu-fraction-container-name: other", ONE), (Request::none(), None));
     let (_, invalid) = parsed(r#"gpu-fraction: "0.5", gpu-fraction-container-name: 5"#, ONE);
@@ -224,7 +231,7 @@ fn a_container_that_does_not_exist_is_told_before_all_that_is_validated() {
 fn what_only_divvy_refuses_comes_after_all_errors_of_kai() {
     for share in [r#"gpu-fraction: "1e-40""#, r#"gpu-memory: "9223372036854775807""#] {
         let (_, invalid) = parsed(&format!(r#"{share}, gpu-fraction-num-devices: "0""#), ONE);
-        assert_eq!(invalid.as_deref(), Some(COUNT), "{share}");
+        begins(invalid, COUNT, share);
         let (_, invalid) = parsed(&format!(r#"{share}, gpu-fraction-num-devices: "65""#), ONE);
         assert!(invalid.unwrap().starts_with("metadata.annotations[\"gpu-"), "{share}");
     }
@@ -263,7 +270,7 @@ fn hexadecimal_fractions_are_rounded_as_go_rounds_them() {
             true => format!("{QUANTITY}{text}"),
             false => FRACTION.to_owned(),
         };
-        assert_eq!(parsed(&format!("gpu-fraction: {text:?}"), ONE).1, Some(expected), "{text}");
+        begins(parsed(&format!("gpu-fraction: {text:?}"), ONE).1, &expected, &text);
     }
 }
 

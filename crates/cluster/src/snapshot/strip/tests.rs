@@ -68,7 +68,7 @@ fn of_all_that_the_api_knows_only_what_the_table_names_is_kept() {
 }
 
 /// What `divvy scheduler` reads and a rehearsal does not, and what is read of other kinds only.
-const NOT_REHEARSED: [(&str, &[&str]); 9] = [
+const NOT_REHEARSED: [(&str, &[&str]); 10] = [
     (
         "Pod",
         &[
@@ -80,6 +80,7 @@ const NOT_REHEARSED: [(&str, &[&str]); 9] = [
         ],
     ),
     ("PriorityClass", &["metadata labels"]),
+    ("ResourceQuota", &["metadata labels"]),
     ("PersistentVolumeClaim", &["metadata labels"]),
     ("StorageClass", &["metadata labels"]),
     ("CSINode", &["metadata labels"]),

@@ -60,7 +60,8 @@ fn pods_of_a_group_that_starts_together_wait_and_are_looked_at_when_it_changes()
     state.group_changed(keys::KAI_GROUPS, group(4));
     see(&mut state, &member);
     let why = "tell ml/p: PodGroup gang starts 4 pods together, which is not supported yet";
-    assert_eq!(acts(&mut state), [why]);
+    let told = acts(&mut state);
+    assert!(matches!(&told[..], [told] if told.starts_with(why)), "{told:?}");
     state.group_changed(keys::KAI_GROUPS, group(4));
     assert!(acts(&mut state).is_empty());
     state.group_changed(keys::KAI_GROUPS, group(1));

@@ -25,6 +25,7 @@ pub(super) fn filled(resource: &Resource) -> Value {
         ("v1", "Node") => of::<core::Node>(resource),
         ("v1", "Namespace") => of::<core::Namespace>(resource),
         (_, "PriorityClass") => of::<scheduling::v1::PriorityClass>(resource),
+        ("v1", "ResourceQuota") => of::<core::ResourceQuota>(resource),
         ("v1", "PersistentVolumeClaim") => of::<core::PersistentVolumeClaim>(resource),
         ("v1", "PersistentVolume") => of::<core::PersistentVolume>(resource),
         (_, "StorageClass") => of::<storage::StorageClass>(resource),

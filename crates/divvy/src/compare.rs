@@ -1,0 +1,65 @@
+//! `divvy simulate --compare`: the same twice, side by side.
+
+use crate::cli::{RehearsalArgs, SimulateArgs, StrategyArg};
+use crate::progress::Bar;
+use crate::{DONE, PENDING, input, output};
+use anyhow::ensure;
+use clap::ValueEnum;
+use divvy_sim::Rehearsal;
+use std::path::PathBuf;
+
+pub fn run(args: &SimulateArgs, with: &str) -> anyhow::Result<u8> {
+    let first = &args.rehearsal;
+    let stdin =
+        first.files.iter().chain(&first.cluster.cluster).any(|path| path.as_os_str() == "-");
+    ensure!(!stdin, "--compare reads everything twice: give a file instead of -");
+    let mut second = first.clone();
+    let names = match StrategyArg::from_str(with, false) {
+        Ok(strategy) => {
+            second.placement.strategy = Some(strategy);
+            second.placement.card_strategy = None;
+            [strategy_of(first), with.to_owned()]
+        }
+        Err(_) => {
+            second.cluster.cluster = Some(PathBuf::from(with));
+            second.from_cluster = false;
+            [cluster_of(first), with.to_owned()]
+        }
+    };
+    let (first, second) = (rehearsed(first)?, rehearsed(&second)?);
+    let sides = [&first, &second].map(|of| divvy_views::simulation(&of.scheduler, &of.pods));
+    let [first, second] = &sides;
+    let compared = divvy_views::comparison([&names[0], &names[1]], [first, second]);
+    output::print(args.output, &compared, |options| {
+        divvy_views::comparison_text(&compared, options)
+    })?;
+    let is_pending = sides.iter().any(|side| side.summary.pending > 0);
+    Ok(if is_pending { PENDING } else { DONE })
+}
+
+fn rehearsed(args: &RehearsalArgs) -> anyhow::Result<Rehearsal> {
+    let bar = Bar::new();
+    let mut rehearsal = input::rehearsal(args, false, &bar)?.rehearsal;
+    rehearsal.run(&bar);
+    bar.finish();
+    Ok(rehearsal)
+}
+
+/// What the first side is called if strategies are compared.
+fn strategy_of(args: &RehearsalArgs) -> String {
+    let given = args.placement.strategy.as_ref().and_then(StrategyArg::to_possible_value);
+    match (given, &args.placement.config) {
+        (Some(strategy), _) => strategy.get_name().to_owned(),
+        (None, Some(config)) => config.display().to_string(),
+        (None, None) => "binpack".to_owned(),
+    }
+}
+
+/// The same if clusters are.
+fn cluster_of(args: &RehearsalArgs) -> String {
+    match &args.cluster.cluster {
+        Some(path) => path.display().to_string(),
+        None if args.from_cluster => "live".to_owned(),
+        None => "embedded".to_owned(),
+    }
+}
