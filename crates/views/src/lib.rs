@@ -66,7 +66,8 @@ pub use model::short_model;
 pub use options::TextOptions;
 pub use repartition::{Displaced, DisplacedPod, Partition, Repartition};
 pub use report::{
-    Report, ReportCard, ReportPart, ReportSlices, ReportTotals, report, report_page, report_text,
+    Report, ReportCard, ReportPart, ReportTotals, SliceTotals, report, report_page, report_text,
+    slice_totals,
 };
 pub use simulate_text::simulation_text;
 pub use simulation::{PodOutcome, ReasonCount, Simulation, Summary, simulation};
