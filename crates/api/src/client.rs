@@ -51,13 +51,13 @@ pub enum ClientError {
     )]
     Command {
         /// The API server.
-        server: http::Uri,
+        server: Box<http::Uri>,
         /// The command.
-        command: String,
+        command: Box<str>,
         /// Why it does not start.
         why: std::io::Error,
         /// What the kubeconfig says of how to install it.
-        hint: String,
+        hint: Box<str>,
     },
     /// Neither outside nor inside of a cluster.
     #[error(
@@ -176,10 +176,12 @@ pub(crate) fn client(mut config: kube::Config, fence: &Fence) -> Result<kube::Cl
     let server = config.cluster_url.clone();
     build(&config, fence.clone()).map_err(|why| match (why, config.auth_info.exec) {
         (kube::Error::Auth(AuthError::AuthExecStart(why)), Some(exec)) => ClientError::Command {
-            server,
-            command: exec.command.unwrap_or_default(),
+            server: Box::new(server),
+            command: exec.command.unwrap_or_default().into(),
             why,
-            hint: exec.install_hint.map_or_else(String::new, |hint| format!("\n{}", hint.trim())),
+            hint: exec
+                .install_hint
+                .map_or_else(Box::default, |hint| format!("\n{}", hint.trim()).into()),
         },
         (why, _) => ClientError::Setup { server, why: Box::new(why) },
     })

@@ -8,7 +8,7 @@ mod labels;
 pub use labels::{Attempt, BindingResult};
 
 use divvy_api::{Observer, Restart, Verb};
-use divvy_views::{QueueUse, Totals};
+use divvy_views::{QueueUse, SliceTotals, Totals};
 use labels::Label;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::{
@@ -26,6 +26,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 type Labels = [(&'static str, &'static str); 2];
+/// Resources of slices that have series.
+const MOST_RESOURCES: usize = 64;
 /// Queues that have series of their own.
 const MOST_QUEUES: usize = 64;
 /// The name of all others together; no label can have this value.
@@ -63,6 +65,8 @@ struct Inner {
     ghosts: Gauge,
     memory: Family<Label, Gauge>,
     unguarded: Gauge,
+    slices_by_resource: Family<[(&'static str, String); 2], Gauge>,
+    oldest_pending: Gauge,
     queue_gpus: Family<[(&'static str, String); 1], Gauge<f64, AtomicU64>>,
     queue_pods: Family<[(&'static str, String); 1], Gauge>,
     queued_writes: Gauge,
@@ -119,6 +123,8 @@ impl Metrics {
             ghosts: Gauge::default(),
             memory: Family::default(),
             unguarded: Gauge::default(),
+            slices_by_resource: Family::default(),
+            oldest_pending: Gauge::default(),
             queue_gpus: Family::default(),
             queue_pods: Family::default(),
             queued_writes: Gauge::default(),
@@ -231,6 +237,24 @@ impl Metrics {
         }
     }
 
+    /// Slices of all nodes by resource. Nodes name resources, so only so many have series.
+    pub fn set_slices(&self, slices: &[SliceTotals]) {
+        let family = &self.0.slices_by_resource;
+        family.clear();
+        for slices in slices.iter().take(MOST_RESOURCES) {
+            let free = slices.total.saturating_sub(slices.taken);
+            for (state, count) in [("taken", slices.taken), ("free", free)] {
+                let labels = [("resource", slices.resource.clone()), ("state", state.to_owned())];
+                family.get_or_create(&labels).set(whole(count));
+            }
+        }
+    }
+
+    /// When the pod was created that has waited longest.
+    pub fn set_oldest_pending(&self, created: Option<i64>) {
+        self.0.oldest_pending.set(created.unwrap_or(0));
+    }
+
     /// How many shared cards were given to another pod too, and how many nobody hands out.
     pub fn set_troubled_cards(&self, conflicting: usize, missing: usize) {
         self.0.conflicting.set(whole(conflicting));
@@ -321,6 +345,11 @@ impl Inner {
         let help =
             "Cards whose shares may use more than they asked for, and could together outgrow them";
         r.register("unguarded_cards", help, self.unguarded.clone());
+        let help = "Time slices, MPS replicas and MIG slices by the resource that asks for them";
+        r.register("resource_slices", help, self.slices_by_resource.clone());
+        let help = "When the pod was created that has waited longest; 0 if none waits";
+        let name = "oldest_pending_created_timestamp";
+        r.register_with_unit(name, help, Unit::Seconds, self.oldest_pending.clone());
         let help = "What the pods of a queue hold in whole GPUs; quotas are not enforced";
         r.register("queue_gpus", help, self.queue_gpus.clone());
         let help = "Pods of a queue that hold GPUs";

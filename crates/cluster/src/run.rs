@@ -24,7 +24,7 @@ use divvy_api::watch::{Batch, Pace, Seen};
 use divvy_api::{Api, ClientError, Fence, writing_part};
 use divvy_engine::{Config, Event, Scheduler};
 use divvy_ledger::Position;
-use divvy_views::{Totals, top_queues};
+use divvy_views::{Totals, slice_totals, top_queues};
 use k8s_openapi::jiff::Timestamp;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
@@ -375,7 +375,10 @@ impl Loop {
         // This looks at every pod, so not each second.
         if position != self.counted && self.counted_at.elapsed() >= QUEUES_EVERY {
             (self.counted, self.counted_at) = (position, Instant::now());
-            self.metrics.set_queues(&top_queues(self.state.scheduler()).items);
+            let scheduler = self.state.scheduler();
+            self.metrics.set_queues(&top_queues(scheduler).items);
+            self.metrics.set_slices(&slice_totals(scheduler));
+            self.metrics.set_oldest_pending(scheduler.oldest_waiting());
         }
     }
 

@@ -40,6 +40,12 @@ impl Scheduler {
         waiting.into_iter().map(|(_, key)| key).collect()
     }
 
+    /// When the pod was created that has waited longest, in seconds since 1970.
+    pub fn oldest_waiting(&self) -> Option<i64> {
+        let waiting = self.pods().iter().filter(|(id, _)| self.ledger().holding(*id).is_none());
+        waiting.map(|(_, pod)| pod.created).filter(|created| *created != i64::MAX).min()
+    }
+
     /// Whether a pod has its turn before another one.
     pub fn is_before(&self, first: &ObjectKey, second: &ObjectKey) -> bool {
         let turn = |key| self.pod(key).map(crate::pods::Pod::turn);

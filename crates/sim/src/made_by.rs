@@ -4,9 +4,12 @@ use divvy_engine::ObjectKey;
 use divvy_words::{Metadata, Object, namespace_of};
 use std::collections::BTreeMap;
 
-/// The pods of each controller, by its kind, namespace and name.
+/// Kind, namespace and name.
+type Controller = (Box<str>, Box<str>, Box<str>);
+
+/// The pods of each controller.
 #[derive(Clone, Debug, Default)]
-pub struct MadeBy(BTreeMap<(Box<str>, Box<str>, Box<str>), Vec<ObjectKey>>);
+pub struct MadeBy(BTreeMap<Controller, Vec<ObjectKey>>);
 
 impl MadeBy {
     /// The pods of a controller, in the order in which they came; none if it is not known.

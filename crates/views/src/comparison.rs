@@ -122,8 +122,11 @@ pub fn comparison_text(comparison: &Comparison<'_>, options: TextOptions) -> Str
     out
 }
 
-/// What is compared, and how it is written.
-const MEASURES: [(&str, fn(&Summary) -> String); 9] = [
+/// How a sum is written.
+type Measure = fn(&Summary) -> String;
+
+/// What is compared.
+const MEASURES: [(&str, Measure); 9] = [
     ("pods-placed", |sum| sum.placed.to_string()),
     ("pods-pending", |sum| sum.pending.to_string()),
     ("nodes", |sum| sum.totals.nodes.to_string()),

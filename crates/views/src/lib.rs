@@ -68,7 +68,8 @@ pub use more::{MoreOf, MorePods, NodeCount};
 pub use options::TextOptions;
 pub use repartition::{Displaced, DisplacedPod, Partition, Repartition};
 pub use report::{
-    Report, ReportCard, ReportPart, ReportSlices, ReportTotals, report, report_page, report_text,
+    Report, ReportCard, ReportPart, ReportTotals, SliceTotals, report, report_page, report_text,
+    slice_totals,
 };
 pub use simulate_text::simulation_text;
 pub use simulation::{PodOutcome, ReasonCount, Simulation, Summary, simulation};

@@ -10,7 +10,7 @@ pub use text::report_text;
 use crate::API_VERSION;
 use crate::model::short_model;
 use crate::simulation::{Simulation, simulation};
-use crate::slices::{SliceHolders, SliceUse};
+use crate::slices::SliceHolders;
 use crate::stranded::ShareSizes;
 use crate::top::{PendingPod, QueueUse, TopPending, top_queues};
 use crate::totals::{Totals, is_unguarded};
@@ -41,7 +41,7 @@ pub struct Report<'a> {
     /// Cards whose shares could together outgrow them.
     pub unguarded_cards: Vec<ReportCard<'a>>,
     /// Slices and replicas by resource.
-    pub slices: Vec<ReportSlices>,
+    pub slices: Vec<SliceTotals>,
     /// What the pods of each queue hold.
     pub queues: Vec<QueueUse<'a>>,
     /// The pods that wait, in the order of their turns.
@@ -120,7 +120,7 @@ pub struct ReportCard<'a> {
 /// Slices of one resource on all nodes.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ReportSlices {
+pub struct SliceTotals {
     /// The resource by which they are asked for.
     pub resource: String,
     /// What they are: `time-slice`, `mps`, `mig`; null if nobody says it.
@@ -172,10 +172,8 @@ pub fn report<'a>(
     for request in scheduler.without_place().into_iter().filter_map(|key| scheduler.request(key)) {
         sizes.add(request);
     }
-    let holders = SliceHolders::of(scheduler);
     let (mut all, mut nodes) = (Totals::default(), Vec::new());
     let mut pools: BTreeMap<String, Totals> = BTreeMap::new();
-    let mut slices: BTreeMap<String, ReportSlices> = BTreeMap::new();
     let (mut idle_cards, mut unguarded_cards) = (Vec::new(), Vec::new());
     for (name, id) in scheduler.nodes() {
         let Some(node) = scheduler.ledger().node(id).filter(|node| node.is_alive()) else {
@@ -198,7 +196,6 @@ pub fn report<'a>(
                 unguarded_cards.push(card_of(scheduler, node, index));
             }
         }
-        holders.on(id, node).iter().for_each(|uses| count_slices(&mut slices, uses));
     }
     let by_name = |part: (String, Totals)| ReportPart { name: part.0, totals: (&part.1).into() };
     Report {
@@ -210,7 +207,7 @@ pub fn report<'a>(
         nodes,
         idle_cards,
         unguarded_cards,
-        slices: slices.into_values().collect(),
+        slices: slice_totals(scheduler),
         queues: top_queues(scheduler).items,
         pending: pending.items,
         map: simulation(scheduler, &[]),
@@ -241,18 +238,26 @@ fn card_of<'a>(scheduler: &'a Scheduler, node: &'a Node, at: usize) -> ReportCar
     }
 }
 
-fn count_slices(slices: &mut BTreeMap<String, ReportSlices>, uses: &SliceUse<'_>) {
-    let sum = slices.entry(uses.resource.clone()).or_insert_with(|| ReportSlices {
-        resource: uses.resource.clone(),
-        kind: uses.kind,
-        profile: uses.profile.clone(),
-        total: 0,
-        taken: 0,
-        nodes: 0,
-    });
-    sum.total += u64::from(uses.total);
-    sum.taken += u64::from(uses.taken);
-    sum.nodes += 1;
+/// Slices and replicas of all nodes by resource: for the report and for metrics.
+pub fn slice_totals(scheduler: &Scheduler) -> Vec<SliceTotals> {
+    let holders = SliceHolders::of(scheduler);
+    let mut slices: BTreeMap<String, SliceTotals> = BTreeMap::new();
+    for (id, node) in scheduler.ledger().alive() {
+        for uses in holders.on(id, node) {
+            let sum = slices.entry(uses.resource.clone()).or_insert_with(|| SliceTotals {
+                resource: uses.resource,
+                kind: uses.kind,
+                profile: uses.profile,
+                total: 0,
+                taken: 0,
+                nodes: 0,
+            });
+            sum.total += u64::from(uses.total);
+            sum.taken += u64::from(uses.taken);
+            sum.nodes += 1;
+        }
+    }
+    slices.into_values().collect()
 }
 
 #[cfg(test)]

@@ -44,6 +44,15 @@ fn everything_that_is_recorded_is_in_the_text() {
         unguarded: 2,
         ..Totals::default()
     });
+    metrics.set_slices(&[SliceTotals {
+        resource: "nvidia.com/mig-1g.10gb".to_owned(),
+        kind: Some("mig"),
+        profile: Some("1g.10gb".to_owned()),
+        total: 7,
+        taken: 3,
+        nodes: 1,
+    }]);
+    metrics.set_oldest_pending(Some(1_767_225_600));
     metrics.set_queued_writes(7);
     metrics.set_leader(true);
     metrics.set_synced("pods", true);
