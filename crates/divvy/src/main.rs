@@ -7,6 +7,7 @@ mod daemon;
 mod explain;
 mod input;
 mod isolation;
+mod lint;
 mod live;
 mod mig;
 mod node;
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
     exit(match cli.command {
         Command::Simulate(args) => simulate::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Lint(args) => lint::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Mig(args) => mig::run(&args),
         Command::Snapshot(args) => snapshot::run(&args),

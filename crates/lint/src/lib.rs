@@ -20,7 +20,7 @@ mod tree;
 pub use finding::{Finding, Text, lint, rehearsed};
 pub use fix::{Fixed, diff, fix};
 pub use report::{Report, text};
-pub use rules::{NAMES, meant_kind};
+pub use rules::{NAMES, meant};
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 
 use crate::edit::{Edit, New, Source, are_apart};
 use crate::tree::Node;
-use divvy_words::mistakes::Mistake;
+use divvy_words::mistakes::{Mistake, shown};
 use divvy_words::{Entry, Kind};
 use std::fmt;
 
@@ -233,9 +233,10 @@ impl<'a> Pod<'a> {
 
 impl fmt::Display for Object<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.namespace(), self.name().unwrap_or("unnamed")) {
-            (Some(namespace), name) => write!(f, "{} {namespace}/{name}", self.kind),
-            (None, name) => write!(f, "{} {name}", self.kind),
+        let (kind, name) = (shown(&self.kind), shown(self.name().unwrap_or("unnamed")));
+        match self.namespace() {
+            Some(namespace) => write!(f, "{kind} {}/{name}", shown(namespace)),
+            None => write!(f, "{kind} {name}"),
         }
     }
 }

@@ -11,7 +11,7 @@ mod refused;
 mod resources;
 mod tables;
 
-pub use kinds::meant_kind;
+pub use kinds::meant;
 
 use crate::edit::Source;
 use crate::object::{Found, Look, Object};

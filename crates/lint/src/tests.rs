@@ -52,8 +52,10 @@ fn a_finding_says_where_what_and_what_instead() {
     let all: Vec<String> = found(text).iter().map(ToString::to_string).collect();
     assert_eq!(
         all,
-        ["f.yaml:8:5: Pod ml/a: metadata.annotations[\"gpu-fractions\"]: nothing reads it, so the pod gets no GPU by \
-          it; write gpu-fraction [MisspeltName]"]
+        [
+            "f.yaml:8:5: Pod ml/a: metadata.annotations[\"gpu-fractions\"]: nothing reads it, so the pod gets no GPU by \
+          it; write gpu-fraction [MisspeltName]"
+        ]
     );
 }
 

@@ -8,12 +8,13 @@
 
 mod adopt;
 mod expand;
-mod hints;
 mod input;
+mod left_out;
 mod partition;
 mod rehearsal;
 mod storage;
 
+pub use divvy_lint::Finding;
 pub use expand::MAX_REPLICAS;
 pub use input::{Input, InputError, read_inputs};
 pub use partition::{Displaced, Effect, Holder, Repartition};

@@ -2,13 +2,14 @@
 
 use crate::adopt::{self, CardNames, NamedCards, OwnWord};
 use crate::expand::{Expansion, Pods};
-use crate::hints::Hints;
 use crate::input::{Input, InputError, MAX_PODS};
+use crate::left_out::{makes_no_pods, nothing_to_place};
 use crate::partition::{Before, Configs, Displaced, Log, Repartition};
 use crate::storage::Storage;
 use crate::{EMBEDDED_CLUSTER, Progress};
 use divvy_engine::{Bound, BoundCards, Config, Event, ObjectKey, PodRecord, PodSpec, Scheduler};
 use divvy_ledger::{Holder, Intake, Known, NodeId};
+use divvy_lint::{Finding, Text};
 use divvy_words::isolation::Isolation;
 use divvy_words::manifest::PodStatus;
 use divvy_words::{
@@ -78,7 +79,12 @@ pub struct Rehearsal {
     pub displaced: Vec<Displaced>,
     /// What was not as it should be, in sentences.
     pub warnings: Vec<String>,
+    /// Mistakes in the workload that the API would refuse, or accept in silence.
+    pub findings: Vec<Finding>,
 }
+
+/// What a pod that has ended is called among what is left out.
+const ENDED: &str = "Pod that has ended";
 
 /// A rehearsal being put together.
 struct Loading<'a> {
@@ -122,6 +128,8 @@ impl Rehearsal {
         {
             return Err(InputError::Empty { input: first.name.clone() });
         }
+        let texts: Vec<Text<'_>> = setup.workload.iter().map(Input::as_text).collect();
+        let findings = divvy_lint::rehearsed(&texts, &workload);
         let mut workload: Vec<Entry> = workload.into_iter().flatten().collect();
         if let Some(namespace) = &setup.namespace {
             workload.iter_mut().for_each(|entry| name_namespace(entry, namespace));
@@ -152,6 +160,7 @@ impl Rehearsal {
             partitions: Vec::new(),
             displaced: Vec::new(),
             warnings: Vec::new(),
+            findings,
         };
         let (storage, events) = Storage::read(&cluster_entries, &workload, &mut rehearsal.warnings);
         let mut schedulers: Vec<&str> = setup.schedulers.iter().map(String::as_str).collect();
@@ -459,15 +468,15 @@ impl Loading<'_> {
 
     fn workload(&mut self, entries: &[Entry], replicas: Option<u32>) -> Result<(), InputError> {
         let owners: BTreeSet<(&str, &str, &str)> = entries.iter().filter_map(identity).collect();
-        let Rehearsal { scheduler: cluster, ignored, .. } = &mut self.rehearsal;
+        let Rehearsal { scheduler: cluster, ignored, pods: waiting, .. } = &mut self.rehearsal;
         let priorities = &self.priorities;
         let groups = &self.groups;
         let isolation = self.isolation;
         let expansion = Expansion { priorities, groups, replicas, cluster, isolation };
         let mut unknown_classes = BTreeSet::new();
         let mut batches: Vec<Pods> = Vec::new();
-        let mut hints = Hints::default();
         let mut classes = Vec::new();
+        let mut none_made = Vec::new();
         for entry in entries {
             let object = match entry {
                 Entry::Object(object) => object,
@@ -485,15 +494,13 @@ impl Loading<'_> {
             if is_made_by_another(object, &owners) {
                 continue;
             }
-            let (metadata, spec) = match &object.content {
+            let spec = match &object.content {
                 Content::Pod(_, status) if status.has_ended() => {
-                    *ignored.entry("Pod that has ended".to_owned()).or_default() += 1;
+                    *ignored.entry(ENDED.to_owned()).or_default() += 1;
                     continue;
                 }
-                Content::Pod(spec, _) => (&object.metadata, &**spec),
-                Content::Workload(workload) => {
-                    (&workload.template.metadata, &workload.template.spec)
-                }
+                Content::Pod(spec, _) => &**spec,
+                Content::Workload(workload) => &workload.template.spec,
                 Content::Namespace | Content::PodGroup(_) => continue,
                 Content::ConfigMap(_) | Content::ClusterPolicy(_) if self.configs.has(object) => {
                     continue;
@@ -505,12 +512,21 @@ impl Loading<'_> {
                 }
             };
             let Some(pods) = expansion.pods(object) else { continue };
-            hints.look(object, metadata, pods.len());
+            if pods.len() == 0 {
+                none_made.push(makes_no_pods(object));
+            }
             batches.push(pods);
             unknown_classes.extend(priorities.unknown(spec));
         }
-        let hints = hints.into_warnings(ignored);
-        self.rehearsal.warnings.extend(hints);
+        let has_ended = ignored.contains_key(ENDED);
+        let is_about_others = !waiting.is_empty() || !self.configs.is_empty();
+        if batches.is_empty() && !entries.is_empty() && !has_ended && !is_about_others {
+            return Err(nothing_to_place(entries));
+        }
+        if ignored.contains_key("Node") {
+            none_made.push("nodes are read from --cluster, not from -f".to_owned());
+        }
+        self.rehearsal.warnings.extend(none_made);
         self.rehearsal.warnings.extend(classes);
         for class in unknown_classes {
             self.warn(format!(

@@ -175,10 +175,16 @@ pub fn foreign(resource: &str) -> Option<&'static str> {
     }
 }
 
+/// Schedulers of others whose names are near ours.
+const OTHER_SCHEDULERS: [&str; 2] = ["hami-scheduler", "kube-scheduler"];
+
 /// Which scheduler name of ours was meant by one that is nobody's.
 pub fn scheduler(name: &str) -> Option<&'static str> {
+    if OTHER_SCHEDULERS.contains(&name) || keys::SCHEDULER_NAMES.contains(&name) {
+        return None;
+    }
     let near = |known: &&str| is_near(&name.to_ascii_lowercase().replace('_', "-"), known);
-    keys::SCHEDULER_NAMES.into_iter().find(near).filter(|known| *known != name)
+    keys::SCHEDULER_NAMES.into_iter().find(near)
 }
 
 /// Whether a text is a slip of the keyboard away from one that is known; short ones must be the same.

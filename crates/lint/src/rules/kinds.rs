@@ -30,8 +30,22 @@ const KINDS: [(&str, &str); 17] = [
     ("ClusterPolicy", "nvidia.com/v1"),
 ];
 
+/// What to write instead of a kind or version that the API server does not know, or not any more.
+pub fn meant(kind: &str, api_version: &str) -> Option<String> {
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    if !is_own(group) {
+        return None;
+    }
+    if let Some(meant) = meant_kind(kind) {
+        return Some(format!("write kind: {meant} for {}", shown(kind)));
+    }
+    let (_, right) = KINDS.iter().find(|(known, _)| *known == kind)?;
+    let is_wrong = !api_version.is_empty() && api_version != *right;
+    is_wrong.then(|| format!("write apiVersion: {right} for {}", shown(kind)))
+}
+
 /// The kind of Kubernetes that was meant by one that there is not.
-pub fn meant_kind(kind: &str) -> Option<&'static str> {
+fn meant_kind(kind: &str) -> Option<&'static str> {
     if KINDS.iter().any(|(known, _)| *known == kind) {
         return None;
     }

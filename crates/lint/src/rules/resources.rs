@@ -61,13 +61,19 @@ impl<'a> Asked<'a> {
             return look.source.remove(self.container, &|field| field == "resources");
         }
         let mut edits = Vec::new();
-        if !empties.is_empty() {
+        // In braces the whole would be written anew, with all that is changed inside.
+        let is_flow = resources.as_map()?.is_flow;
+        if !empties.is_empty() && !is_flow {
             edits.extend(look.source.remove(resources, &|field| empties.contains(&field))?);
         }
         for (list, node, map) in &self.lists {
             let has = map.named().any(|(name, ..)| is_gone(name));
-            if has && !empties.contains(list) {
-                edits.extend(look.source.remove(node, &is_gone)?);
+            match empties.contains(list) {
+                true if is_flow => {
+                    edits.push(Edit { at: node.at.clone(), text: "{}".to_owned() });
+                }
+                false if has => edits.extend(look.source.remove(node, &is_gone)?),
+                _ => {}
             }
         }
         Some(edits)

@@ -96,7 +96,9 @@ fn requests_in_other_styles_are_mended_too() {
     becomes(
         "DeviceRequest",
         &claim("deviceClassName: gpu.nvidia.com\n      count: 1\n      name: gpu"),
-        &claim("exactly:\n        deviceClassName: gpu.nvidia.com\n        count: 1\n      name: gpu"),
+        &claim(
+            "exactly:\n        deviceClassName: gpu.nvidia.com\n        count: 1\n      name: gpu",
+        ),
     );
     let old = claim("{name: gpu, deviceClassName: gpu.nvidia.com}").replace("/v1\n", "/v1beta1\n");
     assert_eq!(found(&old), []);

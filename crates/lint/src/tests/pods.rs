@@ -30,7 +30,11 @@ fn misspelt_annotations_get_their_names() {
         "'gpu-fracton'",
         "\"gpufraction\"",
     ] {
-        let quote = key.chars().next().filter(|c| ['"', '\''].contains(c)).map_or(String::new(), String::from);
+        let quote = key
+            .chars()
+            .next()
+            .filter(|c| ['"', '\''].contains(c))
+            .map_or(String::new(), String::from);
         let right = format!("{quote}gpu-fraction{quote}: \"0.5\"");
         becomes("MisspeltName", &annotated(&format!("{key}: \"0.5\"")), &annotated(&right));
     }
@@ -49,8 +53,10 @@ fn an_annotation_among_the_labels_is_moved() {
     becomes(
         "MisplacedName",
         &pod("  labels:\n    app: x\n    gpu-fraction: \"0.5\"\n", ""),
-        &pod("  annotations:\n    gpu-fraction: \"0.5\"\n  labels:\n    app: x\n", "")
-            .replace("  name: a # its name\n  annotations:\n    gpu-fraction: \"0.5\"\n", "  annotations:\n    gpu-fraction: \"0.5\"\n  name: a # its name\n"),
+        &pod("  annotations:\n    gpu-fraction: \"0.5\"\n  labels:\n    app: x\n", "").replace(
+            "  name: a # its name\n  annotations:\n    gpu-fraction: \"0.5\"\n",
+            "  annotations:\n    gpu-fraction: \"0.5\"\n  name: a # its name\n",
+        ),
     );
     becomes(
         "MisplacedName",
@@ -59,8 +65,14 @@ fn an_annotation_among_the_labels_is_moved() {
     );
     becomes(
         "MisplacedName",
-        &pod("  annotations:\n    gpu-fraction: \"0.5\"\n    kai.scheduler/queue: ml\n  labels: {app: x}\n", ""),
-        &pod("  annotations:\n    gpu-fraction: \"0.5\"\n  labels: {app: x, kai.scheduler/queue: \"ml\"}\n", ""),
+        &pod(
+            "  annotations:\n    gpu-fraction: \"0.5\"\n    kai.scheduler/queue: ml\n  labels: {app: x}\n",
+            "",
+        ),
+        &pod(
+            "  annotations:\n    gpu-fraction: \"0.5\"\n  labels: {app: x, kai.scheduler/queue: \"ml\"}\n",
+            "",
+        ),
     );
 }
 
@@ -77,12 +89,21 @@ fn a_part_of_a_gpu_becomes_a_share() {
     becomes(
         "FractionalResource",
         &limited("nvidia.com/gpu: 0.25\n        memory: 1Gi # enough"),
-        &pod("  annotations:\n    gpu-fraction: \"0.25\"\n", "    resources:\n      limits:\n        memory: 1Gi # enough\n"),
+        &pod(
+            "  annotations:\n    gpu-fraction: \"0.25\"\n",
+            "    resources:\n      limits:\n        memory: 1Gi # enough\n",
+        ),
     );
     becomes(
         "FractionalResource",
-        &pod("", "    resources: {limits: {nvidia.com/gpu: 0.5, cpu: 1}, requests: {nvidia.com/gpu: 0.5}}\n"),
-        &pod(&format!("  annotations:\n    {HALF}\n"), "    resources: {limits: {cpu: 1}}\n"),
+        &pod(
+            "",
+            "    resources: {limits: {nvidia.com/gpu: 0.5, cpu: 1}, requests: {nvidia.com/gpu: 0.5}}\n",
+        ),
+        &pod(
+            &format!("  annotations:\n    {HALF}\n"),
+            "    resources: {limits: {cpu: 1}, requests: {}}\n",
+        ),
     );
     stays("FractionalResource", &limited("nvidia.com/gpu: 1.5"));
     stays("FractionalResource", &limited("nvidia.com/mig-1g.10gb: 0.5"));
@@ -102,7 +123,11 @@ fn a_second_container_keeps_its_share() {
     becomes(
         "FractionalResource",
         &both("", gpu, ""),
-        &both("", "", "  annotations:\n    gpu-fraction: \"0.5\"\n    gpu-fraction-container-name: \"model\"\n"),
+        &both(
+            "",
+            "",
+            "  annotations:\n    gpu-fraction: \"0.5\"\n    gpu-fraction-container-name: \"model\"\n",
+        ),
     );
     stays("FractionalResource", &both(gpu, gpu, ""));
 }
@@ -111,7 +136,10 @@ fn a_second_container_keeps_its_share() {
 fn the_recipes_share_becomes_one_that_is_read() {
     becomes(
         "SharingAnnotation",
-        &pod("  annotations:\n    nvidia.com/gpu-sharing: \"true\"\n", "    resources:\n      limits:\n        nvidia.com/gpu: 0.5\n"),
+        &pod(
+            "  annotations:\n    nvidia.com/gpu-sharing: \"true\"\n",
+            "    resources:\n      limits:\n        nvidia.com/gpu: 0.5\n",
+        ),
         &pod(&format!("  annotations:\n    {HALF}\n"), ""),
     );
     stays("SharingAnnotation", &annotated("nvidia.com/gpu-sharing: \"true\""));
@@ -119,7 +147,10 @@ fn the_recipes_share_becomes_one_that_is_read() {
 
 #[test]
 fn a_share_beside_whole_gpus_is_for_people() {
-    let text = pod(&format!("  annotations:\n    {HALF}\n"), "    resources: {limits: {nvidia.com/gpu: 1}}\n");
+    let text = pod(
+        &format!("  annotations:\n    {HALF}\n"),
+        "    resources: {limits: {nvidia.com/gpu: 1}}\n",
+    );
     let finding = stays("ShareBesideWhole", &text);
     assert_eq!(names(&text), ["ShareBesideWhole"]);
     assert!(finding.message.contains("1 whole GPUs (nvidia.com/gpu)"), "{}", finding.message);
@@ -138,10 +169,13 @@ fn what_stands_on_the_controller_goes_to_its_pods() {
     becomes(
         "NotOnTemplate",
         &deployment(&format!("  annotations:\n{strategy}    gpu-memory: \"2000\"\n"), ""),
-        &deployment(&format!("  annotations:\n{strategy}"), "      annotations:\n        gpu-memory: \"2000\"\n"),
+        &deployment(
+            &format!("  annotations:\n{strategy}"),
+            "      annotations:\n        gpu-memory: \"2000\"\n",
+        ),
     );
     becomes(
-        "NotOnTemplate",
+        "MisspeltName",
         &deployment("  annotations: {gpu_fraction: \"0.5\"}\n", ""),
         &deployment("", "      annotations:\n        gpu-fraction: \"0.5\"\n"),
     );
@@ -186,7 +220,8 @@ fn the_name_of_a_scheduler_is_mended() {
 
 #[test]
 fn levels_of_isolation_are_mended() {
-    let labelled = |labels: &str| pod(&format!("  annotations:\n    {HALF}\n  labels:\n{labels}"), "");
+    let labelled =
+        |labels: &str| pod(&format!("  annotations:\n    {HALF}\n  labels:\n{labels}"), "");
     let level = "    koordinator.sh/gpu-share-isolation-level: Isolated\n";
     let provider = "    koordinator.sh/gpu-isolation-provider: HAMi-core\n";
     let quoted = provider.replace("HAMi-core", "\"HAMi-core\"");
@@ -231,7 +266,8 @@ fn resources_of_hami_and_volcano_get_the_form_of_divvy() {
     ] {
         becomes("ForeignResource", &limited(theirs), &limited(ours));
     }
-    let theirs = limited("nvidia.com/gpu: 1\n        nvidia.com/gpumem: 3000").replace("divvy-sch", "hami-sch");
+    let theirs = limited("nvidia.com/gpu: 1\n        nvidia.com/gpumem: 3000")
+        .replace("divvy-sch", "hami-sch");
     let ours = limited("koordinator.sh/gpu.shared: 1\n        koordinator.sh/gpu-memory: 3000Mi");
     becomes("ForeignResource", &theirs, &ours);
     let flow = |resources: &str| pod("", &format!("    resources: {{limits: {{{resources}}}}}\n"));
@@ -272,11 +308,14 @@ fn kinds_and_versions_that_there_are_not_get_those_that_are_meant() {
 #[test]
 fn what_divvy_refuses_is_said_where_it_stands() {
     let finding = stays("RefusedPod", &annotated("gpu-fraction: \"1.5\""));
-    assert_eq!((finding.line, finding.column), (9, 19));
+    assert_eq!((finding.line, finding.column), (8, 19));
     assert_eq!(finding.field, "metadata.annotations[\"gpu-fraction\"]");
     let finding = stays("RefusedPod", &annotated("gpu-fraction: 0.5"));
     assert_eq!(finding.field, "metadata.annotations[\"gpu-fraction\"]");
-    stays("WrongType", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: none}\n");
+    stays(
+        "WrongType",
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: none}\n",
+    );
 }
 
 #[test]
@@ -303,7 +342,11 @@ fn json_is_mended_in_place_too() {
 #[test]
 fn lists_windows_line_ends_and_byte_order_marks_are_kept() {
     let text = annotated("gpu_fraction: \"0.5\"").replace('\n', "\r\n");
-    becomes("MisspeltName", &format!("\u{feff}{text}"), &format!("\u{feff}{}", annotated(HALF).replace('\n', "\r\n")));
+    becomes(
+        "MisspeltName",
+        &format!("\u{feff}{text}"),
+        &format!("\u{feff}{}", annotated(HALF).replace('\n', "\r\n")),
+    );
     let list = |key: &str| {
         format!(
             "apiVersion: v1\nkind: PodList\nitems:\n- metadata:\n    name: a\n    annotations: {{{key}: \"0.5\"}}\n  spec:\n    \

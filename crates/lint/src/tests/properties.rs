@@ -5,12 +5,46 @@ use proptest::prelude::*;
 
 /// Pieces of manifests, right and wrong.
 const PIECES: [&str; 40] = [
-    "apiVersion: v1\n", "kind: Pod\n", "kind: Pods\n", "apiVersion: extensions/v1beta1\n", "kind: Deployment\n",
-    "metadata:\n", "  name: a\n", "  annotations:\n", "  annotation:\n", "    gpu_fraction: \"0.5\"\n",
-    "    gpu-fraction: 0.5\n", "  labels:\n", "    gpu-memory: 5\n", "spec:\n", "  template:\n", "    metadata:\n",
-    "    spec:\n", "  containers:\n", "      containers:\n", "  - name: c\n", "    resources:\n", "    resource: {limit: {nvidia.com/gpu: 0.5}}\n",
-    "      limits:\n", "        nvidia.com/gpu: 0.5\n", "        nvidia.com/gpumem: 5\n", "      requests: {nvidia.com/gpu: 1}\n",
-    "---\n", "# c\n", "{", "}", "[", "]", "&a ", "*a ", "<<: *a\n", "- ", "|\n", "\r\n", "\t", "kind: DeviceClass\n",
+    "apiVersion: v1\n",
+    "kind: Pod\n",
+    "kind: Pods\n",
+    "apiVersion: extensions/v1beta1\n",
+    "kind: Deployment\n",
+    "metadata:\n",
+    "  name: a\n",
+    "  annotations:\n",
+    "  annotation:\n",
+    "    gpu_fraction: \"0.5\"\n",
+    "    gpu-fraction: 0.5\n",
+    "  labels:\n",
+    "    gpu-memory: 5\n",
+    "spec:\n",
+    "  template:\n",
+    "    metadata:\n",
+    "    spec:\n",
+    "  containers:\n",
+    "      containers:\n",
+    "  - name: c\n",
+    "    resources:\n",
+    "    resource: {limit: {nvidia.com/gpu: 0.5}}\n",
+    "      limits:\n",
+    "        nvidia.com/gpu: 0.5\n",
+    "        nvidia.com/gpumem: 5\n",
+    "      requests: {nvidia.com/gpu: 1}\n",
+    "---\n",
+    "# c\n",
+    "{",
+    "}",
+    "[",
+    "]",
+    "&a ",
+    "*a ",
+    "<<: *a\n",
+    "- ",
+    "|\n",
+    "\r\n",
+    "\t",
+    "kind: DeviceClass\n",
 ];
 
 /// Manifests whose lines are those of a real one, with some changed.
@@ -32,20 +66,22 @@ fn changed() -> impl Strategy<Value = String> {
         "{\"apiVersion\": \"apps/v1\", \"kind\": \"deployment\",\n\"metadata\": {\"annotations\": {\"gpu_fraction\": \
          \"0.5\"}},\n\"spec\": {\"template\": {\"spec\": {\"containers\": [\n{\"name\": \"c\", \"resource\": {}}\n]}}}}\n",
     ]);
-    (real, prop::collection::vec((0usize..60, 0usize..4, 0usize..60), 0..6)).prop_map(|(text, changes)| {
-        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-        for (at, what, other) in changes {
-            let (at, other) = (at % lines.len().max(1), other % lines.len().max(1));
-            match what {
-                _ if lines.is_empty() => {}
-                0 => drop(lines.remove(at)),
-                1 => lines.insert(other, lines[at].clone()),
-                2 => lines.swap(at, other),
-                _ => lines[at] = format!("  {}", lines[at]),
+    (real, prop::collection::vec((0usize..60, 0usize..4, 0usize..60), 0..6)).prop_map(
+        |(text, changes)| {
+            let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            for (at, what, other) in changes {
+                let (at, other) = (at % lines.len().max(1), other % lines.len().max(1));
+                match what {
+                    _ if lines.is_empty() => {}
+                    0 => drop(lines.remove(at)),
+                    1 => lines.insert(other, lines[at].clone()),
+                    2 => lines.swap(at, other),
+                    _ => lines[at] = format!("  {}", lines[at]),
+                }
             }
-        }
-        lines.join("\n") + "\n"
-    })
+            lines.join("\n") + "\n"
+        },
+    )
 }
 
 fn holds(text: &str) {
