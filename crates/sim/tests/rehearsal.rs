@@ -349,9 +349,9 @@ fn mistakes_that_the_api_accepts_in_silence_are_told() {
     assert_eq!(
         found,
         [
-            "test.yaml:4:34: Deployment d: metadata.annotations[\"gpu-fraction\"]: it stands on the Deployment itself, \
+            "test.yaml:4:35: Deployment d: metadata.annotations[\"gpu-fraction\"]: it stands on the Deployment itself, \
              and its pods ask for no GPU by it; write it under spec.template.metadata.annotations [NotOnTemplate]",
-            "test.yaml:9:29: Pod p: metadata.labels[\"gpu-memory\"]: it is an annotation, and here nothing reads it, so \
+            "test.yaml:9:30: Pod p: metadata.labels[\"gpu-memory\"]: it is an annotation, and here nothing reads it, so \
              the pod gets no GPU by it; write metadata.annotations[\"gpu-memory\"] of the pod [MisplacedName]",
             "test.yaml:13:7: pod q: kind: there is no kind pod; write Pod [UnknownKind]",
         ]

@@ -199,20 +199,61 @@ pub fn is_near(text: &str, known: &str) -> bool {
 
 /// A quick look at any key: most have nothing to do with GPUs, and a pod may have many.
 fn may_be_meant(key: &str) -> bool {
-    const PARTS: [&[u8]; 9] = [
-        b"gpu",
-        b"mps",
-        b"queue",
-        b"fraction",
-        b"isolation",
-        b"scheduling-",
-        b"pod-group",
-        b"memory",
-        b"nvidia",
-    ];
-    let has =
-        |part: &&[u8]| key.as_bytes().windows(part.len()).any(|w| w.eq_ignore_ascii_case(part));
-    key.len() <= LONGEST && PARTS.iter().any(has)
+    let at = |bytes: &[u8], word: &str| {
+        let begin = bytes.get(..word.len());
+        begin.is_some_and(|begin| begin.eq_ignore_ascii_case(word.as_bytes()))
+    };
+    let bytes = key.as_bytes();
+    let tells = |(start, byte): (usize, &u8)| {
+        let rest = bytes.get(start..).unwrap_or_default();
+        let words: &[&str] = match byte.to_ascii_lowercase() {
+            b'g' => &["gpu"],
+            b'm' => &["mps", "memory"],
+            b'q' => &["queue"],
+            b'f' => &["fraction"],
+            b'i' => &["isolation"],
+            b's' => &["scheduling-"],
+            b'p' => &["pod-group"],
+            b'n' => &["nvidia"],
+            _ => return false,
+        };
+        words.iter().any(|word| at(rest, word))
+    };
+    key.len() <= LONGEST && bytes.iter().enumerate().any(tells)
+}
+
+/// Whether the name of a resource may be one for GPUs, as it is or misspelt.
+pub(crate) fn may_be_gpu(resource: &str) -> bool {
+    let mut windows = resource.as_bytes().windows(3);
+    resource.len() <= LONGEST && windows.any(|window| window.eq_ignore_ascii_case(b"gpu"))
+}
+
+/// Keys of a map that may be mistakes. A tenant may write any number, so only the first are looked at.
+#[derive(Debug, Default)]
+pub(crate) struct Suspects {
+    looked: usize,
+    kept: Vec<Box<str>>,
+}
+
+impl Suspects {
+    const MOST_LOOKED: usize = 256;
+    const MOST_KEPT: usize = 16;
+
+    /// Looks at one more key.
+    pub(crate) fn see(&mut self, key: &str) {
+        self.looked += 1;
+        let has_room = self.looked <= Self::MOST_LOOKED && self.kept.len() < Self::MOST_KEPT;
+        let is_known = || KNOWN.iter().any(|(_, known)| *known == key);
+        // One that belongs elsewhere is a mistake here.
+        if has_room && (may_be_meant(key) || is_known()) {
+            self.kept.push(key.into());
+        }
+    }
+
+    /// Those that are mistakes in this place.
+    pub(crate) fn mistakes(&self, place: Place) -> impl Iterator<Item = (&str, Mistake)> {
+        self.kept.iter().filter_map(move |key| Some((&**key, mistake(place, key)?)))
+    }
 }
 
 /// Where the name belongs that was meant, and the name.
@@ -234,6 +275,10 @@ fn meant(place: Place, key: &str) -> Option<(Place, &'static str)> {
     let short_form = SHORT_FORMS.iter().find(|(form, _)| is_ours && *form == bare);
     let known = |name: &str| KNOWN.iter().find(|(_, known)| *known == name);
     if let Some((there, known)) = short_form.and_then(|(_, name)| known(name)) {
+        return Some((*there, *known));
+    }
+    let same_domain = |(there, known): &&(Place, &str)| *there == place && is_near(&plain, known);
+    if let Some((there, known)) = KNOWN.iter().find(same_domain) {
         return Some((*there, *known));
     }
     // One in the same place is more likely than one that belongs elsewhere.

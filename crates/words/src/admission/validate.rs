@@ -2,6 +2,7 @@
 
 use super::container::Place;
 use super::isolation;
+use super::mistaken::mistaken;
 use super::pod::Pod;
 use super::{Change, Operation, Settings};
 use crate::grace_period::grace_period_allowed;
@@ -63,6 +64,7 @@ fn create(pod: &mut Pod<'_>, settings: &Settings) -> Result<Vec<String>, String>
         });
     }
     isolation::check(pod, is_share, settings, &mut problems, &mut warnings);
+    warnings.extend(mistaken(pod));
     problems.into_first().map_or(Ok(warnings), Err)
 }
 
