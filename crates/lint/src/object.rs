@@ -196,7 +196,7 @@ impl<'a> Pod<'a> {
         source: &Source<'_>,
         field: &str,
         (key, value): (&str, &str),
-        beside: Vec<Edit>,
+        beside: &[Edit],
     ) -> Option<Vec<Edit>> {
         self.set_all(source, field, &[(key, New::Text(value))], beside)
     }
@@ -207,7 +207,7 @@ impl<'a> Pod<'a> {
         source: &Source<'_>,
         field: &str,
         entries: &[(&str, New<'_>)],
-        beside: Vec<Edit>,
+        beside: &[Edit],
     ) -> Option<Vec<Edit>> {
         let metadata = self.node.get("metadata").filter(|metadata| !metadata.is_null());
         let with = |edit: Option<Edit>| {

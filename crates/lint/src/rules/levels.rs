@@ -102,7 +102,7 @@ fn level(look: &mut Look<'_, '_>, pod: &Pod<'_>) {
         return;
     };
     let edits: Option<Vec<Edit>> =
-        pod.set(&look.source, "labels", (keys::ISOLATION_PROVIDER, &hami), Vec::new());
+        pod.set(&look.source, "labels", (keys::ISOLATION_PROVIDER, &hami), &[]);
     let what = format!(
         "{} needs a provider that keeps the pod to its part, and none is named",
         Level::Isolated

@@ -99,7 +99,7 @@ fn moved(
         );
     }
     let gone = remove(look, metadata, node, key)?;
-    pod.set(&look.source, field, (meant, value.text()?), gone)
+    pod.set(&look.source, field, (meant, value.text()?), &gone)
 }
 
 /// Takes an entry out of the annotations or labels of `metadata`, and these if it was the only one.
@@ -174,7 +174,7 @@ fn on_owner(look: &mut Look<'_, '_>, pod: &Pod<'_>) {
             let kind = &look.object.kind;
             let edits = || {
                 let gone = remove(look, owner, owner.get(field)?, name)?;
-                pod.set(&look.source, field, (name, value.text()?), gone)
+                pod.set(&look.source, field, (name, value.text()?), &gone)
             };
             let asks = match field {
                 "annotations" => "its pods ask for no GPU by it",

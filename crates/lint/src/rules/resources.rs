@@ -116,7 +116,7 @@ fn names(look: &mut Look<'_, '_>, pod: &Pod<'_>, asked: &Asked<'_>) {
                 let is_free = pod.annotation(meant).is_none() && !pod.is_open("annotations");
                 let moved = || {
                     let gone = asked.remove(look, &[name])?;
-                    pod.set(&look.source, "annotations", (meant, value.text()?), gone)
+                    pod.set(&look.source, "annotations", (meant, value.text()?), &gone)
                 };
                 is_free.then(moved).flatten()
             }
@@ -209,12 +209,12 @@ fn share(
     let spec = pod.spec()?;
     let first = spec.get("containers").and_then(Node::as_list).and_then(<[Node]>::first);
     if first.is_some_and(|first| first.at == asked.container.at) {
-        return pod.set(&look.source, "annotations", (keys::GPU_FRACTION, part), gone);
+        return pod.set(&look.source, "annotations", (keys::GPU_FRACTION, part), &gone);
     }
     let name = asked.container.get("name")?.text()?;
     let inner =
         [(keys::GPU_FRACTION, New::Text(part)), (keys::FRACTION_CONTAINER, New::Text(name))];
-    pod.set_all(&look.source, "annotations", &inner, gone)
+    pod.set_all(&look.source, "annotations", &inner, &gone)
 }
 
 /// KAI and divvy refuse a share beside whole GPUs; which of the two was meant is for people.
