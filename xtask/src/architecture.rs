@@ -7,12 +7,13 @@ use crate::cargo;
 use std::collections::BTreeMap;
 
 /// What each crate may use of the workspace.
-const MAY_USE: [(&str, &[&str]); 18] = [
+const MAY_USE: [(&str, &[&str]); 19] = [
     ("divvy-ledger", &[]),
     ("divvy-engine", &["divvy-ledger"]),
     ("divvy-words", &["divvy-ledger", "divvy-engine"]),
     ("divvy-views", &["divvy-ledger", "divvy-engine"]),
-    ("divvy-sim", &["divvy-ledger", "divvy-engine", "divvy-words"]),
+    ("divvy-lint", &["divvy-ledger", "divvy-words"]),
+    ("divvy-sim", &["divvy-ledger", "divvy-engine", "divvy-lint", "divvy-words"]),
     ("divvy-serve", &[]),
     ("divvy-api", &[]),
     (
@@ -30,6 +31,7 @@ const MAY_USE: [(&str, &[&str]); 18] = [
             "divvy-cluster",
             "divvy-engine",
             "divvy-ledger",
+            "divvy-lint",
             "divvy-node",
             "divvy-sim",
             "divvy-views",
@@ -48,6 +50,7 @@ const MAY_USE: [(&str, &[&str]); 18] = [
             "divvy-cluster",
             "divvy-engine",
             "divvy-ledger",
+            "divvy-lint",
             "divvy-sim",
             "divvy-views",
             "divvy-words",
@@ -105,8 +108,19 @@ fn ledger_and_engine_know_no_clock_no_thread_and_no_kubernetes() {
 }
 
 /// Crates whose files the page names.
-const DESCRIBED: [&str; 10] =
-    ["ledger", "engine", "words", "views", "sim", "serve", "api", "cluster", "admission", "node"];
+const DESCRIBED: [&str; 11] = [
+    "ledger",
+    "engine",
+    "words",
+    "views",
+    "lint",
+    "sim",
+    "serve",
+    "api",
+    "cluster",
+    "admission",
+    "node",
+];
 
 #[test]
 fn the_page_names_every_file() {

@@ -33,3 +33,29 @@ fn every_stable_name_of_a_reason_is_written_down_and_no_other() {
     let unknown: Vec<_> = written.difference(&names).collect();
     assert!(unknown.is_empty(), "docs/output.md has {unknown:?}, and no reason is called so");
 }
+
+#[test]
+fn every_finding_is_written_down_and_no_other() {
+    let mut names = BTreeSet::new();
+    let mut files = vec![root().join("crates/words/src/mistakes.rs")];
+    files.extend(
+        fs::read_dir(root().join("crates/lint/src/rules")).unwrap().map(|e| e.unwrap().path()),
+    );
+    for file in files {
+        let text = fs::read_to_string(file).unwrap();
+        let mut lines = text.lines();
+        while let Some(line) = lines.next() {
+            if line.starts_with("/// Stable name: ") {
+                let constant = lines.next().unwrap();
+                names.insert(constant.split('"').nth(1).unwrap().to_owned());
+            }
+        }
+    }
+    let text = fs::read_to_string(root().join("docs/lint.md")).unwrap();
+    let (_, section) = text.split_once("\n## Findings\n").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+    let written: BTreeSet<String> =
+        rows.filter_map(|row| row.split('`').next()).map(str::to_owned).collect();
+    assert_eq!(written, names);
+}

@@ -2,6 +2,7 @@
 
 use crate::admission::AdmissionArgs;
 use crate::isolation::IsolationArgs;
+use crate::lint::LintArgs;
 use crate::live::LiveArgs;
 use crate::mig::MigArgs;
 use crate::node::NodeArgs;
@@ -48,6 +49,8 @@ pub enum Command {
     Simulate(SimulateArgs),
     /// Say where a pod goes, or why it waits
     Explain(ExplainArgs),
+    /// Find mistakes in manifests before the API server does, or does not, and mend them
+    Lint(LintArgs),
     /// Show what is on which node, card or pod, and who waits
     Top(TopArgs),
     /// Report how well cards are used, what is left of them, and who waits
@@ -202,6 +205,9 @@ pub struct RehearsalArgs {
     pub gpu_sharing: Option<bool>,
     #[command(flatten)]
     pub placement: PlacementArgs,
+    /// Take the mistakes that `divvy lint` finds in the manifests for errors: nothing is placed
+    #[arg(long)]
+    pub strict: bool,
 }
 
 #[derive(Args)]

@@ -84,7 +84,15 @@ fn given(
         ..setup(&args.cluster, cluster)
     };
     let namespace = namespace.unwrap_or_else(|| keys::DEFAULT_NAMESPACE.to_owned());
-    Ok(Given { rehearsal: load(&setup, bar)?, namespace })
+    let rehearsal = load(&setup, bar)?;
+    if args.strict && !rehearsal.findings.is_empty() {
+        let findings = rehearsal.findings.len();
+        let s = if findings == 1 { "" } else { "s" };
+        bail!(
+            "{findings} mistake{s} in the manifests, and --strict; `divvy lint --diff` shows how to mend them"
+        );
+    }
+    Ok(Given { rehearsal, namespace })
 }
 
 /// A cluster with nothing to place: of the live one, if none is given, these collections.
@@ -132,7 +140,8 @@ fn origin(args: &ClusterArgs) -> anyhow::Result<Option<Origin<'_>>> {
 
 fn load(setup: &Setup, bar: &Bar) -> anyhow::Result<Rehearsal> {
     let rehearsal = Rehearsal::load(setup, bar)?;
-    warn(&rehearsal.warnings);
+    let findings = rehearsal.findings.iter().map(ToString::to_string);
+    warn(&findings.chain(rehearsal.warnings.iter().cloned()).collect::<Vec<_>>());
     Ok(rehearsal)
 }
 

@@ -9,6 +9,7 @@ mod explain;
 mod input;
 mod isolation;
 mod kustomize;
+mod lint;
 mod live;
 mod mig;
 mod mistakes;
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
     exit(match cli.command {
         Command::Simulate(args) => simulate::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Lint(args) => lint::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Mig(args) => mig::run(&args),

@@ -248,7 +248,8 @@ fn explain_names_pods_that_are_nearly_the_one_asked_for() {
 fn kinds_that_make_no_pods_are_counted_in_one_line() {
     let manifest = "{apiVersion: v1, kind: Service, metadata: {name: s}}\n---\n\
         {apiVersion: example.com/v1, kind: Widget, metadata: {name: w}, spec: {replicas: lots}}\n";
-    let output = divvy(&["simulate", "-f", "-"], manifest);
+    let manifest = format!("{manifest}\n---\n{}", pod("p", "{gpu-fraction: \"0.5\"}"));
+    let output = divvy(&["simulate", "-f", "-"], &manifest);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let text = stdout(&output);
     assert!(

@@ -1,6 +1,7 @@
 //! Where manifests come from: files, folders and standard input.
 
 use crate::Progress;
+use divvy_lint::Text;
 use divvy_words::{Entry, ReadError, keys};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -35,6 +36,20 @@ pub enum InputError {
         input: String,
         /// The first line that is not, from 1.
         line: usize,
+    },
+    /// A file is UTF-16.
+    #[error("{input}: the file is UTF-16, as some editors on Windows write it; save it as UTF-8")]
+    Utf16 {
+        /// Its name.
+        input: String,
+    },
+    /// Nothing of what is given makes pods.
+    #[error("nothing to place: {found} given, and none of that makes pods{meant}")]
+    NothingToPlace {
+        /// What is given, by kind.
+        found: String,
+        /// What may have been meant.
+        meant: String,
     },
     /// More pods than a rehearsal takes.
     #[error("the manifests make {pods} pods; a rehearsal takes at most {MAX_PODS}")]
@@ -90,6 +105,11 @@ impl Input {
         Self { name: format!("{cards} x {model}"), text }
     }
 
+    /// To be looked at for mistakes.
+    pub(crate) fn as_text(&self) -> Text<'_> {
+        Text { name: &self.name, text: &self.text }
+    }
+
     /// Takes the text apart.
     pub(crate) fn parse(&self, progress: &dyn Progress) -> Result<Vec<Entry>, InputError> {
         let advance = |bytes: usize| progress.advance(bytes as u64);
@@ -135,11 +155,26 @@ fn read_file(path: &Path) -> Result<Input, InputError> {
 }
 
 fn decode(name: String, bytes: Vec<u8>) -> Result<Input, InputError> {
+    if is_utf16(&bytes) {
+        return Err(InputError::Utf16 { input: name });
+    }
     String::from_utf8(bytes).map(|text| Input { name: name.clone(), text }).map_err(|error| {
         let read = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = read.iter().filter(|b| **b == b'\n').count() + 1;
         InputError::NotText { input: name, line }
     })
+}
+
+/// By its byte order mark, or by a first character that is ASCII beside a zero.
+fn is_utf16(bytes: &[u8]) -> bool {
+    let is_ascii = |b: &u8| b.is_ascii_graphic() || b.is_ascii_whitespace();
+    match bytes {
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => true,
+        [0, letter, 0, other, ..] | [letter, 0, other, 0, ..] => {
+            is_ascii(letter) && is_ascii(other)
+        }
+        _ => false,
+    }
 }
 
 /// Links to folders are not followed: they may lead back.

@@ -9,8 +9,8 @@
 mod adopt;
 mod expand;
 mod fill;
-mod hints;
 mod input;
+mod left_out;
 mod made_by;
 mod partition;
 mod pods_of;
@@ -19,6 +19,7 @@ mod rehearsal;
 mod storage;
 mod what_if;
 
+pub use divvy_lint::Finding;
 pub use expand::MAX_REPLICAS;
 pub use fill::{MAX_FILL, More, OneMore};
 pub use input::{Input, InputError, read_inputs};

@@ -3,8 +3,8 @@
 use crate::adopt::{self, CardNames, NamedCards, OwnWord};
 use crate::expand::{Expansion, MadePods};
 use crate::fill::OneMore;
-use crate::hints::Hints;
 use crate::input::{Input, InputError, MAX_PODS};
+use crate::left_out::{makes_no_pods, nothing_to_place};
 use crate::made_by::MadeBy;
 use crate::partition::{BeforeConfigs, ConfigOutcome, Configs, DisplacedDevices, Log};
 use crate::pods_of::PodRules;
@@ -16,6 +16,7 @@ use divvy_engine::{
     Bound, BoundCards, Config, Event, ObjectKey, PlanEffect, PodRecord, PodSpec, Scheduler,
 };
 use divvy_ledger::{Holder, Intake, Known, NodeId};
+use divvy_lint::{Finding, Text};
 use divvy_words::isolation::Isolation;
 use divvy_words::manifest::PodStatus;
 use divvy_words::{
@@ -97,7 +98,12 @@ pub struct Rehearsal {
     pub displaced: Vec<DisplacedDevices>,
     /// What was not as it should be, in sentences.
     pub warnings: Vec<String>,
+    /// Mistakes in the workload that the API would refuse, or accept in silence.
+    pub findings: Vec<Finding>,
 }
+
+/// What a pod that has ended is called among what is left out.
+const ENDED: &str = "Pod that has ended";
 
 /// A rehearsal being put together.
 struct Loading<'a> {
@@ -145,6 +151,8 @@ impl Rehearsal {
         {
             return Err(InputError::Empty { input: first.name.clone() });
         }
+        let texts: Vec<Text<'_>> = setup.workload.iter().map(Input::as_text).collect();
+        let findings = divvy_lint::rehearsed(&texts, &workload);
         let mut workload: Vec<Entry> = workload.into_iter().flatten().collect();
         if let Some(namespace) = &setup.namespace {
             workload.iter_mut().for_each(|entry| name_namespace(entry, namespace));
@@ -178,6 +186,7 @@ impl Rehearsal {
             partitions: Vec::new(),
             displaced: Vec::new(),
             warnings,
+            findings,
         };
         let (storage, events) = Storage::read(&cluster_entries, &workload, &mut rehearsal.warnings);
         let both = cluster_entries.iter().chain(&workload);
@@ -508,7 +517,7 @@ impl Loading<'_> {
     ) -> Result<(), InputError> {
         let owners = entries.iter().filter_map(|entry| identity(entry, rules));
         let owners: BTreeSet<(&str, &str, &str)> = owners.collect();
-        let Rehearsal { scheduler: cluster, ignored, .. } = &mut self.rehearsal;
+        let Rehearsal { scheduler: cluster, ignored, pods: waiting, .. } = &mut self.rehearsal;
         let priorities = &self.priorities;
         let groups = &self.groups;
         let isolation = self.isolation;
@@ -516,8 +525,8 @@ impl Loading<'_> {
         let mut unknown_classes = BTreeSet::new();
         let mut batches: Vec<(&str, MadePods)> = Vec::new();
         let mut makers: Vec<(usize, &Object)> = Vec::new();
-        let mut hints = Hints::default();
         let mut classes = Vec::new();
+        let mut none_made = Vec::new();
         for entry in entries {
             let object = match entry {
                 Entry::Object(object) => object,
@@ -536,15 +545,13 @@ impl Loading<'_> {
             if is_made_by_another(object, &owners) {
                 continue;
             }
-            let (metadata, spec) = match &object.content {
+            let spec = match &object.content {
                 Content::Pod(_, status) if status.has_ended() => {
-                    *ignored.entry("Pod that has ended".to_owned()).or_default() += 1;
+                    *ignored.entry(ENDED.to_owned()).or_default() += 1;
                     continue;
                 }
-                Content::Pod(spec, _) => (&object.metadata, &**spec),
-                Content::Workload(workload) => {
-                    (&workload.template.metadata, &workload.template.spec)
-                }
+                Content::Pod(spec, _) => &**spec,
+                Content::Workload(workload) => &workload.template.spec,
                 Content::Foreign(spec) if rules.knows(&object.kind, &object.api_version) => {
                     let found = rules.pods(&object.kind, &object.api_version, spec);
                     match found.unwrap_or_else(|| Ok(Vec::new())) {
@@ -557,7 +564,6 @@ impl Loading<'_> {
                             for part in &found {
                                 let pods = expansion.found(object, part);
                                 makers.push((batches.len(), object));
-                                hints.look(object, &part.template.metadata, pods.len().max(1));
                                 batches.push((&object.kind, pods));
                                 unknown_classes.extend(
                                     priorities.unknown(&part.template.spec).map(str::to_owned),
@@ -582,13 +588,22 @@ impl Loading<'_> {
                 }
             };
             let Some(pods) = expansion.pods(object) else { continue };
-            hints.look(object, metadata, pods.len());
+            if pods.len() == 0 {
+                none_made.push(makes_no_pods(object));
+            }
             makers.push((batches.len(), object));
             batches.push((&object.kind, pods));
             unknown_classes.extend(priorities.unknown(spec).map(str::to_owned));
         }
-        let hints = hints.into_warnings(ignored);
-        self.rehearsal.warnings.extend(hints);
+        let has_ended = ignored.contains_key(ENDED);
+        let is_about_others = !waiting.is_empty() || !self.configs.is_empty();
+        if batches.is_empty() && !entries.is_empty() && !has_ended && !is_about_others {
+            return Err(nothing_to_place(entries));
+        }
+        if ignored.contains_key("Node") {
+            none_made.push("nodes are read from --cluster, not from -f".to_owned());
+        }
+        self.rehearsal.warnings.extend(none_made);
         self.rehearsal.warnings.extend(classes);
         for class in unknown_classes {
             self.warn(format!(

@@ -345,15 +345,42 @@ fn mistakes_that_the_api_accepts_in_silence_are_told() {
     let none = controller("Deployment", "none", "replicas: 0, ");
     let workload = [on_owner, as_label, lower, &none].concat();
     let rehearsal = rehearse(None, &workload, None);
+    let found: Vec<String> = rehearsal.findings.iter().map(ToString::to_string).collect();
     assert_eq!(
-        rehearsal.warnings,
+        found,
         [
-            "Deployment d: gpu-fraction stands on the Deployment itself; its pods ask for no GPU. \
-             Put it under spec.template.metadata.annotations",
-            "Pod p: gpu-memory is a label; it has to be an annotation to ask for a GPU",
-            "Deployment none makes no pods: it asks for 0",
-            "kind pod is not read: write Pod, with its apiVersion",
+            "test.yaml:4:35: Deployment d: metadata.annotations[\"gpu-fraction\"]: it stands on the Deployment itself, \
+             and its pods ask for no GPU by it; write it under spec.template.metadata.annotations [NotOnTemplate]",
+            "test.yaml:9:30: Pod p: metadata.labels[\"gpu-memory\"]: it is an annotation, and here nothing reads it, so \
+             the pod gets no GPU by it; write metadata.annotations[\"gpu-memory\"] of the pod [MisplacedName]",
+            "test.yaml:13:7: pod q: kind: there is no kind pod; write Pod [UnknownKind]",
         ]
+    );
+    assert_eq!(rehearsal.warnings, ["Deployment none makes no pods: it asks for 0"]);
+}
+
+#[test]
+fn what_makes_no_pods_is_named_with_what_was_meant() {
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {a: b}\n";
+    let pods = "---\napiVersion: v1\nkind: Pods\nmetadata: {name: p}\n";
+    let old = "---\napiVersion: extensions/v1beta1\nkind: Deployment\nmetadata: {name: d}\n";
+    let error = |workload: &str| {
+        let setup = Setup { workload: vec![input(workload)], ..Setup::default() };
+        Rehearsal::load(&setup, &()).err().unwrap().to_string()
+    };
+    assert_eq!(
+        error(map),
+        "nothing to place: 1 ConfigMap is given, and none of that makes pods; give Pods, or Deployments and other \
+         controllers that make them"
+    );
+    assert_eq!(
+        error(&[map, pods, old].concat()),
+        "nothing to place: 1 ConfigMap, 1 Deployment, 1 Pods are given, and none of that makes pods; write kind: Pod \
+         for Pods; write apiVersion: apps/v1 for Deployment"
+    );
+    assert_eq!(
+        error(&cluster(&[node("n1", 1)])),
+        "nothing to place: 1 Node is given, and none of that makes pods; nodes are read from --cluster"
     );
 }
 

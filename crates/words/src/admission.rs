@@ -17,6 +17,7 @@
 mod container;
 mod isolation;
 mod kai;
+mod mistaken;
 mod mutate;
 mod patch;
 mod pod;

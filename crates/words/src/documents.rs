@@ -261,13 +261,30 @@ fn read_error(source: &str, text: &str, piece: Piece<'_>, fault: &Fault) -> Read
     let first = before.bytes().filter(|b| *b == b'\n').count();
     let line = first + fault.line.max(1);
     let shown = text.lines().nth(line - 1).filter(|_| fault.column > 0);
+    let message = match template_line(piece.text) {
+        Some(at) => format!(
+            "a template of Helm is no manifest yet ({{{{ in line {}): render it first, as with \
+             `helm template CHART | divvy ... -f -`",
+            first + at
+        ),
+        None => visible(&fault.message).into_owned(),
+    };
     ReadError {
         source_name: source.to_owned(),
         document: piece.document,
         line,
-        message: visible(&fault.message).into_owned(),
+        message,
         excerpt: shown.map(|text| excerpt(line, text, fault.column)),
     }
+}
+
+/// The first line with an action of a template, from 1.
+fn template_line(text: &str) -> Option<usize> {
+    let is_action = |line: &str| {
+        let begin = line.split('#').next().and_then(|line| line.find("{{"));
+        begin.is_some_and(|at| line.get(at..).is_some_and(|rest| rest.contains("}}")))
+    };
+    text.lines().position(is_action).map(|at| at + 1)
 }
 
 /// The line around the column, with a mark below it.

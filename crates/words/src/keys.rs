@@ -209,6 +209,11 @@ pub const CONFIG_FILE: &str = "config.yaml";
 /// The namespace of objects that name none.
 pub const DEFAULT_NAMESPACE: &str = "default";
 
+/// Labels of a pod, or of what makes it: the queue of KAI that it belongs to, now and before v0.6.
+pub const QUEUE_LABELS: [&str; 2] = ["kai.scheduler/queue", "runai/queue"];
+/// Annotation of the recipe for KAI that nothing reads.
+pub const GPU_SHARING: &str = "nvidia.com/gpu-sharing";
+
 /// Label by which KAI says which pods share a card; with `/<group>` behind it, one for each card.
 pub const GPU_GROUP: &str = "runai-gpu-group";
 /// Where KAI keeps the pods that hold a shared card, now and before v0.6.

@@ -12,7 +12,7 @@ mod storage;
 pub(crate) use environment::{Environment, annotation_path};
 pub use environment::{Variable, VariableSource};
 pub use map::{Annotations, ResourceList, ResourceName, Text, Texts};
-pub(crate) use map::{gpu_resources, reviewed_annotations};
+pub(crate) use map::{ReviewedAnnotations, gpu_resources};
 pub use object::{Content, Kind, Object};
 pub use relations::{
     LabelSelector, PodAffinity, PodAffinityTerm, SpreadConstraint, WeightedPodAffinityTerm,

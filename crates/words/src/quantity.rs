@@ -69,6 +69,19 @@ impl Quantity {
     }
 }
 
+/// A quantity that is no whole number, as a decimal: `500m` is 0.5.
+pub fn decimal(text: &str) -> Option<String> {
+    let quantity = Quantity::parse(text).ok().filter(|q| !q.is_integer() && !q.is_negative())?;
+    let (whole, part) = (quantity.nano / NANO, quantity.nano % NANO);
+    Some(format!("{whole}.{part:09}").trim_end_matches('0').to_owned())
+}
+
+/// A quantity that is a whole number and not negative.
+pub fn whole(text: &str) -> Option<u64> {
+    let quantity = Quantity::parse(text).ok().filter(|q| q.is_integer() && !q.is_negative())?;
+    Some(quantity.value_ceil())
+}
+
 fn ceil(nano: i128, unit: i128) -> u64 {
     let whole = nano.max(0) / unit + i128::from(nano > 0 && nano % unit != 0);
     i64::try_from(whole).unwrap_or(i64::MAX).unsigned_abs()

@@ -6,9 +6,9 @@ use super::raw::part;
 use crate::keys;
 use crate::manifest::lenient::{Key, length, optional, text};
 use crate::manifest::{
-    Annotations, Container, Metadata, PodManifest, ResourceList, gpu_resources,
-    reviewed_annotations,
+    Container, Metadata, PodManifest, ResourceList, ReviewedAnnotations, gpu_resources,
 };
+use crate::mistakes::Suspects;
 use crate::request::is_share;
 use crate::reservation::is_group;
 use serde::Deserialize;
@@ -33,6 +33,8 @@ pub(super) struct ReviewedPod<'a> {
     pub(super) runtime_class: Box<str>,
     /// Labels that only a binding may bring.
     pub(super) stray_labels: BTreeSet<Box<str>>,
+    /// Keys of annotations and of labels that may be mistakes.
+    pub(super) suspects: [Suspects; 2],
     /// Whether it has labels at all.
     pub(super) has_labels: bool,
     /// Its level of isolation, as the label says it.
@@ -56,7 +58,7 @@ impl<'a> ReviewedPod<'a> {
                 name: metadata.name,
                 generate_name: metadata.generate_name,
                 namespace: metadata.namespace,
-                annotations: metadata.annotations,
+                annotations: metadata.annotations.kept,
                 ..Metadata::default()
             },
             spec: PodManifest {
@@ -73,6 +75,7 @@ impl<'a> ReviewedPod<'a> {
             ephemeral: containers("ephemeralContainers", spec.ephemeral_containers)?,
             runtime_class: spec.runtime_class_name,
             stray_labels: metadata.labels.strays,
+            suspects: [metadata.annotations.suspects, metadata.labels.suspects],
             has_labels: metadata.labels.is_there,
             level: metadata.labels.level,
             provider: metadata.labels.provider,
@@ -132,8 +135,7 @@ struct Meta {
     generate_name: Box<str>,
     #[serde(deserialize_with = "text")]
     namespace: Box<str>,
-    #[serde(deserialize_with = "reviewed_annotations")]
-    annotations: Annotations,
+    annotations: ReviewedAnnotations,
     #[serde(deserialize_with = "reviewed_labels")]
     labels: Reviewed,
 }
@@ -167,6 +169,7 @@ struct Reviewed {
     is_there: bool,
     /// The keys of those that only a binding may bring.
     strays: BTreeSet<Box<str>>,
+    suspects: Suspects,
     level: Option<Box<str>>,
     provider: Option<Box<str>>,
 }
@@ -187,6 +190,7 @@ fn reviewed_labels<'de, D: Deserializer<'de>>(d: D) -> Result<Reviewed, D::Error
                     keys::ISOLATION_PROVIDER => &mut labels.provider,
                     _ => {
                         map.next_value::<IgnoredAny>()?;
+                        labels.suspects.see(key.as_str());
                         if is_group(key.as_str()) {
                             labels.strays.insert(key.as_str().into());
                         }

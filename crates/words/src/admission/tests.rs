@@ -1,5 +1,6 @@
 mod isolation;
 mod koordinator;
+mod mistakes;
 mod plain;
 mod properties;
 

@@ -2,6 +2,7 @@
 
 use super::lenient::Key;
 use crate::keys;
+use crate::mistakes::{Suspects, may_be_gpu};
 use crate::problem::short;
 use crate::quantity::{Quantity, WrittenAmount, WrittenQuantity};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -161,15 +162,19 @@ impl Texts {
 
 /// Reads string values and leaves out those whose key `keep` does not want, but for the first one
 /// that is no string.
-fn read_texts<'de, D: Deserializer<'de>>(d: D, keep: fn(&str) -> bool) -> Result<Texts, D::Error> {
-    struct TextsVisitor(fn(&str) -> bool);
-    impl<'de> Visitor<'de> for TextsVisitor {
+fn read_texts<'de, D, K>(d: D, keep: K) -> Result<Texts, D::Error>
+where
+    D: Deserializer<'de>,
+    K: FnMut(&str) -> bool,
+{
+    struct TextsVisitor<K>(K);
+    impl<'de, K: FnMut(&str) -> bool> Visitor<'de> for TextsVisitor<K> {
         type Value = Texts;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("an object of strings")
         }
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Texts, A::Error> {
+        fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Texts, A::Error> {
             let mut all: Vec<(Box<str>, Text)> = Vec::new();
             let mut wrong: Option<(Box<str>, Text)> = None;
             let mut bytes = 0;
@@ -250,17 +255,28 @@ impl<'de> Deserialize<'de> for Annotations {
     }
 }
 
-/// Annotations of a pod in a review: those that admission decides on, and the first that is wrong.
-pub(crate) fn reviewed_annotations<'de, D>(deserializer: D) -> Result<Annotations, D::Error>
-where
-    D: Deserializer<'de>,
-{
-    let kept = read_texts(deserializer, |key| {
-        keys::REQUEST.contains(&key)
-            || keys::HAND_OFF.contains(&key)
-            || key == keys::KAI_CONFIG_MAPS
-    });
-    kept.map(Annotations)
+/// Annotations of a pod in a review: those that admission decides on, the first that is wrong, and keys
+/// that may be mistakes.
+#[derive(Debug, Default)]
+pub(crate) struct ReviewedAnnotations {
+    pub(crate) kept: Annotations,
+    pub(crate) suspects: Suspects,
+}
+
+impl<'de> Deserialize<'de> for ReviewedAnnotations {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut suspects = Suspects::default();
+        let kept = read_texts(deserializer, |key| {
+            let is_kept = keys::REQUEST.contains(&key)
+                || keys::HAND_OFF.contains(&key)
+                || key == keys::KAI_CONFIG_MAPS;
+            if !is_kept {
+                suspects.see(key);
+            }
+            is_kept
+        })?;
+        Ok(Self { kept: Annotations(kept), suspects })
+    }
 }
 
 /// The name of a resource; the frequent ones take no memory.
@@ -325,12 +341,13 @@ impl<'de> Deserialize<'de> for ResourceList {
     }
 }
 
-/// GPUs, their replicas and slices alone.
+/// GPUs, their replicas and slices alone, and what may be meant for them.
 pub(crate) fn gpu_resources<'de, D: Deserializer<'de>>(d: D) -> Result<ResourceList, D::Error> {
     read_resources(d, |name| {
         name.starts_with(keys::GPU)
             || name.starts_with(keys::MIG_PREFIX)
             || keys::KOORDINATOR.contains(&name)
+            || may_be_gpu(name)
     })
 }
 

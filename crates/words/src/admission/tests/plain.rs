@@ -6,6 +6,7 @@ use crate::admission::Settings;
 use crate::grace_period::grace_period_allowed;
 use crate::hand_off::{has_no_device, missing, visible_devices};
 use crate::manifest::{Container, Metadata, PodManifest};
+use crate::mistakes::{Place, mistake};
 use crate::problem::{Problems, short};
 use crate::quantity::Quantity;
 use crate::request::{check_container, containers, is_share, request, share_containers};
@@ -225,5 +226,26 @@ pub(super) fn verdict(pod: &Value, settings: &Settings) -> Result<Vec<String>, S
             ))
         });
     }
+    warnings.extend(mistaken(pod, &spec));
     problems.into_first().map_or(Ok(warnings), Err)
+}
+
+/// Names that nobody reads.
+fn mistaken(pod: &Value, spec: &PodManifest) -> Vec<String> {
+    let mut all = Vec::new();
+    for (place, name) in [(Place::Annotations, "annotations"), (Place::Labels, "labels")] {
+        let map = pod["metadata"][name].as_object().into_iter().flatten();
+        all.extend(map.map(|(key, _)| (place, format!("metadata.{name}"), key.clone())));
+    }
+    for (place, container) in places(pod).into_iter().zip(containers(spec)) {
+        let (list, at) = place.trim_start_matches("/spec/").split_once('/').unwrap();
+        let field = format!("spec.{list}[{at}].resources.limits");
+        let names = container.resources.limits.iter();
+        all.extend(names.map(|(name, _)| (Place::Resources, field.clone(), name.to_owned())));
+    }
+    let told = all.into_iter().filter_map(|(place, field, key)| {
+        let why = mistake(place, &key)?;
+        Some(format!("{field}[\"{key}\"]: {}; {}", why.what, why.next))
+    });
+    told.take(8).collect()
 }

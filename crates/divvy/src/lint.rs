@@ -1,0 +1,74 @@
+//! `divvy lint`
+
+use crate::cli::Format;
+use crate::{DONE, output};
+use anyhow::{Context, bail};
+use clap::Args;
+use divvy_lint::{Fixed, Report, Text};
+use divvy_sim::{Input, read_inputs};
+use std::path::{Path, PathBuf};
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  divvy lint -f manifests/                             a line for each finding
+  divvy lint -f pod.yaml --diff                        what --fix would change
+  divvy lint -f pod.yaml --fix                         mend it in place, comments and order kept
+  helm template CHART | divvy lint -f -
+
+What is found, and what can be mended: docs/lint.md. Nothing is contacted.
+
+Exit codes: 0 nothing was found, or all was mended, 2 something is left, 1 a file cannot be read.")]
+pub struct LintArgs {
+    /// Manifests: a file, a folder of .yaml, .yml and .json files, or - for standard input; may be
+    /// given more than once, and are looked at together
+    #[arg(short = 'f', long = "filename", value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// Also read folders in folders of -f
+    #[arg(short = 'R', long)]
+    pub recursive: bool,
+    /// Mend the files in place, print what was changed as a diff, and say what is left
+    #[arg(long, conflicts_with = "diff")]
+    pub fix: bool,
+    /// Print what --fix would change, and change nothing
+    #[arg(long)]
+    pub diff: bool,
+    /// How to print the findings
+    #[arg(short, long, default_value = "table")]
+    pub output: Format,
+}
+
+/// Something was found.
+const FOUND: u8 = 2;
+
+pub fn run(args: &LintArgs) -> anyhow::Result<u8> {
+    if args.fix && args.files.iter().any(|file| file == Path::new("-")) {
+        bail!("--fix writes files, and - is standard input: use --diff, or give the file");
+    }
+    let inputs = read_inputs(args.files.iter().map(PathBuf::as_path), args.recursive)?;
+    let texts: Vec<Text<'_>> =
+        inputs.iter().map(|Input { name, text }| Text { name, text }).collect();
+    let found = divvy_lint::lint(&texts)?;
+    let before = found.len();
+    let (fixed, left) = match args.fix || args.diff {
+        true => divvy_lint::fix(&texts)?,
+        false => (Vec::new(), Vec::new()),
+    };
+    if args.fix {
+        write(&fixed)?;
+    }
+    let diff: String = fixed.iter().map(divvy_lint::diff).collect();
+    let findings = if args.fix { left } else { found };
+    let code = if findings.is_empty() { DONE } else { FOUND };
+    let report = Report::new(inputs.len(), findings, before, diff);
+    output::print(args.output, &report, |_| divvy_lint::text(&report, args.fix))?;
+    Ok(code)
+}
+
+fn write(fixed: &[Fixed]) -> anyhow::Result<()> {
+    for file in fixed.iter().filter(|file| file.is_changed()) {
+        std::fs::write(&file.name, &file.after)
+            .with_context(|| format!("cannot write {}", file.name))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! What was found in texts, and where.
+
+use crate::edit::{Edit, Source};
+use crate::object::{Found, Object, objects};
+use crate::rules::{self, Together};
+use crate::tree::documents;
+use divvy_words::{Entry, ReadError};
+use serde::Serialize;
+use std::fmt;
+
+/// A text and its name.
+#[derive(Clone, Copy, Debug)]
+pub struct Text<'a> {
+    /// The path, or `-`.
+    pub name: &'a str,
+    /// What it says.
+    pub text: &'a str,
+}
+
+/// A mistake.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Finding {
+    /// Its stable name.
+    pub name: &'static str,
+    /// The name of the text.
+    pub file: String,
+    /// From 1.
+    pub line: usize,
+    /// In characters, from 1.
+    pub column: usize,
+    /// Kind, namespace and name.
+    pub object: String,
+    /// The field.
+    pub field: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to write instead.
+    pub next: String,
+    /// Whether it can be mended in place.
+    pub fixable: bool,
+    #[serde(skip)]
+    pub(crate) edits: Vec<Edit>,
+    /// Which of the texts, and which object there.
+    #[serde(skip)]
+    pub(crate) origin: (usize, usize),
+}
+
+impl Finding {
+    /// Object, field, what is wrong and what to write: all but where it stands.
+    pub fn sentence(&self) -> String {
+        let Self { object, field, message, next, .. } = self;
+        format!("{object}: {field}: {message}; {next}")
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, line, column, name, .. } = self;
+        write!(f, "{file}:{line}:{column}: {} [{name}]", self.sentence())
+    }
+}
+
+/// More findings than these in all help nobody; the rest is found when these are mended.
+pub(crate) const MOST: usize = 10_000;
+
+/// All mistakes of texts that are looked at together, in their order.
+pub fn lint(texts: &[Text<'_>]) -> Result<Vec<Finding>, ReadError> {
+    let entries: Vec<Vec<Entry>> = texts
+        .iter()
+        .map(|text| divvy_words::read(text.name, text.text, &|_| {}))
+        .collect::<Result<_, _>>()?;
+    Ok(find(texts, &entries))
+}
+
+/// Whoever rehearses more than this waits for the pods and not for mistakes in their manifests.
+const MOST_REHEARSED: usize = 16 << 20;
+
+/// The mistakes of a workload that is rehearsed, but for those that are told of its pods anyway; none
+/// of a large one.
+pub fn rehearsed(texts: &[Text<'_>], entries: &[Vec<Entry>]) -> Vec<Finding> {
+    if texts.iter().map(|text| text.text.len()).sum::<usize>() > MOST_REHEARSED {
+        return Vec::new();
+    }
+    let mut found = find(texts, entries);
+    found.retain(|finding| !rules::REASONS.contains(&finding.name));
+    found
+}
+
+fn find(texts: &[Text<'_>], entries: &[Vec<Entry>]) -> Vec<Finding> {
+    // What cannot be taken apart was refused by who read it for its meaning.
+    let trees: Vec<_> = texts.iter().map(|text| documents(text.text).unwrap_or_default()).collect();
+    let all: Vec<Vec<Object<'_>>> =
+        trees.iter().zip(entries).map(|(tree, entries)| objects(tree, entries)).collect();
+    let mut together = Together::default();
+    all.iter().for_each(|objects| together.add(objects));
+    let mut findings = Vec::new();
+    for (index, (text, objects)) in texts.iter().zip(&all).enumerate() {
+        let source = Source::new(text.text);
+        let lines = Lines::of(text.text);
+        for (at, object) in objects.iter().enumerate() {
+            let found = rules::look(source, object, &together);
+            let room = MOST.saturating_sub(findings.len());
+            let found = found.into_iter().take(room);
+            findings.extend(found.map(|found| finding(text, &lines, object, found, (index, at))));
+        }
+    }
+    findings
+}
+
+fn finding(
+    text: &Text<'_>,
+    lines: &Lines<'_>,
+    object: &Object<'_>,
+    found: Found,
+    origin: (usize, usize),
+) -> Finding {
+    let (line, column) = lines.place(found.at);
+    Finding {
+        name: found.name,
+        file: text.name.to_owned(),
+        line,
+        column,
+        object: divvy_words::shortened(object),
+        field: found.field,
+        message: divvy_words::shortened(found.what),
+        next: divvy_words::shortened(found.next),
+        fixable: !found.edits.is_empty(),
+        edits: found.edits,
+        origin,
+    }
+}
+
+/// Where lines begin.
+struct Lines<'a> {
+    text: &'a str,
+    starts: Vec<usize>,
+}
+
+impl<'a> Lines<'a> {
+    fn of(text: &'a str) -> Self {
+        let ends = text.match_indices('\n').map(|(at, _)| at + 1);
+        Self { text, starts: std::iter::once(0).chain(ends).collect() }
+    }
+
+    /// Line and column of a byte, from 1.
+    fn place(&self, at: usize) -> (usize, usize) {
+        let line = self.starts.partition_point(|start| *start <= at);
+        let start = line.checked_sub(1).and_then(|line| self.starts.get(line)).copied();
+        let before = self.text.get(start.unwrap_or(0)..at).unwrap_or_default();
+        (line.max(1), before.trim_start_matches('\u{feff}').chars().count() + 1)
+    }
+}

@@ -1,0 +1,26 @@
+//! Mistakes in manifests that the API server or a driver refuses, or accepts in silence, and their
+//! repair.
+//!
+//! ```text
+//!   text ─┬─► words::read: what it means ──┐
+//!         └─► tree: where each part stands ─┴─► objects ─► rules ─► Finding: what, where, what instead
+//!                                                                    └─► edits by bytes ─► text, diff
+//! ```
+//!
+//! Nothing here reads or writes a file.
+
+mod edit;
+mod finding;
+mod fix;
+mod object;
+mod report;
+mod rules;
+mod tree;
+
+pub use finding::{Finding, Text, lint, rehearsed};
+pub use fix::{Fixed, diff, fix};
+pub use report::{Report, text};
+pub use rules::{NAMES, meant};
+
+#[cfg(test)]
+mod tests;

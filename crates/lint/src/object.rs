@@ -1,0 +1,267 @@
+//! The objects of a text, and the pods in them.
+
+use crate::edit::{Edit, New, Source, are_apart};
+use crate::tree::Node;
+use divvy_words::mistakes::{Mistake, shown};
+use divvy_words::{Entry, Kind};
+use std::fmt;
+
+/// An object, and where it stands.
+pub(crate) struct Object<'a> {
+    pub(crate) node: &'a Node,
+    pub(crate) kind: String,
+    pub(crate) api_version: String,
+    /// What it means, if the text was read in the same order.
+    pub(crate) entry: Option<&'a Entry>,
+}
+
+/// The pod, or the template of pods, in an object.
+pub(crate) struct Pod<'a> {
+    /// The map with `metadata` and `spec`.
+    pub(crate) node: &'a Node,
+    /// What stands before these in the names of fields: nothing, or `spec.template.`.
+    pub(crate) path: &'static str,
+    /// The metadata of what makes the pods.
+    pub(crate) owner: Option<&'a Node>,
+}
+
+/// What is wrong with an object.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// Where in the text.
+    pub(crate) at: usize,
+    pub(crate) name: &'static str,
+    pub(crate) field: String,
+    pub(crate) what: String,
+    pub(crate) next: String,
+    /// How to mend it; nothing if that is for people.
+    pub(crate) edits: Vec<Edit>,
+}
+
+impl Found {
+    pub(crate) fn new(
+        name: &'static str,
+        at: &Node,
+        field: String,
+        what: impl Into<String>,
+        next: impl Into<String>,
+    ) -> Self {
+        let (what, next) = (what.into(), next.into());
+        Self { at: at.at.start, name, field, what, next, edits: Vec::new() }
+    }
+
+    pub(crate) fn of(mistake: Mistake, at: &Node, field: String) -> Self {
+        Self::new(mistake.name, at, field, mistake.what, mistake.next)
+    }
+
+    pub(crate) fn mended(mut self, edits: Option<Vec<Edit>>) -> Self {
+        self.edits = edits.filter(|edits| are_apart(edits)).unwrap_or_default();
+        self
+    }
+}
+
+/// What a rule is given: the text, one of its objects, and the list of what was found.
+pub(crate) struct Look<'a, 'f> {
+    pub(crate) source: Source<'a>,
+    pub(crate) object: &'a Object<'a>,
+    found: &'f mut Vec<Found>,
+}
+
+/// More about one object helps nobody.
+const MOST: usize = 100;
+
+impl<'a, 'f> Look<'a, 'f> {
+    pub(crate) fn new(
+        source: Source<'a>,
+        object: &'a Object<'a>,
+        found: &'f mut Vec<Found>,
+    ) -> Self {
+        Self { source, object, found }
+    }
+
+    pub(crate) fn note(&mut self, found: Found) {
+        if !self.is_full() {
+            self.found.push(found);
+        }
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.found.len() >= MOST
+    }
+
+    /// Whether one of these was found already.
+    pub(crate) fn has(&self, names: &[&str]) -> bool {
+        self.found.iter().any(|found| names.contains(&found.name))
+    }
+}
+
+impl<'a> Object<'a> {
+    fn new(node: &'a Node, inherited: Option<(&str, &str)>) -> Option<Self> {
+        node.as_map()?;
+        let text = |field: &str| node.get(field).and_then(Node::text).map(str::to_owned);
+        let kind = text("kind").or_else(|| inherited.map(|(kind, _)| kind.to_owned()))?;
+        let of_list = || inherited.map(|(_, version)| version.to_owned());
+        let api_version = text("apiVersion").or_else(of_list).unwrap_or_default();
+        Some(Self { node, kind, api_version, entry: None })
+    }
+
+    pub(crate) fn name(&self) -> Option<&'a str> {
+        let metadata = self.node.get("metadata")?;
+        metadata.get("name").or_else(|| metadata.get("generateName")).and_then(Node::text)
+    }
+
+    pub(crate) fn namespace(&self) -> Option<&'a str> {
+        self.node.find(&["metadata", "namespace"]).and_then(Node::text)
+    }
+
+    /// The group of its `apiVersion`.
+    pub(crate) fn group(&self) -> &str {
+        self.api_version.split_once('/').map_or("", |(group, _)| group)
+    }
+
+    /// The path from a workload to its pods, for kinds of Kubernetes.
+    fn template(&self) -> Option<(&'static [&'static str], &'static str)> {
+        if !matches!(self.group(), "" | "apps" | "batch" | "extensions") {
+            return None;
+        }
+        match &*self.kind {
+            "Deployment"
+            | "StatefulSet"
+            | "ReplicaSet"
+            | "DaemonSet"
+            | "ReplicationController"
+            | "Job" => Some((&["spec", "template"], "spec.template.")),
+            "CronJob" => Some((
+                &["spec", "jobTemplate", "spec", "template"],
+                "spec.jobTemplate.spec.template.",
+            )),
+            _ => None,
+        }
+    }
+
+    /// The pod that it is, or that it makes.
+    pub(crate) fn pod(&self) -> Option<Pod<'a>> {
+        if self.kind == "Pod" && matches!(self.group(), "" | "apps") {
+            return Some(Pod { node: self.node, path: "", owner: None });
+        }
+        let (steps, path) = self.template()?;
+        let node = self.node.find(steps).filter(|node| node.as_map().is_some())?;
+        Some(Pod { node, path, owner: self.node.get("metadata") })
+    }
+
+    /// Whether it makes pods from a template.
+    pub(crate) fn is_workload(&self) -> bool {
+        self.template().is_some()
+    }
+}
+
+impl<'a> Pod<'a> {
+    pub(crate) fn metadata(&self, field: &str) -> Option<&'a Node> {
+        self.node.find(&["metadata", field])
+    }
+
+    pub(crate) fn annotation(&self, key: &str) -> Option<&'a Node> {
+        self.metadata("annotations")?.get(key)
+    }
+
+    pub(crate) fn label(&self, key: &str) -> Option<&'a Node> {
+        self.metadata("labels")?.get(key)
+    }
+
+    pub(crate) fn spec(&self) -> Option<&'a Node> {
+        self.node.get("spec")
+    }
+
+    /// Whether its annotations may be others than those to be seen.
+    pub(crate) fn is_open(&self, field: &str) -> bool {
+        let metadata = self.node.get("metadata");
+        self.node.is_open()
+            || metadata.is_some_and(Node::is_open)
+            || self.metadata(field).is_some_and(Node::is_open)
+    }
+
+    /// Init containers, then the others, with the names of their fields.
+    pub(crate) fn containers(&self) -> impl Iterator<Item = (String, &'a Node)> {
+        let (spec, path) = (self.spec(), self.path);
+        ["initContainers", "containers"].into_iter().flat_map(move |list| {
+            let items = spec.and_then(|spec| spec.get(list)).and_then(Node::as_list);
+            let items = items.unwrap_or_default().iter().enumerate();
+            items.map(move |(at, item)| (format!("{path}spec.{list}[{at}]"), item))
+        })
+    }
+
+    /// Sets an annotation or label, which is not there, beside other changes.
+    pub(crate) fn set(
+        &self,
+        source: &Source<'_>,
+        field: &str,
+        (key, value): (&str, &str),
+        beside: &[Edit],
+    ) -> Option<Vec<Edit>> {
+        self.set_all(source, field, &[(key, New::Text(value))], beside)
+    }
+
+    /// The same with several at a time.
+    pub(crate) fn set_all(
+        &self,
+        source: &Source<'_>,
+        field: &str,
+        entries: &[(&str, New<'_>)],
+        beside: &[Edit],
+    ) -> Option<Vec<Edit>> {
+        let metadata = self.node.get("metadata").filter(|metadata| !metadata.is_null());
+        let with = |edit: Option<Edit>| {
+            let all: Vec<Edit> = beside.iter().cloned().chain([edit?]).collect();
+            are_apart(&all).then_some(all)
+        };
+        let Some(metadata) = metadata else {
+            if self.node.get("metadata").is_some() {
+                let edit = source.insert_in(self.node, "metadata", &[(field, New::Map(entries))]);
+                return with(edit);
+            }
+            let inner = [(field, New::Map(entries))];
+            return with(source.insert_first(self.node, &[("metadata", New::Map(&inner))]));
+        };
+        let usual = with(source.insert_in(metadata, field, entries));
+        usual.or_else(|| {
+            let is_there = metadata.get(field).is_some();
+            let inner = New::Map(entries);
+            (!is_there).then(|| with(source.insert_first(metadata, &[(field, inner)]))).flatten()
+        })
+    }
+}
+
+impl fmt::Display for Object<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, name) = (shown(&self.kind), shown(self.name().unwrap_or("unnamed")));
+        match self.namespace() {
+            Some(namespace) => write!(f, "{kind} {}/{name}", shown(namespace)),
+            None => write!(f, "{kind} {name}"),
+        }
+    }
+}
+
+/// The objects of documents, Lists taken apart, as they are read for their meaning.
+pub(crate) fn objects<'a>(documents: &'a [Node], entries: &'a [Entry]) -> Vec<Object<'a>> {
+    let mut all = Vec::new();
+    documents.iter().for_each(|document| flatten(document, None, &mut all));
+    if all.len() == entries.len() {
+        for (object, entry) in all.iter_mut().zip(entries) {
+            object.entry = Some(entry);
+        }
+    }
+    all
+}
+
+fn flatten<'a>(node: &'a Node, inherited: Option<(&str, &str)>, into: &mut Vec<Object<'a>>) {
+    let Some(object) = Object::new(node, inherited) else { return };
+    if Kind::of(&object.kind, &object.api_version) != Some(Kind::List) {
+        into.push(object);
+        return;
+    }
+    let of_items = object.kind.strip_suffix("List").unwrap_or_default();
+    let inherited = (!of_items.is_empty()).then_some((of_items, &*object.api_version));
+    for item in object.node.get("items").and_then(Node::as_list).unwrap_or_default() {
+        flatten(item, inherited, into);
+    }
+}

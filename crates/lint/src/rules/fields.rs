@@ -1,0 +1,87 @@
+//! Fields that Kubernetes does not have: most are a slip of the keyboard, and what stands below is
+//! not read.
+
+use crate::object::{Found, Look, Object};
+use crate::rules::tables::{self, Fields, Inside};
+use crate::tree::{Map, Node};
+use divvy_words::mistakes::{is_near, shown};
+
+/// Stable name: no such field.
+pub(crate) const UNKNOWN_FIELD: &str = "UnknownField";
+
+pub(crate) fn look(look: &mut Look<'_, '_>) {
+    let Some(table) = tables::of_kind(&look.object.kind).filter(|_| is_of_kubernetes(look.object))
+    else {
+        return;
+    };
+    walk(look, look.object.node, table, "");
+}
+
+fn is_of_kubernetes(object: &Object<'_>) -> bool {
+    match object.group() {
+        "" | "apps" | "batch" | "extensions" => true,
+        "resource.k8s.io" => object.api_version != "resource.k8s.io/v1beta1",
+        _ => false,
+    }
+}
+
+fn walk(look: &mut Look<'_, '_>, node: &Node, table: &Fields, path: &str) {
+    let Some(map) = node.as_map() else { return };
+    let mut taken: Vec<&str> = Vec::new();
+    for (name, key, value) in map.named() {
+        if look.is_full() {
+            return;
+        }
+        let field = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+        if table.known.contains(&name) || name == "<<" {
+            match table.inside.iter().find(|(inside, _)| *inside == name) {
+                Some((_, Inside::Map(inner))) => walk(look, value, inner, &field),
+                Some((_, Inside::List(inner))) => {
+                    for (at, item) in value.as_list().unwrap_or_default().iter().enumerate() {
+                        walk(look, item, inner, &format!("{field}[{at}]"));
+                    }
+                }
+                None => {}
+            }
+            continue;
+        }
+        let field = match path.is_empty() {
+            true => shown(name),
+            false => format!("{path}.{}", shown(name)),
+        };
+        let found = |what: &str, next: String| {
+            Found::new(UNKNOWN_FIELD, key, field.clone(), what.to_owned(), next)
+        };
+        let nothing = "there is no such field: kubectl refuses it, and the API server drops it";
+        let Some(meant) = meant(name, table, map) else {
+            let next = match table.elsewhere.iter().find(|(other, _)| *other == name) {
+                Some((_, place)) => format!("write it under {place}"),
+                None => "take it away, or write the field that is meant".to_owned(),
+            };
+            let found = found(nothing, next);
+            look.note(found);
+            continue;
+        };
+        let is_free = map.entry(meant).is_none() && !taken.contains(&meant);
+        let edit = is_free.then(|| look.source.rename(key, meant)).flatten();
+        taken.extend(edit.is_some().then_some(meant));
+        let found = found(nothing, format!("write {meant}")).mended(edit.map(|edit| vec![edit]));
+        look.note(found);
+    }
+}
+
+/// The field that was meant: in other cases, one more or one less, or a slip of the keyboard.
+fn meant(name: &str, table: &Fields, map: &Map) -> Option<&'static str> {
+    if table.elsewhere.iter().any(|(other, _)| *other == name) {
+        return None;
+    }
+    let plain = name.to_ascii_lowercase().replace(['_', '-'], "");
+    let same = |known: &&&str| known.eq_ignore_ascii_case(&plain);
+    let plural = |known: &&&str| {
+        let known = known.to_ascii_lowercase();
+        known.strip_suffix('s') == Some(&plain) || plain.strip_suffix('s') == Some(&known)
+    };
+    let near = |known: &&&str| known.len() > 4 && is_near(&plain, &known.to_ascii_lowercase());
+    let known = || table.known.iter().filter(|known| map.entry(known).is_none());
+    known().find(same).or_else(|| known().find(plural)).or_else(|| known().find(near)).copied()
+}

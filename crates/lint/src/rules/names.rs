@@ -1,0 +1,206 @@
+//! Names in the metadata of pods, and of what makes them.
+
+use crate::edit::Edit;
+use crate::object::{Found, Look, Pod};
+use crate::tree::{Map, Node};
+use divvy_words::keys;
+use divvy_words::mistakes::{self, Mistake, Place, mistake};
+
+/// Stable name: what is asked of a GPU stands on the controller instead of its pods.
+pub(crate) const NOT_ON_TEMPLATE: &str = "NotOnTemplate";
+/// Stable name: the scheduler's name is nearly one of divvy's.
+pub(crate) const MISSPELT_SCHEDULER: &str = "MisspeltScheduler";
+
+/// No more keys of a map are looked at.
+const MOST_KEYS: usize = 1000;
+
+pub(crate) fn look(look: &mut Look<'_, '_>) {
+    let pod = look.object.pod();
+    if let Some(pod) = &pod {
+        let metadata = pod.node.get("metadata");
+        let field = format!("{}metadata", pod.path);
+        of_metadata(look, metadata, &field, Some(pod));
+        scheduler(look, pod);
+    }
+    if look.object.is_workload() {
+        of_metadata(look, look.object.node.get("metadata"), "metadata", None);
+        if let Some(pod) = &pod {
+            on_owner(look, pod);
+        }
+    }
+}
+
+/// `pod` is the one that the metadata is of; none for what makes pods.
+fn of_metadata(
+    look: &mut Look<'_, '_>,
+    metadata: Option<&Node>,
+    field: &str,
+    pod: Option<&Pod<'_>>,
+) {
+    for (place, name) in [(Place::Annotations, "annotations"), (Place::Labels, "labels")] {
+        let Some(node) = metadata.and_then(|metadata| metadata.get(name)) else { continue };
+        let Some(map) = node.as_map() else { continue };
+        // Of two that mean the same one can be mended.
+        let mut taken: Vec<(Place, &str)> = Vec::new();
+        for (text, key, value) in map.named().take(MOST_KEYS) {
+            let Some(mistake) = mistake(place, text) else { continue };
+            let field = format!("{field}.{name}[\"{}\"]", mistakes::shown(text));
+            let edits = match mistake.meant {
+                Some(meant) if taken.contains(&meant) => None,
+                Some((there, meant)) if there == place => {
+                    let is_free = map.entry(meant).is_none();
+                    is_free.then(|| look.source.rename(key, meant)).flatten().map(|e| vec![e])
+                }
+                Some(meant) => pod.and_then(|pod| moved(look, pod, (node, text, value), meant)),
+                None => without(look, metadata, name, (map, text), pod),
+            };
+            taken.extend(mistake.meant.filter(|_| edits.is_some()));
+            let what = said(&mistake, pod);
+            look.note(Found { what, ..Found::of(mistake, key, field) }.mended(edits));
+        }
+    }
+}
+
+/// What is wrong, and what comes of it.
+fn said(mistake: &Mistake, pod: Option<&Pod<'_>>) -> String {
+    let asks = mistake.meant.is_some_and(|(_, meant)| keys::REQUEST.contains(&meant));
+    match pod {
+        Some(_) if asks => format!("{}, so the pod gets no GPU by it", mistake.what),
+        _ => mistake.what.clone(),
+    }
+}
+
+/// Takes an entry to where it belongs.
+fn moved(
+    look: &Look<'_, '_>,
+    pod: &Pod<'_>,
+    (node, key, value): (&Node, &str, &Node),
+    (there, meant): (Place, &str),
+) -> Option<Vec<Edit>> {
+    let field = match there {
+        Place::Annotations => "annotations",
+        Place::Labels => "labels",
+        Place::Resources => return None,
+    };
+    let is_there = pod.metadata(field).is_some_and(|map| map.get(meant).is_some());
+    if is_there || pod.is_open(field) {
+        return None;
+    }
+    let metadata = pod.node.get("metadata")?;
+    if node.as_map()?.entries.len() == 1 && metadata.get(field).is_none() {
+        // Alone there, it takes its map along.
+        let (key_of_map, _) = metadata.as_map()?.entries.iter().find(|(_, v)| v.at == node.at)?;
+        let (own, _) = node.as_map()?.entries.first()?;
+        let named = look.source.rename(key_of_map, field)?;
+        let renamed = (own.text() != Some(meant)).then(|| look.source.rename(own, meant));
+        let quoted = look.source.quote(value)?;
+        return Some(
+            [Some(named), renamed.flatten(), Some(quoted)].into_iter().flatten().collect(),
+        );
+    }
+    let gone = remove(look, metadata, node, key)?;
+    pod.set(&look.source, field, (meant, value.text()?), &gone)
+}
+
+/// Takes an entry out of the annotations or labels of `metadata`, and these if it was the only one.
+fn remove(look: &Look<'_, '_>, metadata: &Node, node: &Node, key: &str) -> Option<Vec<Edit>> {
+    if node.as_map()?.entries.len() > 1 {
+        return look.source.remove(node, &|name| name == key);
+    }
+    let entries = metadata.as_map()?.entries.iter();
+    let (field, _) = entries.into_iter().find(|(_, value)| value.at == node.at)?;
+    let field = field.text()?;
+    if metadata.as_map()?.entries.len() == 1 {
+        return None;
+    }
+    look.source.remove(metadata, &|name| name == field)
+}
+
+/// Takes out what nobody reads, if the pod asks for a GPU without it.
+fn without(
+    look: &Look<'_, '_>,
+    metadata: Option<&Node>,
+    name: &str,
+    (map, key): (&Map, &str),
+    pod: Option<&Pod<'_>>,
+) -> Option<Vec<Edit>> {
+    let pod = match pod {
+        Some(pod) if asks(pod) => pod,
+        // On what makes pods it is nobody's loss.
+        None => {
+            return look
+                .object
+                .pod()
+                .filter(asks)
+                .and_then(|_| remove(look, metadata?, metadata?.get(name)?, key));
+        }
+        Some(_) => return None,
+    };
+    let node = pod.metadata(name)?;
+    (!map.entries.is_empty()).then(|| remove(look, metadata?, node, key)).flatten()
+}
+
+/// Whether a pod asks for GPUs in a way that is read.
+fn asks(pod: &Pod<'_>) -> bool {
+    let is_annotated =
+        [keys::GPU_FRACTION, keys::GPU_MEMORY].iter().any(|key| pod.annotation(key).is_some());
+    let asks = |container: &Node| {
+        let lists = ["limits", "requests"].map(|list| container.find(&["resources", list]));
+        let mut names = lists.into_iter().flatten().filter_map(Node::as_map).flat_map(Map::named);
+        names.any(|(name, _, value)| {
+            let is_ours = name.starts_with(keys::GPU)
+                || name.starts_with(keys::MIG_PREFIX)
+                || keys::KOORDINATOR.contains(&name);
+            is_ours && value.text().is_some_and(|n| n != "0" && !n.contains('.'))
+        })
+    };
+    is_annotated || pod.containers().any(|(_, container)| asks(container))
+}
+
+/// What is read of pods alone stands on what makes them. The strategy is read of both, and so is the
+/// queue.
+fn on_owner(look: &mut Look<'_, '_>, pod: &Pod<'_>) {
+    let Some(owner) = pod.owner else { return };
+    let levels = [keys::ISOLATION_LEVEL, keys::ISOLATION_PROVIDER];
+    let asked: [(&str, &[&str]); 2] = [("annotations", &keys::REQUEST), ("labels", &levels)];
+    for (field, names) in asked {
+        let Some(map) = owner.get(field).and_then(Node::as_map) else { continue };
+        for name in names {
+            let Some((key, value)) = map.entry(name) else { continue };
+            if pod.is_open(field) || pod.metadata(field).is_some_and(|map| map.get(name).is_some())
+            {
+                continue;
+            }
+            let kind = &look.object.kind;
+            let edits = || {
+                let gone = remove(look, owner, owner.get(field)?, name)?;
+                pod.set(&look.source, field, (name, value.text()?), &gone)
+            };
+            let asks = match field {
+                "annotations" => "its pods ask for no GPU by it",
+                _ => "its pods do not have it",
+            };
+            let found = Found::new(
+                NOT_ON_TEMPLATE,
+                key,
+                format!("metadata.{field}[\"{name}\"]"),
+                format!("it stands on the {kind} itself, and {asks}"),
+                format!("write it under {}metadata.{field}", pod.path),
+            );
+            let found = found.mended(edits());
+            look.note(found);
+        }
+    }
+}
+
+fn scheduler(look: &mut Look<'_, '_>, pod: &Pod<'_>) {
+    let Some(node) = pod.spec().and_then(|spec| spec.get("schedulerName")) else { return };
+    let Some(name) = node.text() else { return };
+    let Some(meant) = mistakes::scheduler(name) else { return };
+    let field = format!("{}spec.schedulerName", pod.path);
+    let what =
+        format!("{:?} is no scheduler of divvy's, so nobody places the pod", mistakes::shown(name));
+    let edit = look.source.replace(node, meant).map(|edit| vec![edit]);
+    let found = Found::new(MISSPELT_SCHEDULER, node, field, what, format!("write {meant}"));
+    look.note(found.mended(edit));
+}

@@ -1,0 +1,250 @@
+//! What containers ask: parts of what is only counted, misspelt names, and a share beside whole GPUs.
+
+use crate::edit::{Edit, New};
+use crate::object::{Found, Look, Pod};
+use crate::tree::{Map, Node};
+use divvy_words::keys;
+use divvy_words::mistakes::{self, Place, mistake};
+use divvy_words::{decimal, whole};
+
+/// Stable name: a part of something that is only counted.
+pub(crate) const FRACTIONAL: &str = "FractionalResource";
+/// Stable name: a share and whole GPUs in one pod.
+pub(crate) const SHARE_BESIDE_WHOLE: &str = "ShareBesideWhole";
+
+/// No node has so many kinds of resources.
+const MOST_RESOURCES: usize = 256;
+
+/// A container's lists of resources.
+pub(crate) struct Asked<'a> {
+    pub(crate) field: String,
+    pub(crate) container: &'a Node,
+    pub(crate) lists: Vec<(&'static str, &'a Node, &'a Map)>,
+}
+
+impl<'a> Asked<'a> {
+    pub(crate) fn of((field, container): (String, &'a Node)) -> Self {
+        let lists = ["limits", "requests"].into_iter().filter_map(|name| {
+            let node = container.find(&["resources", name])?;
+            Some((name, node, node.as_map()?))
+        });
+        Self { field, container, lists: lists.collect() }
+    }
+
+    /// All entries, those of limits first.
+    pub(crate) fn entries(
+        &self,
+    ) -> impl Iterator<Item = (&'static str, &'a str, &'a Node, &'a Node)> {
+        let each = self.lists.iter().map(|(list, _, map)| (*list, *map));
+        each.flat_map(|(list, map)| {
+            map.named().take(MOST_RESOURCES).map(move |(name, key, value)| (list, name, key, value))
+        })
+    }
+
+    /// The first amount of a resource.
+    pub(crate) fn amount(&self, resource: &str) -> Option<&'a str> {
+        let mut found = self.entries().filter(|(_, name, ..)| *name == resource);
+        found.find_map(|(.., value)| value.text())
+    }
+
+    /// Takes these resources away, and what is empty then.
+    pub(crate) fn remove(&self, look: &Look<'_, '_>, gone: &[&str]) -> Option<Vec<Edit>> {
+        let is_gone = |name: &str| gone.contains(&name);
+        let resources = self.container.get("resources")?;
+        let empty = |map: &Map| map.entries.iter().all(|(k, _)| k.text().is_some_and(is_gone));
+        let empties: Vec<&str> =
+            self.lists.iter().filter(|(.., map)| empty(map)).map(|(list, ..)| *list).collect();
+        if resources.as_map()?.entries.len() == empties.len() {
+            if self.container.as_map()?.entries.len() < 2 {
+                return None;
+            }
+            return look.source.remove(self.container, &|field| field == "resources");
+        }
+        let mut edits = Vec::new();
+        // In braces the whole would be written anew, with all that is changed inside.
+        let is_flow = resources.as_map()?.is_flow;
+        if !empties.is_empty() && !is_flow {
+            edits.extend(look.source.remove(resources, &|field| empties.contains(&field))?);
+        }
+        for (list, node, map) in &self.lists {
+            let has = map.named().any(|(name, ..)| is_gone(name));
+            match empties.contains(list) {
+                true if is_flow => {
+                    edits.push(Edit { at: node.at.clone(), text: "{}".to_owned() });
+                }
+                false if has => edits.extend(look.source.remove(node, &is_gone)?),
+                _ => {}
+            }
+        }
+        Some(edits)
+    }
+}
+
+pub(crate) fn look(look: &mut Look<'_, '_>) {
+    let Some(pod) = look.object.pod() else { return };
+    let all: Vec<Asked<'_>> = pod.containers().map(Asked::of).collect();
+    for (at, asked) in all.iter().enumerate() {
+        if look.is_full() {
+            return;
+        }
+        names(look, &pod, asked);
+        fractions(look, &pod, &all, at);
+    }
+    beside(look, &pod, &all);
+}
+
+/// The entries of a container by name, each name once.
+fn by_name<'a>(asked: &Asked<'a>) -> Vec<(&'static str, &'a str, &'a Node, &'a Node)> {
+    let mut all: Vec<(&str, &str, &Node, &Node)> = Vec::new();
+    for (list, name, key, value) in asked.entries() {
+        if !all.iter().any(|(_, known, ..)| *known == name) {
+            all.push((list, name, key, value));
+        }
+    }
+    all
+}
+
+fn names(look: &mut Look<'_, '_>, pod: &Pod<'_>, asked: &Asked<'_>) {
+    for (list, name, key, value) in by_name(asked) {
+        let Some(mistake) = mistake(Place::Resources, name) else { continue };
+        if mistake.name == mistakes::FOREIGN_RESOURCE {
+            continue;
+        }
+        let edits = match mistake.meant {
+            Some((Place::Resources, meant)) => renamed(look, asked, name, meant),
+            Some((Place::Annotations, meant)) => {
+                let is_free = pod.annotation(meant).is_none() && !pod.is_open("annotations");
+                let moved = || {
+                    let gone = asked.remove(look, &[name])?;
+                    pod.set(&look.source, "annotations", (meant, value.text()?), &gone)
+                };
+                is_free.then(moved).flatten()
+            }
+            Some((Place::Labels, _)) | None => None,
+        };
+        let field = format!("{}.resources.{list}[\"{}\"]", asked.field, mistakes::shown(name));
+        look.note(Found::of(mistake, key, field).mended(edits));
+    }
+}
+
+/// Another name for a resource, in limits and requests.
+fn renamed(look: &Look<'_, '_>, asked: &Asked<'_>, name: &str, to: &str) -> Option<Vec<Edit>> {
+    if asked.entries().any(|(_, known, ..)| known == to) {
+        return None;
+    }
+    let same = asked.entries().filter(|(_, known, ..)| *known == name);
+    same.map(|(_, _, key, _)| look.source.rename(key, to)).collect()
+}
+
+/// A part of what is only counted. Of one GPU it is a share.
+fn fractions(look: &mut Look<'_, '_>, pod: &Pod<'_>, all: &[Asked<'_>], at: usize) {
+    let Some(asked) = all.get(at) else { return };
+    for (list, name, key, value) in by_name(asked) {
+        let is_counted = name.contains('/') && !name.starts_with("kubernetes.io/");
+        let part = value.text().filter(|_| is_counted).and_then(decimal);
+        let Some(part) = part else { continue };
+        let is_of_one = part.starts_with("0.");
+        let (next, edits) = match name {
+            keys::GPU if is_of_one => (
+                format!(
+                    "leave it out and set the annotation {}: \"{part}\" of the pod",
+                    keys::GPU_FRACTION
+                ),
+                share(look, pod, all, at, &part),
+            ),
+            keys::GPU => (
+                format!(
+                    "ask for whole GPUs, or for shares of several cards with the annotations {} (a part of each) and {}",
+                    keys::GPU_FRACTION,
+                    keys::FRACTION_DEVICES
+                ),
+                None,
+            ),
+            keys::KOORDINATOR_GPU | keys::KOORDINATOR_CORE | keys::KOORDINATOR_RATIO => {
+                ("write hundredths of a card: 50 is half of one".to_owned(), None)
+            }
+            _ => ("write a whole number".to_owned(), None),
+        };
+        let found = Found::new(
+            FRACTIONAL,
+            key,
+            format!("{}.resources.{list}[\"{}\"]", asked.field, mistakes::shown(name)),
+            format!(
+                "{} is refused: extended resources are counted in whole numbers",
+                mistakes::shown(value.text().unwrap_or_default())
+            ),
+            next,
+        );
+        look.note(found.mended(edits));
+    }
+}
+
+/// The annotation instead, if only this container asks and nothing else is asked.
+fn share(
+    look: &Look<'_, '_>,
+    pod: &Pod<'_>,
+    all: &[Asked<'_>],
+    at: usize,
+    part: &str,
+) -> Option<Vec<Edit>> {
+    let (asked, others) = (all.get(at)?, all.iter().enumerate().filter(|(other, _)| *other != at));
+    let is_gpu = |name: &str| {
+        name.starts_with(keys::GPU)
+            || name.starts_with(keys::MIG_PREFIX)
+            || keys::KOORDINATOR.contains(&name)
+    };
+    let is_alone =
+        others.into_iter().all(|(_, other)| !other.entries().any(|(_, name, ..)| is_gpu(name)));
+    let mut own = asked.entries().filter(|(_, name, ..)| is_gpu(name));
+    let is_same = own.all(|(_, name, _, value)| {
+        name == keys::GPU && value.text().and_then(decimal).as_deref() == Some(part)
+    });
+    let names = [keys::GPU_FRACTION, keys::GPU_MEMORY, keys::FRACTION_CONTAINER];
+    let is_free = names.iter().all(|name| pod.annotation(name).is_none());
+    if !is_alone || !is_same || !is_free || pod.is_open("annotations") {
+        return None;
+    }
+    let gone = asked.remove(look, &[keys::GPU])?;
+    // Without a name the first container that is no init container gets the share.
+    let spec = pod.spec()?;
+    let first = spec.get("containers").and_then(Node::as_list).and_then(<[Node]>::first);
+    if first.is_some_and(|first| first.at == asked.container.at) {
+        return pod.set(&look.source, "annotations", (keys::GPU_FRACTION, part), &gone);
+    }
+    let name = asked.container.get("name")?.text()?;
+    let inner =
+        [(keys::GPU_FRACTION, New::Text(part)), (keys::FRACTION_CONTAINER, New::Text(name))];
+    pod.set_all(&look.source, "annotations", &inner, &gone)
+}
+
+/// KAI and divvy refuse a share beside whole GPUs; which of the two was meant is for people.
+fn beside(look: &mut Look<'_, '_>, pod: &Pod<'_>, all: &[Asked<'_>]) {
+    let share = [keys::GPU_FRACTION, keys::GPU_MEMORY]
+        .into_iter()
+        .find(|key| pod.annotation(key).is_some());
+    let Some(share) = share else { return };
+    let entry = pod.metadata("annotations").and_then(Node::as_map).and_then(|map| map.entry(share));
+    let Some((key, _)) = entry else { return };
+    let whole = all.iter().find_map(|asked| {
+        let mut entries = asked.entries();
+        let (_, _, _, value) = entries.find(|(_, name, ..)| *name == keys::GPU)?;
+        Some((asked, value.text().and_then(whole).unwrap_or(0)))
+    });
+    let Some((asked, count)) = whole else { return };
+    let field = format!("{}metadata.annotations[\"{share}\"]", pod.path);
+    let found = Found::new(
+        SHARE_BESIDE_WHOLE,
+        key,
+        field,
+        format!(
+            "{}.resources ask for {count} whole GPUs ({}) beside it, and the pod is refused",
+            asked.field,
+            keys::GPU
+        ),
+        format!(
+            "take one of the two away: the annotation for {count} whole GPUs, {} for the share",
+            keys::GPU
+        ),
+    );
+    look.note(found);
+}

@@ -1,0 +1,365 @@
+//! Findings in pods, and in what makes them.
+
+use super::{becomes, found, names, stays};
+
+/// A pod with these lines of metadata and of its only container.
+fn pod(metadata: &str, container: &str) -> String {
+    format!(
+        "# before\napiVersion: v1\nkind: Pod\nmetadata:\n  name: a # its name\n{metadata}spec:\n  \
+         schedulerName: divvy-scheduler\n  containers:\n  - name: c\n    image: x\n{container}"
+    )
+}
+
+fn annotated(annotation: &str) -> String {
+    pod(&format!("  annotations:\n    # a share\n    {annotation} # of a card\n"), "")
+}
+
+fn limited(limits: &str) -> String {
+    pod("", &format!("    resources:\n      limits:\n        {limits}\n"))
+}
+
+const HALF: &str = "gpu-fraction: \"0.5\"";
+
+#[test]
+fn misspelt_annotations_get_their_names() {
+    for key in [
+        "gpu-fractions",
+        "gpu_fraction",
+        "nvidia.com/gpu-fraction",
+        "GPU-Fraction",
+        "'gpu-fracton'",
+        "\"gpufraction\"",
+    ] {
+        let quote = key
+            .chars()
+            .next()
+            .filter(|c| ['"', '\''].contains(c))
+            .map_or(String::new(), String::from);
+        let right = format!("{quote}gpu-fraction{quote}: \"0.5\"");
+        becomes("MisspeltName", &annotated(&format!("{key}: \"0.5\"")), &annotated(&right));
+    }
+    let two = "gpu-fraction: \"0.5\"\n    gpu-fraction-num-device: \"2\"";
+    becomes("MisspeltName", &annotated(two), &annotated(&two.replace("device:", "devices:")));
+}
+
+#[test]
+fn of_two_that_mean_the_same_one_is_left_to_people() {
+    let text = annotated("gpu-fraction: \"0.5\"\n    gpu_fraction: \"0.25\"");
+    stays("MisspeltName", &text);
+}
+
+#[test]
+fn an_annotation_among_the_labels_is_moved() {
+    becomes(
+        "MisplacedName",
+        &pod("  labels:\n    app: x\n    gpu-fraction: \"0.5\"\n", ""),
+        &pod("  annotations:\n    gpu-fraction: \"0.5\"\n  labels:\n    app: x\n", "").replace(
+            "  name: a # its name\n  annotations:\n    gpu-fraction: \"0.5\"\n",
+            "  annotations:\n    gpu-fraction: \"0.5\"\n  name: a # its name\n",
+        ),
+    );
+    becomes(
+        "MisplacedName",
+        &pod("  labels:\n    gpu_memory: 2000\n", ""),
+        &pod("  annotations:\n    gpu-memory: \"2000\"\n", ""),
+    );
+    becomes(
+        "MisplacedName",
+        &pod(
+            "  annotations:\n    gpu-fraction: \"0.5\"\n    kai.scheduler/queue: ml\n  labels: {app: x}\n",
+            "",
+        ),
+        &pod(
+            "  annotations:\n    gpu-fraction: \"0.5\"\n  labels: {app: x, kai.scheduler/queue: \"ml\"}\n",
+            "",
+        ),
+    );
+}
+
+#[test]
+fn a_part_of_a_gpu_becomes_a_share() {
+    let half = |metadata: &str| pod(metadata, "");
+    for amount in ["0.5", "\"0.5\"", "500m", "5e-1"] {
+        becomes(
+            "FractionalResource",
+            &limited(&format!("nvidia.com/gpu: {amount}")),
+            &half(&format!("  annotations:\n    {HALF}\n")),
+        );
+    }
+    becomes(
+        "FractionalResource",
+        &limited("nvidia.com/gpu: 0.25\n        memory: 1Gi # enough"),
+        &pod(
+            "  annotations:\n    gpu-fraction: \"0.25\"\n",
+            "    resources:\n      limits:\n        memory: 1Gi # enough\n",
+        ),
+    );
+    becomes(
+        "FractionalResource",
+        &pod(
+            "",
+            "    resources: {limits: {nvidia.com/gpu: 0.5, cpu: 1}, requests: {nvidia.com/gpu: 0.5}}\n",
+        ),
+        &pod(
+            &format!("  annotations:\n    {HALF}\n"),
+            "    resources: {limits: {cpu: 1}, requests: {}}\n",
+        ),
+    );
+    stays("FractionalResource", &limited("nvidia.com/gpu: 1.5"));
+    stays("FractionalResource", &limited("nvidia.com/mig-1g.10gb: 0.5"));
+    stays("FractionalResource", &limited("example.com/fpga: 0.5"));
+    stays("FractionalResource", &limited("koordinator.sh/gpu: 0.5"));
+}
+
+#[test]
+fn a_second_container_keeps_its_share() {
+    let both = |first: &str, second: &str, metadata: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n{metadata}spec:\n  containers:\n  - name: web\n{first}  - \
+             name: model\n{second}"
+        )
+    };
+    let gpu = "    resources:\n      limits:\n        nvidia.com/gpu: 0.5\n";
+    becomes(
+        "FractionalResource",
+        &both("", gpu, ""),
+        &both(
+            "",
+            "",
+            "  annotations:\n    gpu-fraction: \"0.5\"\n    gpu-fraction-container-name: \"model\"\n",
+        ),
+    );
+    stays("FractionalResource", &both(gpu, gpu, ""));
+}
+
+#[test]
+fn the_recipes_share_becomes_one_that_is_read() {
+    becomes(
+        "SharingAnnotation",
+        &pod(
+            "  annotations:\n    nvidia.com/gpu-sharing: \"true\"\n",
+            "    resources:\n      limits:\n        nvidia.com/gpu: 0.5\n",
+        ),
+        &pod(&format!("  annotations:\n    {HALF}\n"), ""),
+    );
+    stays("SharingAnnotation", &annotated("nvidia.com/gpu-sharing: \"true\""));
+}
+
+#[test]
+fn a_share_beside_whole_gpus_is_for_people() {
+    let text = pod(
+        &format!("  annotations:\n    {HALF}\n"),
+        "    resources: {limits: {nvidia.com/gpu: 1}}\n",
+    );
+    let finding = stays("ShareBesideWhole", &text);
+    assert_eq!(names(&text), ["ShareBesideWhole"]);
+    assert!(finding.message.contains("1 whole GPUs (nvidia.com/gpu)"), "{}", finding.message);
+}
+
+#[test]
+fn what_stands_on_the_controller_goes_to_its_pods() {
+    let deployment = |metadata: &str, template: &str| {
+        format!(
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: d\n{metadata}spec:\n  selector: {{matchLabels: {{a: \
+             b}}}}\n  template:\n    metadata:\n      labels: {{a: b}}\n{template}    spec:\n      containers:\n      - \
+             name: c\n"
+        )
+    };
+    let strategy = "    scheduling.run.ai/scheduling-strategy: spread\n";
+    becomes(
+        "NotOnTemplate",
+        &deployment(&format!("  annotations:\n{strategy}    gpu-memory: \"2000\"\n"), ""),
+        &deployment(
+            &format!("  annotations:\n{strategy}"),
+            "      annotations:\n        gpu-memory: \"2000\"\n",
+        ),
+    );
+    becomes(
+        "MisspeltName",
+        &deployment("  annotations: {gpu_fraction: \"0.5\"}\n", ""),
+        &deployment("", "      annotations:\n        gpu-fraction: \"0.5\"\n"),
+    );
+    assert_eq!(found(&deployment(&format!("  annotations:\n{strategy}"), "")), []);
+    assert_eq!(found(&deployment("  labels: {kai.scheduler/queue: ml}\n", "")), []);
+}
+
+#[test]
+fn misspelt_fields_get_their_names() {
+    let text = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  annotation:\n    gpu_fraction: \"0.5\"\n  label: {a: \
+                b}\nspec:\n  schedulername: divvy-scheduler\n  container:\n  - name: c\n    resource:\n      limit:\n        \
+                nvidia.com/gpus: 1\n";
+    let (after, left) = super::mended(text);
+    assert_eq!(
+        after,
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  annotations:\n    gpu-fraction: \"0.5\"\n  labels: {a: \
+         b}\nspec:\n  schedulerName: divvy-scheduler\n  containers:\n  - name: c\n    resources:\n      limits:\n        \
+         nvidia.com/gpu: 1\n"
+    );
+    assert_eq!(left, ["ShareBesideWhole"], "which was not to be seen before");
+    let finding = stays("UnknownField", &pod("", "    limits: {nvidia.com/gpu: 1}\n"));
+    assert_eq!(finding.field, "spec.containers[0].limits");
+    assert_eq!(finding.next, "write it under resources");
+    stays("UnknownField", &pod("", "    gpuz: 1\n"));
+}
+
+#[test]
+fn misspelt_resources_get_their_names() {
+    becomes("MisspeltName", &limited("nvidia.com/gpus: 1"), &limited("nvidia.com/gpu: 1"));
+    becomes(
+        "MisplacedName",
+        &limited("nvidia.com/gpu-memory: 2000"),
+        &pod("  annotations:\n    gpu-memory: \"2000\"\n", ""),
+    );
+}
+
+#[test]
+fn the_name_of_a_scheduler_is_mended() {
+    let wrong = annotated(HALF).replace("divvy-scheduler", "divy-scheduler");
+    becomes("MisspeltScheduler", &wrong, &annotated(HALF));
+}
+
+#[test]
+fn levels_of_isolation_are_mended() {
+    let labelled =
+        |labels: &str| pod(&format!("  annotations:\n    {HALF}\n  labels:\n{labels}"), "");
+    let level = "    koordinator.sh/gpu-share-isolation-level: Isolated\n";
+    let provider = "    koordinator.sh/gpu-isolation-provider: HAMi-core\n";
+    let quoted = provider.replace("HAMi-core", "\"HAMi-core\"");
+    becomes("IsolationLevel", &labelled(level), &labelled(&format!("{level}{quoted}")));
+    let right = labelled(&format!("{level}{provider}"));
+    assert_eq!(found(&right), []);
+    becomes("IsolationLevel", &right.replace("Isolated", "isolated"), &right);
+    becomes("IsolationLevel", &right.replace("HAMi-core", "hami-core"), &right);
+    stays("IsolationLevel", &right.replace("Isolated", "Guaranteed"));
+    assert_eq!(found(&right.replace("HAMi-core", "MPS")), [], "the config file may have it");
+}
+
+#[test]
+fn a_queue_that_is_not_there_is_named_where_queues_are_given() {
+    let pod = pod("  labels:\n    runai/queue: inferense\n", "");
+    assert_eq!(found(&pod), []);
+    let queue = "---\napiVersion: scheduling.run.ai/v2\nkind: Queue\nmetadata: {name: inference}\n";
+    let finding = stays("UnknownQueue", &format!("{pod}{queue}"));
+    assert_eq!(finding.next, "write inference");
+    assert_eq!(found(&format!("{}{queue}", pod.replace("inferense", "inference"))), []);
+}
+
+#[test]
+fn resources_of_hami_and_volcano_get_the_form_of_divvy() {
+    for (theirs, ours) in [
+        (
+            "nvidia.com/gpu: 1\n        nvidia.com/gpumem: 3000 # MiB",
+            "koordinator.sh/gpu.shared: 1\n        koordinator.sh/gpu-memory: 3000Mi # MiB",
+        ),
+        (
+            "nvidia.com/gpu: 2\n        nvidia.com/gpumem-percentage: 50\n        nvidia.com/gpucores: 30",
+            "koordinator.sh/gpu.shared: 2\n        koordinator.sh/gpu-memory-ratio: 100\n        koordinator.sh/gpu-core: 60",
+        ),
+        ("nvidia.com/gpumem: \"8000\"", "koordinator.sh/gpu-memory: \"8000Mi\""),
+        ("nvidia.com/gpu: 2\n        nvidia.com/gpucores: 30", "nvidia.com/gpu: 2"),
+        ("nvidia.com/gpu: 1\n        nvidia.com/gpumem-percentage: 100", "nvidia.com/gpu: 1"),
+        (
+            "volcano.sh/vgpu-number: 1\n        volcano.sh/vgpu-memory: 3000\n        volcano.sh/vgpu-cores: 50",
+            "koordinator.sh/gpu.shared: 1\n        koordinator.sh/gpu-memory: 3000Mi\n        koordinator.sh/gpu-core: 50",
+        ),
+        ("volcano.sh/vgpu-number: 2", "nvidia.com/gpu: 2"),
+    ] {
+        becomes("ForeignResource", &limited(theirs), &limited(ours));
+    }
+    let theirs = limited("nvidia.com/gpu: 1\n        nvidia.com/gpumem: 3000")
+        .replace("divvy-sch", "hami-sch");
+    let ours = limited("koordinator.sh/gpu.shared: 1\n        koordinator.sh/gpu-memory: 3000Mi");
+    becomes("ForeignResource", &theirs, &ours);
+    let flow = |resources: &str| pod("", &format!("    resources: {{limits: {{{resources}}}}}\n"));
+    becomes(
+        "ForeignResource",
+        &flow("nvidia.com/gpu: 1, nvidia.com/gpumem: 3000, nvidia.com/priority: 1"),
+        &flow("koordinator.sh/gpu.shared: 1, koordinator.sh/gpu-memory: 3000Mi"),
+    );
+    let finding = stays("ForeignResource", &limited("aliyun.com/gpu-mem: 8"));
+    assert!(finding.next.contains("koordinator.sh/gpu-memory: 8Gi"), "{}", finding.next);
+}
+
+#[test]
+fn kinds_and_versions_that_there_are_not_get_those_that_are_meant() {
+    let right = annotated(HALF);
+    for kind in ["Pods", "pod", "PODS"] {
+        becomes("UnknownKind", &right.replace("Pod\n", &format!("{kind}\n")), &right);
+    }
+    becomes("WrongVersion", &right.replace("apiVersion: v1\n", "apiVersion: apps/v1\n"), &right);
+    becomes("WrongVersion", &right.replace("apiVersion: v1\n", ""), &right);
+    let deployment = |version: &str, selector: &str| {
+        format!(
+            "apiVersion: {version}\nkind: Deployment\nmetadata:\n  name: d\nspec:\n{selector}  replicas: 1\n  template:\n    \
+             metadata:\n      labels:\n        app: d\n    spec:\n      containers:\n      - name: c\n"
+        )
+    };
+    for old in ["extensions/v1beta1", "apps/v1beta2"] {
+        becomes(
+            "WrongVersion",
+            &deployment(old, ""),
+            &deployment("apps/v1", "  selector:\n    matchLabels:\n      app: \"d\"\n"),
+        );
+    }
+    let other = "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: j}\nspec: {tasks: []}\n";
+    assert_eq!(found(other), []);
+}
+
+#[test]
+fn what_divvy_refuses_is_said_where_it_stands() {
+    let finding = stays("RefusedPod", &annotated("gpu-fraction: \"1.5\""));
+    assert_eq!((finding.line, finding.column), (8, 19));
+    assert_eq!(finding.field, "metadata.annotations[\"gpu-fraction\"]");
+    let finding = stays("RefusedPod", &annotated("gpu-fraction: 0.5"));
+    assert_eq!(finding.field, "metadata.annotations[\"gpu-fraction\"]");
+    stays(
+        "WrongType",
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: none}\n",
+    );
+}
+
+#[test]
+fn json_is_mended_in_place_too() {
+    let pod = |metadata: &str, container: &str| {
+        format!(
+            "{{\n\t\"apiVersion\": \"v1\",\n\t\"kind\": \"Pod\",\n\t\"metadata\": {{\"name\": \"a\"{metadata}}},\n\t\"spec\": \
+             {{\"containers\": [{{\"name\": \"c\"{container}}}]}}\n}}\n"
+        )
+    };
+    becomes(
+        "FractionalResource",
+        &pod("", ", \"resources\": {\"limits\": {\"nvidia.com/gpu\": \"0.5\"}}"),
+        &pod(", \"annotations\": {\"gpu-fraction\": \"0.5\"}", ""),
+    );
+    let two = |text: &str| format!("{text}{text}");
+    becomes(
+        "MisspeltName",
+        &two(&pod(", \"annotations\": {\"gpu_memory\": \"5\"}", "")),
+        &two(&pod(", \"annotations\": {\"gpu-memory\": \"5\"}", "")),
+    );
+}
+
+#[test]
+fn lists_windows_line_ends_and_byte_order_marks_are_kept() {
+    let text = annotated("gpu_fraction: \"0.5\"").replace('\n', "\r\n");
+    becomes(
+        "MisspeltName",
+        &format!("\u{feff}{text}"),
+        &format!("\u{feff}{}", annotated(HALF).replace('\n', "\r\n")),
+    );
+    let list = |key: &str| {
+        format!(
+            "apiVersion: v1\nkind: PodList\nitems:\n- metadata:\n    name: a\n    annotations: {{{key}: \"0.5\"}}\n  spec:\n    \
+             containers: [{{name: c}}]\n"
+        )
+    };
+    becomes("MisspeltName", &list("gpu_fraction"), &list("gpu-fraction"));
+}
+
+#[test]
+fn what_an_alias_stands_for_is_not_guessed() {
+    let text = "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: d\n  annotations: &a\n    gpu-fraction: \
+                \"0.5\"\nspec:\n  selector: {matchLabels: {a: b}}\n  template:\n    metadata: {annotations: *a}\n    spec: \
+                {containers: [{name: c}]}\n";
+    assert_eq!(found(text), []);
+}

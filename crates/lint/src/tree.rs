@@ -1,0 +1,227 @@
+//! A text of YAML or JSON as a tree in which every part knows where it stands, so that it can be
+//! mended in place. Nothing in it is given a type; aliases are not followed.
+
+use granit_parser::{Event, Parser, ScalarStyle, StructureStyle};
+use serde_json::value::RawValue;
+use std::ops::Range;
+
+/// A value and the bytes of the text that it takes; of maps and lists in block style from the first
+/// entry to the end of the last.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) at: Range<usize>,
+    pub(crate) value: Value,
+}
+
+#[derive(Debug)]
+pub(crate) enum Value {
+    Scalar(Scalar),
+    Map(Map),
+    List(List),
+    /// What stands elsewhere.
+    Alias,
+}
+
+#[derive(Debug)]
+pub(crate) struct Scalar {
+    pub(crate) text: String,
+    pub(crate) style: Style,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    Plain,
+    Single,
+    Double,
+    /// Literal or folded.
+    Block,
+}
+
+#[derive(Debug)]
+pub(crate) struct Map {
+    pub(crate) entries: Vec<(Node, Node)>,
+    /// Whether it stands in braces.
+    pub(crate) is_flow: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct List {
+    pub(crate) items: Vec<Node>,
+}
+
+impl Node {
+    pub(crate) fn as_map(&self) -> Option<&Map> {
+        match &self.value {
+            Value::Map(map) => Some(map),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn as_list(&self) -> Option<&[Node]> {
+        match &self.value {
+            Value::List(list) => Some(&list.items),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn as_scalar(&self) -> Option<&Scalar> {
+        match &self.value {
+            Value::Scalar(scalar) => Some(scalar),
+            _ => None,
+        }
+    }
+
+    /// The text of a scalar that is not nothing.
+    pub(crate) fn text(&self) -> Option<&str> {
+        self.as_scalar().filter(|scalar| !scalar.is_null()).map(|scalar| &*scalar.text)
+    }
+
+    pub(crate) fn is_null(&self) -> bool {
+        self.as_scalar().is_some_and(Scalar::is_null)
+    }
+
+    /// The value of a field.
+    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
+        self.as_map()?.entry(key).map(|(_, value)| value)
+    }
+
+    /// The value at the end of a path of fields.
+    pub(crate) fn find(&self, path: &[&str]) -> Option<&Node> {
+        path.iter().try_fold(self, |node, key| node.get(key))
+    }
+
+    /// Whether it may have fields that are not to be seen here.
+    pub(crate) fn is_open(&self) -> bool {
+        match &self.value {
+            Value::Alias => true,
+            Value::Map(map) => map.entry("<<").is_some(),
+            Value::Scalar(_) | Value::List(_) => false,
+        }
+    }
+}
+
+impl Map {
+    pub(crate) fn entry(&self, key: &str) -> Option<(&Node, &Node)> {
+        let found = self.entries.iter().find(|(k, _)| k.text() == Some(key));
+        found.map(|(key, value)| (key, value))
+    }
+
+    /// The keys that are texts, with the entries.
+    pub(crate) fn named(&self) -> impl Iterator<Item = (&str, &Node, &Node)> {
+        self.entries.iter().filter_map(|(key, value)| Some((key.text()?, key, value)))
+    }
+}
+
+impl Scalar {
+    fn is_null(&self) -> bool {
+        let is_nothing = matches!(&*self.text, "" | "~" | "null" | "Null" | "NULL");
+        self.style == Style::Plain && is_nothing
+    }
+}
+
+/// The documents of a text. An error is told by whoever reads the text for its meaning.
+pub(crate) fn documents(text: &str) -> Option<Vec<Node>> {
+    let body = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let base = text.len() - body.len();
+    if body.trim_start().starts_with('{')
+        && let Some(parts) = json_parts(body)
+    {
+        let mut all = Vec::new();
+        for part in parts {
+            let start = (part.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
+            all.extend(yaml(part, start)?);
+        }
+        return Some(all);
+    }
+    yaml(body, base)
+}
+
+/// JSON documents one after another, which are no YAML.
+fn json_parts(text: &str) -> Option<Vec<&str>> {
+    let parts = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
+    parts.map(|part| part.ok().map(RawValue::get)).collect()
+}
+
+/// What is being read.
+enum Open {
+    Map { start: Range<usize>, entries: Vec<(Node, Node)>, key: Option<Node>, is_flow: bool },
+    List { start: Range<usize>, items: Vec<Node>, is_flow: bool },
+}
+
+fn yaml(text: &str, base: usize) -> Option<Vec<Node>> {
+    let (mut documents, mut open): (Vec<Node>, Vec<Open>) = (Vec::new(), Vec::new());
+    for next in Parser::new_from_str(text) {
+        let (event, span) = next.ok()?;
+        let range = span.byte_range()?;
+        let at = range.start + base..range.end + base;
+        let done = match event {
+            Event::Scalar(written, style, ..) => Some(scalar(text, base, &written, style, at)),
+            Event::Alias(_) => Some(Node { at, value: Value::Alias }),
+            Event::MappingStart(style, ..) => {
+                let is_flow = style == StructureStyle::Flow;
+                open.push(Open::Map { start: at, entries: Vec::new(), key: None, is_flow });
+                None
+            }
+            Event::SequenceStart(style, ..) => {
+                let is_flow = style == StructureStyle::Flow;
+                open.push(Open::List { start: at, items: Vec::new(), is_flow });
+                None
+            }
+            Event::MappingEnd | Event::SequenceEnd => Some(close(open.pop()?, &at)),
+            _ => None,
+        };
+        let Some(node) = done else { continue };
+        match open.last_mut() {
+            None => documents.push(node),
+            Some(Open::List { items, .. }) => items.push(node),
+            Some(Open::Map { entries, key, .. }) => match key.take() {
+                None => *key = Some(node),
+                Some(key) => entries.push((key, node)),
+            },
+        }
+    }
+    open.is_empty().then_some(documents)
+}
+
+fn scalar(
+    text: &str,
+    base: usize,
+    written: &str,
+    style: ScalarStyle,
+    mut at: Range<usize>,
+) -> Node {
+    let style = match style {
+        ScalarStyle::SingleQuoted => Style::Single,
+        ScalarStyle::DoubleQuoted => Style::Double,
+        ScalarStyle::Literal | ScalarStyle::Folded => Style::Block,
+        _ => Style::Plain,
+    };
+    if style == Style::Block {
+        // Its line feeds are those of the lines that it stands on.
+        let inside = text.get(at.start - base..at.end - base).unwrap_or_default();
+        at.end = at.start + inside.trim_end().len();
+    }
+    Node { at, value: Value::Scalar(Scalar { text: written.to_owned(), style }) }
+}
+
+fn close(open: Open, end: &Range<usize>) -> Node {
+    let whole = |start: &Range<usize>, is_flow, first: Option<&Node>, last: Option<&Node>| match (
+        is_flow, first, last,
+    ) {
+        (false, Some(first), Some(last)) => first.at.start..last.at.end.max(first.at.end),
+        _ => start.start..end.end,
+    };
+    match open {
+        Open::Map { start, entries, is_flow, .. } => {
+            let (first, last) = (entries.first(), entries.last());
+            let at = whole(&start, is_flow, first.map(|(key, _)| key), last.map(|(_, v)| v));
+            // The place of nothing is where it would stand, before the colon.
+            let end = last.map_or(at.end, |(key, _)| key.at.end.max(at.end));
+            Node { at: at.start..end, value: Value::Map(Map { entries, is_flow }) }
+        }
+        Open::List { start, items, is_flow } => {
+            let at = whole(&start, is_flow, items.first(), items.last());
+            Node { at, value: Value::List(List { items }) }
+        }
+    }
+}
