@@ -7,7 +7,7 @@ use crate::cargo;
 use std::collections::BTreeMap;
 
 /// What each crate may use of the workspace.
-const MAY_USE: [(&str, &[&str]); 18] = [
+const MAY_USE: [(&str, &[&str]); 19] = [
     ("divvy-ledger", &[]),
     ("divvy-engine", &["divvy-ledger"]),
     ("divvy-words", &["divvy-ledger", "divvy-engine"]),
@@ -19,6 +19,7 @@ const MAY_USE: [(&str, &[&str]); 18] = [
         "divvy-cluster",
         &["divvy-ledger", "divvy-engine", "divvy-views", "divvy-words", "divvy-serve", "divvy-api"],
     ),
+    ("divvy-doctor", &["divvy-api", "divvy-cluster", "divvy-ledger", "divvy-views", "divvy-words"]),
     ("divvy-admission", &["divvy-words", "divvy-serve", "divvy-api"]),
     ("divvy-node", &["divvy-words", "divvy-api"]),
     ("divvy-bench", &["divvy-cluster", "divvy-engine", "divvy-ledger", "divvy-testbed"]),
@@ -28,6 +29,7 @@ const MAY_USE: [(&str, &[&str]); 18] = [
             "divvy-admission",
             "divvy-api",
             "divvy-cluster",
+            "divvy-doctor",
             "divvy-engine",
             "divvy-ledger",
             "divvy-node",
@@ -105,8 +107,19 @@ fn ledger_and_engine_know_no_clock_no_thread_and_no_kubernetes() {
 }
 
 /// Crates whose files the page names.
-const DESCRIBED: [&str; 10] =
-    ["ledger", "engine", "words", "views", "sim", "serve", "api", "cluster", "admission", "node"];
+const DESCRIBED: [&str; 11] = [
+    "ledger",
+    "engine",
+    "words",
+    "views",
+    "sim",
+    "serve",
+    "api",
+    "cluster",
+    "admission",
+    "node",
+    "doctor",
+];
 
 #[test]
 fn the_page_names_every_file() {

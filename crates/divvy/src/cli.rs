@@ -1,6 +1,7 @@
 //! The command line: what there is to say, and nothing else.
 
 use crate::admission::AdmissionArgs;
+use crate::doctor::DoctorArgs;
 use crate::isolation::IsolationArgs;
 use crate::live::LiveArgs;
 use crate::mig::MigArgs;
@@ -47,6 +48,8 @@ pub enum Command {
     Top(TopArgs),
     /// Check what MIG divides cards into, and plan it for workloads
     Mig(Box<MigArgs>),
+    /// Say what is wrong with a cluster, and what mends it
+    Doctor(DoctorArgs),
     /// Save what a rehearsal reads of a live cluster
     Snapshot(SnapshotArgs),
     /// Place the pods of a live cluster

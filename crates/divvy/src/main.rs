@@ -4,6 +4,7 @@ mod admission;
 mod cli;
 mod completion;
 mod daemon;
+mod doctor;
 mod explain;
 mod input;
 mod isolation;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Mig(args) => mig::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Snapshot(args) => snapshot::run(&args),
         Command::Scheduler(args) => scheduler::run(&args),
         Command::Admission(args) => admission::run(&args),
