@@ -7,7 +7,7 @@ mod output;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use divvy_testbed::api::{Api, ApiError};
+use divvy_testbed::api::Api;
 use divvy_testbed::manifests::{GpuNode, foreign_kind, pod};
 use divvy_testbed::{ControlPlane, Programs};
 use http::Method;
@@ -17,12 +17,16 @@ use serde_json::{Value, json};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 const DIVVY: &str = "/apis/apps/v1/namespaces/divvy-system/deployments/divvy";
 const NODES: &str = "/api/v1/nodes";
 const OPERATOR: &str = "gpu-operator";
 const RESERVATIONS: &str = "kai-resource-reservation";
+
+/// Long enough for a busy machine; a test that waits so long has failed.
+const PATIENCE: Duration = Duration::from_secs(180);
 
 struct Cluster {
     plane: ControlPlane,
@@ -131,10 +135,13 @@ impl Cluster {
         }
     }
 
-    /// Waits until a request is answered as it should be.
-    async fn until(&self, path: &str) {
-        while let Err(ApiError::Refused { .. }) = self.api.get(path).await {
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    /// Waits until somebody may read what is at a path: the API server hears of kinds and roles a
+    /// little later.
+    async fn until(api: &Api, path: &str) {
+        let start = Instant::now();
+        while let Err(why) = api.get(path).await {
+            assert!(start.elapsed() < PATIENCE, "{path}: {why}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
@@ -173,7 +180,9 @@ async fn each_thing_that_breaks_is_found_alone_and_is_mended_as_it_says() {
     assert!(matches!(&*found, [(name, _)] if name == "not-installed"), "{found:?}");
     cluster.shell(&found[0].1);
     let kubeconfig = cluster.plane.kubeconfig_as("divvy-system", "divvy-scheduler").unwrap();
-    cluster.scheduler = Some(Api::from_kubeconfig(&kubeconfig).await.unwrap());
+    let scheduler = Api::from_kubeconfig(&kubeconfig).await.unwrap();
+    Cluster::until(&scheduler, "/api/v1/pods").await;
+    cluster.scheduler = Some(scheduler);
     let mut found = cluster.names();
     found.sort();
     // Of what a bare API server lacks: nobody runs pods, and nobody has a GPU.
@@ -206,7 +215,7 @@ async fn each_thing_that_breaks_is_found_alone_and_is_mended_as_it_says() {
         }
     }
     assert_eq!(cluster.names(), [""; 0]);
-    what_may_not_be_listed_is_said(&cluster);
+    what_may_not_be_listed_is_said(&cluster).await;
 }
 
 impl Cluster {
@@ -218,7 +227,7 @@ impl Cluster {
         let mut crd = foreign_kind("nvidia.com", "v1", "ClusterPolicy", "clusterpolicies");
         crd["spec"]["scope"] = json!("Cluster");
         self.write(&Create(crd)).await;
-        self.until("/apis/nvidia.com/v1/clusterpolicies").await;
+        Self::until(&self.api, "/apis/nvidia.com/v1/clusterpolicies").await;
         let ready = json!({"status": {"replicas": 2, "readyReplicas": 2}});
         let sliced = "version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}\n";
         let mig = "version: v1\nmig-configs:\n  all-1g: [{devices: all, mig-enabled: true, mig-devices: {1g.5gb: 7}}]\n  \
@@ -582,7 +591,7 @@ fn reservations() -> Vec<Step> {
     ]
 }
 
-fn what_may_not_be_listed_is_said(cluster: &Cluster) {
+async fn what_may_not_be_listed_is_said(cluster: &Cluster) {
     cluster.shell("kubectl create serviceaccount looker");
     let kubeconfig = cluster.plane.kubeconfig_as("default", "looker").unwrap();
     let output = cluster.doctor(&kubeconfig, &[]);
@@ -592,6 +601,10 @@ fn what_may_not_be_listed_is_said(cluster: &Cluster) {
         "kubectl create clusterrole looker --verb=list --resource=nodes,pods && \
          kubectl create clusterrolebinding looker --clusterrole=looker --serviceaccount=default:looker",
     );
+    let looker = Api::from_kubeconfig(&kubeconfig).await.unwrap();
+    for path in [NODES, "/api/v1/pods"] {
+        Cluster::until(&looker, path).await;
+    }
     let output = cluster.doctor(&kubeconfig, &[]);
     let text = stdout(&output);
     assert_eq!(code(&output), 0, "{text}");

@@ -121,7 +121,7 @@ impl Cluster {
     }
 
     /// A reservation on a node, with this status.
-    fn reserve(&mut self, status: Value) {
+    fn reserve(&mut self, status: &Value) {
         self.0.push(json!({"apiVersion": "v1", "kind": "Pod",
             "metadata": {"namespace": "kai-resource-reservation", "name": "r"},
             "spec": {"nodeName": "plain", "containers": [{"name": "c", "image": "divvy:0"}]}, "status": status}));
@@ -174,16 +174,16 @@ type Break = fn(&mut Cluster);
 const BROKEN: [(&str, Break); 38] = [
     ("not-installed", |c| c.without("Deployment", "divvy-scheduler")),
     ("sharing-disabled", |c| {
-        c.args("divvy-scheduler", |args| args.retain(|a| a != "--gpu-sharing"))
+        c.args("divvy-scheduler", |args| args.retain(|a| a != "--gpu-sharing"));
     }),
     ("sharing-disabled", |c| {
-        c.args("divvy-admission", |args| args[1] = json!("--gpu-sharing=false"))
+        c.args("divvy-admission", |args| args[1] = json!("--gpu-sharing=false"));
     }),
     ("no-admission", |c| c.without("Deployment", "divvy-admission")),
     ("not-running", |c| c.the("Deployment", "divvy-admission")["status"] = json!({})),
     ("not-running", |c| c.the("Deployment", "divvy-scheduler")["spec"]["replicas"] = json!(0)),
     ("several-schedulers", |c| {
-        c.args("divvy-scheduler", |args| args.push(json!("--leader-elect=false")))
+        c.args("divvy-scheduler", |args| args.push(json!("--leader-elect=false")));
     }),
     ("several-schedulers", |c| {
         let mut other = c.the("Deployment", "divvy-scheduler").clone();
@@ -209,7 +209,7 @@ const BROKEN: [(&str, Break); 38] = [
             json!("Ignore");
     }),
     ("webhook-unreachable", |c| {
-        c.the("EndpointSlice", "a")["endpoints"] = json!([{"conditions": {"ready": false}}])
+        c.the("EndpointSlice", "a")["endpoints"] = json!([{"conditions": {"ready": false}}]);
     }),
     ("webhook-ca", |c| {
         c.the("MutatingWebhookConfiguration", "divvy")["webhooks"][0]["clientConfig"]["caBundle"] =
@@ -246,22 +246,22 @@ const BROKEN: [(&str, Break); 38] = [
             "status": {"hard": {"pods": "2"}, "used": {"pods": "2"}}}));
     }),
     ("reservation-image", |c| {
-        c.reserve(json!({"phase": "Pending", "containerStatuses": [{"state": {"waiting": {"reason": "ErrImagePull"}}}]}));
+        c.reserve(&json!({"phase": "Pending", "containerStatuses": [{"state": {"waiting": {"reason": "ErrImagePull"}}}]}));
     }),
-    ("reservation-room", |c| c.reserve(json!({"phase": "Failed", "reason": "OutOfpods"}))),
+    ("reservation-room", |c| c.reserve(&json!({"phase": "Failed", "reason": "OutOfpods"}))),
     ("reservation-failing", |c| {
-        c.reserve(json!({"phase": "Failed", "reason": "UnexpectedAdmissionError"}))
+        c.reserve(&json!({"phase": "Failed", "reason": "UnexpectedAdmissionError"}));
     }),
     ("no-gpu-memory", |c| c.label("plain", "nvidia.com/gpu.memory", "0")),
     ("devices-unhealthy", |c| {
-        c.the("Node", "plain")["status"]["allocatable"]["nvidia.com/gpu"] = json!("1")
+        c.the("Node", "plain")["status"]["allocatable"]["nvidia.com/gpu"] = json!("1");
     }),
     ("unsettled", |c| {
         c.the("Node", "plain")["spec"] =
             json!({"taints": [{"key": "divvy.dev/unsettled", "effect": "NoSchedule"}]});
     }),
     ("label-without-provider", |c| {
-        c.label("plain", "koordinator.sh/gpu-isolation-provider", "HAMi-core")
+        c.label("plain", "koordinator.sh/gpu-isolation-provider", "HAMi-core");
     }),
     ("card-conflict", |c| c.trouble("CardConflict")),
     ("card-missing", |c| c.trouble("CardMissing")),
@@ -270,7 +270,7 @@ const BROKEN: [(&str, Break); 38] = [
     ("driver-without-slices", |c| c.without("ResourceSlice", "s")),
     ("gates-differ", |c| {
         c.args("divvy-admission", |args| {
-            args.push(json!("--feature-gates=GPUIsolationLevel=true"))
+            args.push(json!("--feature-gates=GPUIsolationLevel=true"));
         });
     }),
 ];
@@ -283,7 +283,7 @@ const DIVIDED: [(&str, Break); 11] = [
     }),
     ("unknown-plugin-config", |c| c.label("sliced", "nvidia.com/device-plugin.config", "slice")),
     ("wrong-plugin-config", |c| {
-        c.the("ConfigMap", "slices")["data"]["plain"] = json!("version: v9")
+        c.the("ConfigMap", "slices")["data"]["plain"] = json!("version: v9");
     }),
     ("slices-not-there", |c| {
         for of in ["capacity", "allocatable"] {
