@@ -17,7 +17,7 @@ use std::path::PathBuf;
 /// Divide GPUs among Kubernetes pods: fractions, memory shares and whole cards, on one exact
 /// ledger.
 ///
-/// simulate, explain, top, mig and snapshot change nothing: they rehearse, on manifests or on a copy
+/// simulate, explain, top, mig, doctor and snapshot change nothing: they rehearse, on manifests or on a copy
 /// of a live cluster, with the same engine that schedules.
 #[derive(Parser)]
 #[command(
@@ -30,6 +30,7 @@ Try it, with nothing but this binary:
 On the cluster of your kubeconfig:
   divvy top cards
   divvy explain pod ml/triton-9
+  divvy doctor
 
 Exit codes: 0 all placed or answered, 2 something is pending, 1 bad input."
 )]

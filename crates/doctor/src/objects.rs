@@ -54,12 +54,21 @@ impl<'de> Deserialize<'de> for Texts {
     }
 }
 
+/// The API server writes some empty lists as null.
+fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
 macro_rules! objects {
     ($($(#[$note:meta])* $name:ident { $($(#[$of:meta])* $field:ident: $kind:ty,)* })*) => {$(
         $(#[$note])*
         #[derive(Clone, Debug, Default, Deserialize)]
         #[serde(default, rename_all = "camelCase")]
-        pub struct $name { $($(#[$of])* pub $field: $kind,)* }
+        pub struct $name {
+            $($(#[$of])* #[serde(deserialize_with = "or_default")] pub $field: $kind,)*
+        }
     )*};
 }
 
@@ -73,15 +82,8 @@ objects! {
     NodeSpec { taints: Vec<Taint>, }
     Taint { key: String, }
     NodeStatus { capacity: BTreeMap<String, Value>, allocatable: BTreeMap<String, Value>, }
-    /// A pod.
-    Pod {
-        metadata: Metadata, spec: PodSpec, status: PodStatus,
-        /// Whose scheduler it is, if it is another project's and runs.
-        #[serde(skip)]
-        other: Option<&'static str>,
-    }
     PodSpec { node_name: String, containers: Vec<Container>, volumes: Vec<Volume>, }
-    Container { name: String, image: String, args: Vec<String>, command: Vec<String>, }
+    Container { image: String, args: Vec<String>, }
     Volume { config_map: Option<Named>, }
     Named { name: String, }
     PodStatus {
@@ -103,14 +105,8 @@ objects! {
     WorkloadStatus { ready_replicas: u32, }
     /// A configuration of webhooks.
     Webhooks { metadata: Metadata, webhooks: Vec<Webhook>, }
-    /// A webhook; what it is for is compared as it is.
-    Webhook {
-        name: String, client_config: ClientConfig,
-        #[serde(flatten)]
-        rest: serde_json::Map<String, Value>,
-    }
-    ClientConfig { ca_bundle: String, service: Option<ServiceRef>, url: Option<String>, }
-    ServiceRef { namespace: String, name: String, path: Option<String>, }
+    ClientConfig { ca_bundle: String, service: Option<ServiceRef>, }
+    ServiceRef { namespace: String, name: String, }
     /// A policy or its binding.
     Policy { metadata: Metadata, spec: Value, }
     /// Who answers for a Service.
@@ -140,6 +136,28 @@ objects! {
     }
     /// Which API server.
     Version { major: String, minor: String, git_version: String, }
+}
+
+/// A pod.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Pod {
+    pub metadata: Metadata,
+    pub spec: PodSpec,
+    pub status: PodStatus,
+    /// Whose scheduler it is, if it is another project's and runs.
+    #[serde(skip)]
+    pub other: Option<&'static str>,
+}
+
+/// A webhook; what it is for is compared as it is.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Webhook {
+    pub name: String,
+    pub client_config: ClientConfig,
+    #[serde(flatten)]
+    pub rest: serde_json::Map<String, Value>,
 }
 
 impl Node {
@@ -206,5 +224,22 @@ impl Workload {
     /// The image of its first container.
     pub fn image(&self) -> &str {
         self.spec.template.spec.containers.first().map_or("", |container| &container.image)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_api_server_writes_as_null_is_empty_and_long_texts_are_not_kept() {
+        let slice = serde_json::json!({"metadata": {"labels": null}, "endpoints": null});
+        let slice: EndpointSlice = serde_json::from_value(slice).unwrap();
+        assert!(slice.endpoints.is_empty());
+        let long = "x".repeat(LONGEST + 1);
+        let node = serde_json::json!({"metadata": {"annotations": {"a": long, "b": "c"}}});
+        let node: Node = serde_json::from_value(node).unwrap();
+        let texts = node.metadata.annotations;
+        assert_eq!((texts.get("a"), texts.get("b")), (None, Some("c")));
     }
 }

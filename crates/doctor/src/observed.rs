@@ -103,9 +103,8 @@ impl Observed {
             let map = source.one(&resources::CONFIG_MAPS, &namespace, &name).await?;
             seen.config_maps.push(map);
         }
-        if let Some((namespace, _)) = services.first() {
-            let name = "divvy-admission-tls";
-            seen.certificates = source.one(&resources::SECRETS, namespace, name).await?;
+        if let Some((namespace, name)) = seen.wanted_secret() {
+            seen.certificates = source.one(&resources::SECRETS, &namespace, &name).await?;
         }
         Ok(seen)
     }
@@ -143,6 +142,13 @@ impl Observed {
     /// The DaemonSets of the device plugin.
     pub(crate) fn plugins(&self) -> impl Iterator<Item = &Workload> {
         self.daemon_sets.iter().filter(|set| set.runs("k8s-device-plugin"))
+    }
+
+    /// Where the webhooks' server keeps its certificates, unless somebody else makes them.
+    fn wanted_secret(&self) -> Option<(String, String)> {
+        let server = self.admissions().next().filter(|one| one.option("tls-cert").is_none())?;
+        let option = |name, other: &str| server.option(name).unwrap_or(other).to_owned();
+        Some((option("namespace", "divvy-system"), option("secret", "divvy-admission-tls")))
     }
 
     /// The ConfigMaps that say how cards are divided.

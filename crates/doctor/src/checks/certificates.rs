@@ -79,7 +79,7 @@ fn bundle(webhook: &Webhook, cluster: &Observed) -> Option<&'static str> {
     let ours: Vec<Pem> = ours.flat_map(|text| certificates(&text)).collect();
     let is_ours = |pem: &Pem| ours.iter().any(|our| our.contents == pem.contents);
     (!ours.is_empty() && !trusted.iter().any(is_ours))
-        .then_some("their caBundle is not the CA of the Secret divvy-admission-tls")
+        .then_some("their caBundle is not the CA of the webhooks' Secret")
 }
 
 fn decoded(text: &str) -> Option<Vec<u8>> {
