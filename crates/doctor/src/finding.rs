@@ -88,6 +88,15 @@ pub struct Count {
     pub count: usize,
 }
 
+/// Objects that could not be looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Hidden {
+    /// The resource, with its group.
+    pub resource: String,
+    /// Why not.
+    pub why: String,
+}
+
 /// All that was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -105,7 +114,7 @@ pub struct Report {
     /// What was looked at.
     pub looked_at: Vec<Count>,
     /// What could not be, and why.
-    pub not_looked_at: Vec<String>,
+    pub not_looked_at: Vec<Hidden>,
 }
 
 impl Report {
@@ -113,7 +122,7 @@ impl Report {
     pub fn of(
         mut findings: Vec<Finding>,
         looked_at: Vec<Count>,
-        not_looked_at: Vec<String>,
+        not_looked_at: Vec<Hidden>,
     ) -> Self {
         findings.sort_by_key(|finding| finding.severity);
         let count = |of| findings.iter().filter(|finding| finding.severity == of).count();

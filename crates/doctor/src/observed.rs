@@ -1,6 +1,6 @@
 //! A cluster as it is looked at: what matters of each kind of object, and nothing else.
 
-use crate::finding::Count;
+use crate::finding::{Count, Hidden};
 use crate::looked::Looked;
 use crate::objects::{
     Certificates, ClusterPolicy, ConfigMap, EndpointSlice, Metadata, Node, Plain, Pod, Policy,
@@ -176,10 +176,12 @@ impl Observed {
     }
 
     /// What was looked at, and what could not be.
-    pub(crate) fn account(&self) -> (Vec<Count>, Vec<String>) {
+    pub(crate) fn account(&self) -> (Vec<Count>, Vec<Hidden>) {
         let (mut counts, mut hidden) = (Vec::new(), Vec::new());
         let mut add = |resource: Resource, count: usize, why: Option<&str>| match why {
-            Some(why) => hidden.push(format!("{}: {why}", resource.full_name())),
+            Some(why) => {
+                hidden.push(Hidden { resource: resource.full_name(), why: why.to_owned() });
+            }
             None => counts.push(Count { resource: resource.plural, count }),
         };
         macro_rules! add {

@@ -2,6 +2,7 @@
 
 use crate::finding::{Finding, Report, Severity};
 use divvy_views::clean;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// What was found, each with its evidence and what mends it.
@@ -14,8 +15,12 @@ pub fn report_text(report: &Report) -> String {
     if !report.not_looked_at.is_empty() {
         text.push('\n');
     }
-    for why in &report.not_looked_at {
-        let _ = writeln!(text, "could not look at {}", clean(why));
+    let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for hidden in &report.not_looked_at {
+        by_reason.entry(&hidden.why).or_default().push(&hidden.resource);
+    }
+    for (why, resources) in by_reason {
+        let _ = writeln!(text, "could not look at {}: {}", resources.join(", "), clean(why));
     }
     text
 }
@@ -54,7 +59,7 @@ fn finding_text(finding: &Finding) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::Count;
+    use crate::finding::{Count, Hidden};
 
     #[test]
     fn the_first_line_answers_and_each_finding_has_its_evidence_and_its_fix() {
@@ -67,7 +72,9 @@ mod tests {
             Finding::warning("w", "odd").fix("look"),
             Finding::problem("p", "bad\u{1b}[2J").seen_at(places).fix("do this\nthen that"),
         ];
-        report = Report::of(findings, report.looked_at, vec!["secrets: forbidden".to_owned()]);
+        let hidden = ["secrets", "pods"]
+            .map(|resource| Hidden { resource: resource.to_owned(), why: "forbidden".to_owned() });
+        report = Report::of(findings, report.looked_at, hidden.to_vec());
         let text = report_text(&report);
         assert!(text.starts_with("1 problem, 1 warning\n\nproblem p: bad"), "{text}");
         assert!(!text.contains('\u{1b}'), "{text}");
@@ -75,7 +82,10 @@ mod tests {
             text.contains("  node n7\n  and 2 more\n  fix: do this\n       then that\n"),
             "{text}"
         );
-        assert!(text.ends_with("  fix: look\n\ncould not look at secrets: forbidden\n"), "{text}");
+        assert!(
+            text.ends_with("  fix: look\n\ncould not look at secrets, pods: forbidden\n"),
+            "{text}"
+        );
         report.looked_at.clear();
         report.findings.clear();
         (report.problems, report.warnings) = (0, 0);
