@@ -7,7 +7,7 @@ use crate::cargo;
 use std::collections::BTreeMap;
 
 /// What each crate may use of the workspace.
-const MAY_USE: [(&str, &[&str]); 19] = [
+const MAY_USE: [(&str, &[&str]); 20] = [
     ("divvy-ledger", &[]),
     ("divvy-engine", &["divvy-ledger"]),
     ("divvy-words", &["divvy-ledger", "divvy-engine"]),
@@ -20,6 +20,7 @@ const MAY_USE: [(&str, &[&str]); 19] = [
         "divvy-cluster",
         &["divvy-ledger", "divvy-engine", "divvy-views", "divvy-words", "divvy-serve", "divvy-api"],
     ),
+    ("divvy-doctor", &["divvy-api", "divvy-cluster", "divvy-ledger", "divvy-views", "divvy-words"]),
     ("divvy-admission", &["divvy-words", "divvy-serve", "divvy-api"]),
     ("divvy-node", &["divvy-words", "divvy-api"]),
     ("divvy-bench", &["divvy-cluster", "divvy-engine", "divvy-ledger", "divvy-testbed"]),
@@ -29,6 +30,7 @@ const MAY_USE: [(&str, &[&str]); 19] = [
             "divvy-admission",
             "divvy-api",
             "divvy-cluster",
+            "divvy-doctor",
             "divvy-engine",
             "divvy-ledger",
             "divvy-lint",
@@ -108,7 +110,7 @@ fn ledger_and_engine_know_no_clock_no_thread_and_no_kubernetes() {
 }
 
 /// Crates whose files the page names.
-const DESCRIBED: [&str; 11] = [
+const DESCRIBED: [&str; 12] = [
     "ledger",
     "engine",
     "words",
@@ -120,6 +122,7 @@ const DESCRIBED: [&str; 11] = [
     "cluster",
     "admission",
     "node",
+    "doctor",
 ];
 
 #[test]

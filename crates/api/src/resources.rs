@@ -18,6 +18,7 @@ pub struct Resource {
 const CORE: &str = "v1";
 const SCHEDULING: &str = "scheduling.k8s.io/v1";
 const STORAGE: &str = "storage.k8s.io/v1";
+const DEVICES: &str = "resource.k8s.io/v1";
 const ADMISSION: &str = "admissionregistration.k8s.io/v1";
 
 /// Pods.
@@ -78,6 +79,33 @@ pub const MUTATING_WEBHOOKS: Resource =
 /// Configurations of webhooks that refuse objects.
 pub const VALIDATING_WEBHOOKS: Resource =
     needed(ADMISSION, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations");
+
+/// Deployments.
+pub const DEPLOYMENTS: Resource = optional("apps/v1", "Deployment", "deployments");
+/// What runs on every node.
+pub const DAEMON_SETS: Resource = optional("apps/v1", "DaemonSet", "daemonsets");
+/// Container runtimes by name.
+pub const RUNTIME_CLASSES: Resource = optional("node.k8s.io/v1", "RuntimeClass", "runtimeclasses");
+/// Who answers for a Service.
+pub const ENDPOINT_SLICES: Resource =
+    optional("discovery.k8s.io/v1", "EndpointSlice", "endpointslices");
+/// Limits of namespaces.
+pub const QUOTAS: Resource = optional(CORE, "ResourceQuota", "resourcequotas");
+/// Texts.
+pub const CONFIG_MAPS: Resource = optional(CORE, "ConfigMap", "configmaps");
+/// What the API server checks by itself.
+pub const POLICIES: Resource =
+    optional(ADMISSION, "ValidatingAdmissionPolicy", "validatingadmissionpolicies");
+/// Where it does.
+pub const POLICY_BINDINGS: Resource =
+    optional(ADMISSION, "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings");
+/// The settings of NVIDIA's GPU operator.
+pub const CLUSTER_POLICIES: Resource =
+    optional("nvidia.com/v1", "ClusterPolicy", "clusterpolicies");
+/// Classes of devices.
+pub const DEVICE_CLASSES: Resource = optional(DEVICES, "DeviceClass", "deviceclasses");
+/// Devices of nodes.
+pub const RESOURCE_SLICES: Resource = optional(DEVICES, "ResourceSlice", "resourceslices");
 
 const fn needed(api_version: &'static str, kind: &'static str, plural: &'static str) -> Resource {
     Resource { name: plural, api_version, kind, plural, optional: false }

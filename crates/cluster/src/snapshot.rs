@@ -74,6 +74,9 @@ impl Snapshot {
 /// Hears of every page: the kind, and how many objects it had and how many are still to come.
 pub type OnPage<'a> = &'a (dyn Fn(&'static str, u64, u64) + Sync);
 
+/// What is kept of an object, if anything is.
+pub type Read<'a, T> = &'a (dyn Fn(&[u8]) -> Result<Option<T>, Failure> + Sync);
+
 /// Reads collections of a live cluster, and writes nothing.
 pub struct Reader {
     api: Api,
@@ -125,7 +128,10 @@ impl Reader {
         let mut snapshot = Snapshot::default();
         for saved in collections {
             let Saved { resource, .. } = saved;
-            match self.list(saved, on_page).await {
+            let stripped = |item: &[u8]| {
+                divvy_api::read(item).map(|object| Some(strip(saved, object).to_string()))
+            };
+            match self.list(resource, &stripped, on_page).await {
                 Ok(objects) => {
                     snapshot.counts.push((resource.kind, objects.len()));
                     snapshot.objects.extend(objects);
@@ -140,29 +146,45 @@ impl Reader {
         Ok(snapshot)
     }
 
-    async fn list(&self, saved: &Saved, on_page: OnPage<'_>) -> Result<Vec<String>, SnapshotError> {
+    /// Reads all objects of a collection, each with `read`, which says what is kept of it.
+    pub async fn list<T>(
+        &self,
+        resource: &Resource,
+        read: Read<'_, T>,
+        on_page: OnPage<'_>,
+    ) -> Result<Vec<T>, SnapshotError> {
         let mut tries = 1;
         loop {
-            match self.pages(saved, on_page).await {
+            match self.pages(resource, read, on_page).await {
                 Err(SnapshotError::Expired { .. }) if tries < TRIES => tries += 1,
                 result => return result,
             }
         }
     }
 
-    async fn pages(
+    /// Reads what is at a path; `resource` is what it is called if that fails.
+    pub async fn get(&self, path: &str, resource: &Resource) -> Result<Vec<u8>, SnapshotError> {
+        let api = match self.patience.is_zero() {
+            true => self.api.clone().with_patience(Duration::MAX),
+            false => self.api.clone().with_patience(self.patience),
+        };
+        let answer = api.get(path).await;
+        answer.map_err(|why| SnapshotError::of(&self.server, resource, why))
+    }
+
+    async fn pages<T>(
         &self,
-        saved: &Saved,
+        resource: &Resource,
+        read: Read<'_, T>,
         on_page: OnPage<'_>,
-    ) -> Result<Vec<String>, SnapshotError> {
-        let Saved { resource, .. } = saved;
+    ) -> Result<Vec<T>, SnapshotError> {
         // How long a page may take is kept here.
         let api = self.api.clone().with_patience(Duration::MAX);
         let mut list = List::new(&api, resource.path(), PAGE);
         let mut objects = Vec::new();
         loop {
             let before = objects.len();
-            let page = page(&mut list, saved, &mut objects);
+            let page = page(&mut list, read, &mut objects);
             let page = if self.patience.is_zero() {
                 page.await
             } else {
@@ -189,17 +211,17 @@ impl Reader {
 }
 
 /// Reads to the end of a page, or until it is too large.
-async fn page(
+async fn page<T>(
     list: &mut List<'_>,
-    saved: &Saved,
-    objects: &mut Vec<String>,
+    read: Read<'_, T>,
+    objects: &mut Vec<T>,
 ) -> Result<ListProgress, Failure> {
     let (mut bytes, mut readable) = (0, Ok(()));
     loop {
         let progress = list.next(|item| {
             bytes += item.len();
-            match divvy_api::read(item) {
-                Ok(object) => objects.push(strip(saved, object).to_string()),
+            match read(item) {
+                Ok(object) => objects.extend(object),
                 Err(why) => readable = Err(why),
             }
         });

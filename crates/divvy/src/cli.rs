@@ -1,6 +1,7 @@
 //! The command line: what there is to say, and nothing else.
 
 use crate::admission::AdmissionArgs;
+use crate::doctor::DoctorArgs;
 use crate::isolation::IsolationArgs;
 use crate::lint::LintArgs;
 use crate::live::LiveArgs;
@@ -20,8 +21,8 @@ use std::path::PathBuf;
 /// Divide GPUs among Kubernetes pods: fractions, memory shares and whole cards, on one exact
 /// ledger.
 ///
-/// simulate, explain, top, report, mig and snapshot change nothing: they rehearse, on manifests or on a copy
-/// of a live cluster, with the same engine that schedules.
+/// simulate, explain, top, report, mig, lint, doctor and snapshot change nothing (but lint --fix): they
+/// rehearse, on manifests or on a copy of a live cluster, with the same engine that schedules.
 #[derive(Parser)]
 #[command(
     name = "divvy",
@@ -35,6 +36,7 @@ On the cluster of your kubeconfig:
   divvy top cards
   divvy explain pod ml/triton-9
   divvy report --output-file report.html
+  divvy doctor
 
 Exit codes: 0 all placed or answered, 2 something is pending, 1 bad input."
 )]
@@ -57,6 +59,8 @@ pub enum Command {
     Report(ReportArgs),
     /// Check what MIG divides cards into, and plan it for workloads
     Mig(Box<MigArgs>),
+    /// Say what is wrong with a cluster, and what mends it
+    Doctor(DoctorArgs),
     /// Save what a rehearsal reads of a live cluster
     Snapshot(SnapshotArgs),
     /// Place the pods of a live cluster

@@ -81,6 +81,7 @@ fn given(
         node_changes: args.node_changes(),
         pod_rules: args.pod_rules()?,
         isolation: isolation(args.cluster.gates.feature_gates, args.placement.config.as_deref())?,
+        recorded_levels: false,
         ..setup(&args.cluster, cluster)
     };
     let namespace = namespace.unwrap_or_else(|| keys::DEFAULT_NAMESPACE.to_owned());
@@ -125,7 +126,8 @@ pub fn holdings(args: &ClusterArgs, cluster: Input) -> anyhow::Result<Rehearsal>
 
 fn setup(args: &ClusterArgs, cluster: Option<Input>) -> Setup {
     let isolation = args.gates.feature_gates.isolation_level.then(Isolation::default);
-    Setup { cluster, schedulers: args.scheduler_names.clone(), isolation, ..Setup::default() }
+    let schedulers = args.scheduler_names.clone();
+    Setup { cluster, schedulers, isolation, recorded_levels: true, ..Setup::default() }
 }
 
 /// What `--cluster` says.

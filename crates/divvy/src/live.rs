@@ -5,6 +5,7 @@ use crate::progress::Bar;
 use anyhow::Context;
 use clap::Args;
 use divvy_cluster::snapshot::{Reader, Saved, Snapshot};
+use divvy_doctor::{Observed, Source};
 use divvy_sim::{Input, Progress};
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -65,19 +66,20 @@ impl Live {
     /// Reads collections, with a bar for each.
     pub fn read(&self, collections: &[Saved], bar: &Bar) -> anyhow::Result<Snapshot> {
         let current = Mutex::new("");
-        let on_page = |kind: &'static str, read: u64, left: u64| {
-            if let Ok(mut current) = current.lock()
-                && std::mem::replace(&mut *current, kind) != kind
-            {
-                bar.begin(kind, read + left);
-            }
-            bar.advance(read);
-        };
+        let on_page = on_page(&current, bar);
         let snapshot = self.runtime.block_on(self.reader.read(collections, &on_page))?;
         for note in &snapshot.notes {
             output::note(&format!("note: {note}"));
         }
         Ok(snapshot)
+    }
+
+    /// Looks at what may be wrong, with a bar for each kind of object.
+    pub fn observe(&self, now: i64, bar: &Bar) -> anyhow::Result<Observed> {
+        let current = Mutex::new("");
+        let on_page = on_page(&current, bar);
+        let source = Source::Live(&self.reader, &on_page);
+        Ok(self.runtime.block_on(Observed::look(&source, now))?)
     }
 
     /// Calls `draw` with pods and nodes, now as `snapshot` and again when they have changed, until
@@ -103,6 +105,21 @@ impl Live {
     /// A snapshot as a rehearsal reads it.
     pub fn input(&self, snapshot: &Snapshot) -> Input {
         Input { name: self.reader.server().to_owned(), text: snapshot.to_json() }
+    }
+}
+
+/// Shows each page on the bar; `current` is the kind that is being read.
+fn on_page<'a>(
+    current: &'a Mutex<&'static str>,
+    bar: &'a Bar,
+) -> impl Fn(&'static str, u64, u64) + Sync + 'a {
+    |kind, read, left| {
+        if let Ok(mut current) = current.lock()
+            && std::mem::replace(&mut *current, kind) != kind
+        {
+            bar.begin(kind, read + left);
+        }
+        bar.advance(read);
     }
 }
 

@@ -5,6 +5,7 @@ mod cli;
 mod compare;
 mod completion;
 mod daemon;
+mod doctor;
 mod explain;
 mod input;
 mod isolation;
@@ -69,6 +70,7 @@ fn main() -> ExitCode {
         Command::Top(args) => top::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Mig(args) => mig::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Snapshot(args) => snapshot::run(&args),
         Command::Scheduler(args) => scheduler::run(&args),
         Command::Admission(args) => admission::run(&args),

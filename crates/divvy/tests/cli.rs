@@ -301,6 +301,17 @@ fn completion_scripts_are_printed_for_every_shell() {
 }
 
 #[test]
+fn top_names_the_provider_of_a_card_as_bindings_recorded_it() {
+    let cluster = std::fs::read_to_string(root().join("examples/isolation/cluster.yaml")).unwrap();
+    let pod = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: ml, annotations: {gpu-fraction: \"0.5\", \
+               divvy.dev/cards: \"0:21474836480\", divvy.dev/class: Isolated/MPS}}\n\
+               spec: {nodeName: gpu-node-1, containers: [{name: c}]}\nstatus: {phase: Running}\n";
+    let output = divvy(&["top", "cards", "--cluster", "-"], &(cluster + pod));
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(stdout(&output).contains("Isolated/MPS"), "{}", stdout(&output));
+}
+
+#[test]
 fn a_reader_that_stops_early_is_no_error() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_divvy"))
         .args(["simulate", "--print-cluster"])

@@ -13,7 +13,7 @@ use divvy_words::manifest::{Metadata, PodStatus};
 use divvy_words::{
     Content, Entry, Object, Priorities, device_allocated, ghosts, keys, reservation,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What a bound pod's own manifest says of its cards.
@@ -103,6 +103,22 @@ pub(crate) fn ghosts(
         let spec = PodSpec { request, holder: Holder::Ghost, ..PodSpec::default() };
         PodRecord { key: ghost.key(), uid: ghost.uid, spec, ..PodRecord::default() }
     })
+}
+
+/// The classes that bindings have recorded, of pods and of what is left of them.
+pub(crate) fn recorded_classes(entries: &[Entry]) -> BTreeSet<String> {
+    let metadata = entries.iter().filter_map(|entry| match entry {
+        Entry::Object(Object { metadata, content: Content::Pod(..), .. }) => Some(metadata),
+        Entry::Object(_) | Entry::Malformed { .. } => None,
+    });
+    let mut classes = BTreeSet::new();
+    for metadata in metadata {
+        classes.extend(metadata.annotations.get(keys::CLASS).map(str::to_owned));
+        let ghosts = metadata.annotations.get(keys::GHOSTS).map(ghosts::parse);
+        classes.extend(ghosts.into_iter().flatten().map(|ghost| ghost.class.into_string()));
+    }
+    classes.remove("");
+    classes
 }
 
 /// What is known of a cluster's reservation pods before its pods are taken in.

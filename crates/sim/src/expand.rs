@@ -97,10 +97,19 @@ impl Expansion<'_> {
     }
 
     /// So many pods of one record, unless that is more than there can be.
-    fn copies(&self, record: PodRecord, field: &str, count: i64, start: u32, padded: bool) -> MadePods {
+    fn copies(
+        &self,
+        record: PodRecord,
+        field: &str,
+        count: i64,
+        start: u32,
+        padded: bool,
+    ) -> MadePods {
         let asked = self.replicas.map_or(count, i64::from);
         match u32::try_from(asked).ok().filter(|n| *n <= MAX_REPLICAS) {
-            Some(count) => MadePods::Copies(Box::new(record), CopyNames::Numbered { start, count, padded }),
+            Some(count) => {
+                MadePods::Copies(Box::new(record), CopyNames::Numbered { start, count, padded })
+            }
             None => {
                 let why = format!("spec.{field}: {asked} given, allowed are 0 to {MAX_REPLICAS}");
                 MadePods::Each(vec![PodRecord { invalid: Some(why), ..record }])

@@ -45,6 +45,8 @@ pub struct Setup {
     pub gpu_sharing: Option<bool>,
     /// Who enforces which level of isolation; `None` if levels are not told apart.
     pub isolation: Option<Isolation>,
+    /// Levels are told apart where the records of the cluster do, also without `isolation`.
+    pub recorded_levels: bool,
     /// Nodes and the configs that they would get of those in the workload.
     pub partitions: Vec<(String, String)>,
     /// Other nodes than there are.
@@ -64,6 +66,7 @@ impl Default for Setup {
             config: Config::default(),
             gpu_sharing: None,
             isolation: None,
+            recorded_levels: false,
             partitions: Vec::new(),
             node_changes: Vec::new(),
             pod_rules: PodRules::built_in().unwrap_or_default(),
@@ -195,6 +198,7 @@ impl Rehearsal {
         schedulers.retain(|name| rehearsal.running.whose(name).is_none());
         let known = BTreeSet::new();
         let terminating = BTreeSet::new();
+        let isolation = isolation(setup, &cluster_entries);
         let mut loading = Loading {
             rehearsal,
             known,
@@ -204,13 +208,13 @@ impl Rehearsal {
             quotas,
             schedulers,
             terminating,
-            isolation: setup.isolation.as_ref(),
+            isolation: isolation.as_ref(),
             configs: &configs,
             before: BeforeConfigs::default(),
             unentered: Vec::new(),
             progress,
         };
-        if let Some(isolation) = &setup.isolation {
+        if let Some(isolation) = &isolation {
             loading.apply(Event::Classes(isolation.class_names()));
         }
         loading.nodes(&cluster.name, &cluster_entries)?;
@@ -708,6 +712,14 @@ fn is_made_by_another(object: &Object, owners: &BTreeSet<(&str, &str, &str)>) ->
     let references = object.metadata.owner_references.iter().filter(|r| r.controller);
     let mut makers = references.filter(|r| makes(&r.kind));
     makers.any(|r| owners.contains(&(&*r.kind, namespace, &*r.name)))
+}
+
+/// Who isolates shares: the table, and the providers that bindings in the cluster name.
+fn isolation(setup: &Setup, cluster: &[Entry]) -> Option<Isolation> {
+    let classes = adopt::recorded_classes(cluster);
+    let recorded = || (setup.recorded_levels && !classes.is_empty()).then(Isolation::default);
+    let table = setup.isolation.clone().or_else(recorded)?;
+    Some(table.and_recorded(classes.iter().map(String::as_str)))
 }
 
 /// Whether it is such a pod.

@@ -100,6 +100,33 @@ fn a_card_that_is_found_mixed_is_reported_and_takes_nobody_new() {
 }
 
 #[test]
+fn what_bindings_record_says_the_class_of_a_card_without_a_gate_or_a_table_of_providers() {
+    let of = |name: &str, card: u8, class: &str| {
+        let card = format!("divvy.dev/cards: \"{card}:10737418240\"");
+        bound(name, &format!("annotations: {{{card}, divvy.dev/class: {class}}}"))
+    };
+    let ghost = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: r, namespace: kai-resource-reservation, \
+                 annotations: {divvy.dev/ghosts: \"ml/c/1-2:10737418240:9000000000:0:Isolated/CUDA\"}}\n\
+                 spec: {nodeName: gpu-node-1, containers: [{name: c}]}\nstatus: {phase: Running}\n";
+    let text = CLUSTER.to_owned() + &of("a", 0, "Isolated/MPS") + &of("b", 1, "Shared") + ghost;
+    let classes = |recorded_levels| {
+        let setup = Setup { cluster: Some(input(&text)), recorded_levels, ..Setup::default() };
+        let rehearsal = Rehearsal::load(&setup, &()).unwrap();
+        let top = serde_json::to_value(divvy_views::top_cards(&rehearsal.scheduler)).unwrap();
+        [0, 1].map(|card: usize| top["items"][card]["class"].as_str().map(str::to_owned))
+    };
+    assert_eq!(classes(true), [Some("Isolated/MPS".to_owned()), Some("Shared".to_owned())]);
+    assert_eq!(classes(false), [None, None], "unless somebody asks");
+    // With a table, what it lacks still has its name, and nobody joins it.
+    let table = rehearse(&text, WORKLOAD, on());
+    let held = table.scheduler.holding(&ObjectKey::new("ml", "a")).unwrap();
+    let class = held.needs.request.part().unwrap().class;
+    assert_eq!(&*table.scheduler.class_name(class).unwrap().name, "Isolated/MPS");
+    let expected = ["routed-0 1", "routed-1: card gpu-node-1/0 holds Isolated/MPS pods"];
+    assert_eq!(lines(&table)[..2], expected);
+}
+
+#[test]
 fn cards_that_koordinator_gave_are_read_back_and_its_pods_left_to_its_scheduler() {
     let on_card = |uuid: &str| {
         let text = format!(r#"{{\"gpu\":[{{\"minor\":1,\"id\":\"{uuid}\"}}]}}"#);

@@ -87,4 +87,4 @@ pub use totals::Totals;
 pub use wording::clean;
 
 /// The version of every JSON document here.
-pub(crate) const API_VERSION: &str = "divvy.dev/v1alpha1";
+pub const API_VERSION: &str = "divvy.dev/v1alpha1";

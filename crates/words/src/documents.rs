@@ -136,7 +136,7 @@ pub fn read(
 }
 
 /// The documents of a YAML or JSON text as they are, without the empty ones.
-pub(crate) fn untyped(text: &str) -> Result<Vec<serde_json::Value>, String> {
+pub fn untyped(text: &str) -> Result<Vec<serde_json::Value>, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     yaml::read_untyped(text, MAX_SETTING_DEPTH)
         .map_err(|fault| format!("line {}: {}", fault.line, visible(&fault.message)))

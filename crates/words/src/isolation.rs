@@ -14,7 +14,7 @@ use crate::problem::short;
 use divvy_engine::{ClassName, NodeRecord, PodRecord, PodSpec};
 use divvy_ledger::{Bytes, Class, Each, Percent};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -26,6 +26,9 @@ pub enum Level {
     /// It may.
     Shared,
 }
+
+/// What the name of a provider stands behind in a record.
+const ISOLATED_BY: &str = "Isolated/";
 
 impl Level {
     /// The values of the label.
@@ -140,44 +143,61 @@ pub enum Choice {
 
 /// The levels are told apart, with this table of providers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Isolation(Vec<Provider>);
+pub struct Isolation {
+    providers: Vec<Provider>,
+    /// Providers that only records name: their shares have a class with a name, and nobody joins them.
+    recorded: Vec<String>,
+}
+
+/// More providers than a cluster has; those beyond have one class without a name.
+const MOST_RECORDED: usize = 64;
 
 impl Default for Isolation {
     fn default() -> Self {
-        Self(vec![Provider::hami_core()])
+        Self::new(vec![Provider::hami_core()])
     }
 }
 
 impl Isolation {
     /// With these providers.
     pub fn new(providers: Vec<Provider>) -> Self {
-        Self(providers)
+        Self { providers, recorded: Vec::new() }
+    }
+
+    /// Knows the providers that these values of [`keys::CLASS`] name, too, as far as their name goes:
+    /// so that a cluster can be looked at without its config file.
+    #[must_use]
+    pub fn and_recorded<'a>(self, records: impl Iterator<Item = &'a str>) -> Self {
+        let names = records.filter_map(|text| text.strip_prefix(ISOLATED_BY));
+        let unknown: BTreeSet<&str> = names.filter(|name| self.find(name).is_none()).collect();
+        let recorded = unknown.into_iter().take(MOST_RECORDED).map(str::to_owned).collect();
+        Self { recorded, ..self }
     }
 
     /// All providers.
     pub fn providers(&self) -> &[Provider] {
-        &self.0
+        &self.providers
     }
 
     /// The provider of this name, or what is wrong with it.
     pub fn named(&self, name: &str) -> Result<&Provider, String> {
-        let found = self.find(name).and_then(|at| self.0.get(at));
+        let found = self.find(name).and_then(|at| self.providers.get(at));
         found.ok_or_else(|| format!("{:?} is no provider; known are {}", short(name), self.known()))
     }
 
     fn find(&self, name: &str) -> Option<usize> {
-        self.0.iter().position(|provider| provider.name == name)
+        self.providers.iter().position(|provider| provider.name == name)
     }
 
     fn known(&self) -> String {
-        let names: Vec<&str> = self.0.iter().map(|provider| &*provider.name).collect();
+        let names: Vec<&str> = self.providers.iter().map(|provider| &*provider.name).collect();
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     }
 
     /// The level of a pod that says none, if there is only one that it can mean.
     pub fn default_level(&self, provider: Option<&str>) -> Option<Level> {
         let Some(name) = provider else { return Some(Level::Shared) };
-        match &*self.0.get(self.find(name)?)?.levels {
+        match &*self.providers.get(self.find(name)?)?.levels {
             [only] => Some(*only),
             _ => None,
         }
@@ -204,7 +224,7 @@ impl Isolation {
                 )),
             };
         };
-        let found = self.find(name).and_then(|at| Some((at, self.0.get(at)?)));
+        let found = self.find(name).and_then(|at| Some((at, self.providers.get(at)?)));
         let Some((at, provider)) = found else {
             let (name, known) = (short(name), self.known());
             return Err(format!("{of_provider}: {name:?} is no provider; known are {known}"));
@@ -236,23 +256,31 @@ impl Isolation {
 
     /// The provider of a class.
     pub fn provider(&self, class: Class) -> Option<&Provider> {
-        self.0.get(usize::from(class.0).checked_sub(1)?)
+        self.providers.get(usize::from(class.0).checked_sub(1)?)
     }
 
     /// The class of shares that some provider isolates which is not in the table: nobody joins them.
     fn unknown(&self) -> Class {
-        self.class(Choice::Isolated(self.0.len()))
+        self.class(Choice::Isolated(self.providers.len()))
+    }
+
+    /// The provider that only records name.
+    fn only_recorded(&self, class: Class) -> Option<&str> {
+        let at = usize::from(class.0).checked_sub(self.providers.len() + 2)?;
+        self.recorded.get(at).map(String::as_str)
     }
 
     /// What the classes are called, for [`divvy_engine::Event::Classes`].
     pub fn class_names(&self) -> Arc<[ClassName]> {
         let shared = ClassName { name: Level::Shared.as_str().into(), provider: None };
-        let of = |provider: &Provider| ClassName {
-            name: format!("{}/{}", Level::Isolated, provider.name).into(),
-            provider: Some((*provider.name).into()),
+        let of = |name: &str| ClassName {
+            name: format!("{ISOLATED_BY}{name}").into(),
+            provider: Some(name.into()),
         };
         let unknown = ClassName { name: Level::Isolated.as_str().into(), provider: None };
-        [shared].into_iter().chain(self.0.iter().map(of)).chain([unknown]).collect()
+        let known = self.providers.iter().map(|provider| of(&provider.name));
+        let recorded = self.recorded.iter().map(|name| of(name));
+        [shared].into_iter().chain(known).chain([unknown]).chain(recorded).collect()
     }
 
     /// Gives a pod that waits its class, or says what is wrong with its labels.
@@ -285,19 +313,24 @@ impl Isolation {
 
     /// Reads what [`Self::recorded_as`] wrote.
     pub fn recorded(&self, text: &str) -> Class {
-        let is_shared = text == Level::Shared.as_str();
-        let provider = text.strip_prefix("Isolated/").and_then(|name| self.find(name));
-        match provider {
-            _ if is_shared => Class::default(),
-            Some(at) => self.class(Choice::Isolated(at)),
-            None => self.unknown(),
+        if text == Level::Shared.as_str() {
+            return Class::default();
         }
+        let Some(name) = text.strip_prefix(ISOLATED_BY) else { return self.unknown() };
+        if let Some(at) = self.find(name) {
+            return self.class(Choice::Isolated(at));
+        }
+        // After those of the table, and the one for all that nobody knows.
+        let at = self.recorded.iter().position(|recorded| recorded == name);
+        let beyond = |at| self.class(Choice::Isolated(self.providers.len() + 1 + at));
+        at.map_or_else(|| self.unknown(), beyond)
     }
 
     /// What is recorded of a class, in the annotation [`keys::CLASS`] among others.
     pub fn recorded_as(&self, class: Class) -> String {
-        match self.provider(class) {
-            Some(provider) => format!("{}/{}", Level::Isolated, provider.name),
+        let name = self.provider(class).map(|provider| &*provider.name);
+        match name.or_else(|| self.only_recorded(class)) {
+            Some(name) => format!("{ISOLATED_BY}{name}"),
             None if class == Class::default() => Level::Shared.to_string(),
             None => Level::Isolated.to_string(),
         }

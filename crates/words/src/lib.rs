@@ -51,7 +51,7 @@ pub use config::{
     ConfigError, MigStrategy, PluginConfig, Sharing, config, is_device_plugin_config,
     is_mig_config, isolation_providers, mig_configs, mig_configs_text, plugin_config,
 };
-pub use documents::{Entry, ReadError, read};
+pub use documents::{Entry, ReadError, read, untyped};
 pub use gates::FeatureGates;
 pub use grace_period::{MAX_GRACE_PERIOD, grace_period_allowed};
 pub use groups::Groups;

@@ -54,7 +54,8 @@ pub struct Owner<'a> {
 /// The namespace of reservation pods, and the value of their label `app`.
 pub const NAMESPACE: &str = keys::RESERVATION_NAMESPACES[0];
 const APP: &str = NAMESPACE;
-const PRIORITY_CLASS: &str = "divvy-reservation";
+/// Their priority class.
+pub const PRIORITY_CLASS: &str = "divvy-reservation";
 /// Tells ours from KAI's, which are its own as long as it runs.
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 const DIVVY: &str = "divvy";

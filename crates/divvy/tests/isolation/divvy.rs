@@ -14,13 +14,12 @@ use std::process::{Command, Stdio};
 
 pub const LEVEL: &str = "koordinator.sh/gpu-share-isolation-level";
 pub const PROVIDER: &str = "koordinator.sh/gpu-isolation-provider";
-const GATE: &str = "--feature-gates=GPUIsolationLevel=true";
 /// The bytes of each card.
 pub const CARD: u64 = 40 << 30;
 
 impl Cluster {
-    /// All that guards cards, the provider on the node, the webhooks and a scheduler.
-    pub async fn start_divvy(&self) -> (Process, Process) {
+    /// All that guards cards, and the provider on the node.
+    pub fn prepare(&self) {
         for file in ["hand-off", "reservations", "nodes", "deletions", "visible-devices"] {
             self.apply(&format!("deploy/policy-{file}.yaml"));
         }
@@ -38,13 +37,17 @@ impl Cluster {
         }
         let installed = self.install(&[]);
         assert!(installed.status.success(), "{}", text(&installed));
-        let admission = self.start_admission();
-        self.api.policies_act().await.unwrap();
-        self.until_labelled().await;
-        (admission, self.start_scheduler(0))
     }
 
-    fn start_admission(&self) -> Process {
+    /// The webhooks and a scheduler, which tell levels apart or do not.
+    pub async fn start_divvy(&self, levels: bool) -> (Process, Process) {
+        let admission = self.start_admission(levels);
+        self.api.policies_act().await.unwrap();
+        self.until_admitted(levels).await;
+        (admission, self.start_scheduler(levels, 0))
+    }
+
+    fn start_admission(&self, levels: bool) -> Process {
         let [port] = free_ports().unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -53,18 +56,18 @@ impl Cluster {
         let kubeconfig = self.plane.kubeconfig_as("divvy-system", "divvy-admission").unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_divvy"));
         command.arg("admission").arg("--kubeconfig").arg(kubeconfig);
-        command.args(["--gpu-sharing", GATE, "--tls-names=127.0.0.1"]);
+        command.args(["--gpu-sharing", &gate(levels), "--tls-names=127.0.0.1"]);
         command.arg("--listen").arg(address.to_string());
         Process::start(command, "admission", self.plane.folder()).unwrap()
     }
 
     /// A scheduler; how long it waits for what an earlier one has sent, in seconds.
-    pub fn start_scheduler(&self, wait: u32) -> Process {
+    pub fn start_scheduler(&self, levels: bool, wait: u32) -> Process {
         let kubeconfig = self.plane.kubeconfig_as("divvy-system", "divvy-scheduler").unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_divvy"));
         command.arg("scheduler").arg("--kubeconfig").arg(kubeconfig);
-        command.args(["--leader-elect=false", "--listen=127.0.0.1:0", "--gpu-sharing", GATE]);
-        command.args(["--quarantine=1", &format!("--takeover-wait={wait}")]);
+        command.args(["--leader-elect=false", "--listen=127.0.0.1:0", "--gpu-sharing"]);
+        command.args([&gate(levels), "--quarantine=1", &format!("--takeover-wait={wait}")]);
         Process::start(command, "divvy", self.plane.folder()).unwrap()
     }
 
@@ -76,15 +79,17 @@ impl Cluster {
         assert!(child.wait().unwrap().success(), "{text}");
     }
 
-    /// Waits until pods go through the webhooks.
-    async fn until_labelled(&self) {
+    /// Waits until pods go through these webhooks.
+    async fn until_admitted(&self, levels: bool) {
         let path = "/api/v1/namespaces/default/pods?dryRun=All";
         self.until("pods go through the webhooks", async || {
             let probe = share("probe", "0.5", None);
             let made = self.api.send(Method::POST, path, JSON, Some(&probe)).await;
             let made = made.map_err(|why| why.to_string())?;
-            let is_shared = made["metadata"]["labels"][LEVEL] == "Shared";
-            if is_shared { Ok(()) } else { Err(made.to_string()) }
+            let is_prepared = made["spec"]["containers"][0]["env"].is_array();
+            let is_labelled = made["metadata"]["labels"][LEVEL] == "Shared";
+            let are_these = is_prepared && is_labelled == levels;
+            if are_these { Ok(()) } else { Err(made.to_string()) }
         })
         .await;
     }
@@ -178,6 +183,10 @@ impl Cluster {
         }
         count
     }
+}
+
+fn gate(levels: bool) -> String {
+    format!("--feature-gates=GPUIsolationLevel={levels}")
 }
 
 /// A pod of a part of a card, as a user writes it.

@@ -2,6 +2,8 @@
 //! containers are told of their card.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[path = "../common/account.rs"]
+mod account;
 mod cluster;
 mod divvy;
 mod requests;

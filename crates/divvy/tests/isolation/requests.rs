@@ -4,7 +4,8 @@ use super::cluster::Cluster;
 use super::divvy::{CARD, plain, share};
 use serde_json::{Value, json};
 
-pub async fn of_koordinator_run(cluster: &Cluster) {
+/// `levels` says whether divvy tells them apart.
+pub async fn of_koordinator_run(cluster: &Cluster, levels: bool) {
     // The kubelet says sooner which card a reservation has than that says its number: here the cards
     // are known before.
     cluster.api.create(&share("known", "0.1", None)).await.unwrap();
@@ -52,6 +53,7 @@ pub async fn of_koordinator_run(cluster: &Cluster) {
         if bytes == 0 {
             assert!(annotations["divvy.dev/cards"].is_null(), "{annotations}");
         } else {
+            assert_eq!(annotations["divvy.dev/class"].is_string(), levels, "{annotations}");
             cluster.sees_its_part(&pod);
             let record = annotations["divvy.dev/cards"].as_str().unwrap();
             assert!(record.split(',').all(|part| part.ends_with(&format!(":{bytes}"))), "{record}");

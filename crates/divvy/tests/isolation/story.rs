@@ -9,13 +9,19 @@ use serde_json::Value;
 #[tokio::test(flavor = "multi_thread")]
 async fn two_kinds_of_model_servers_never_meet_and_each_sees_its_part_of_its_card() {
     let Some(mut cluster) = Cluster::start("story").await else { return };
-    let (_admission, scheduler) = cluster.start_divvy().await;
+    cluster.prepare();
+    {
+        // Koordinator's requests need no levels.
+        let _divvy = cluster.start_divvy(false).await;
+        requests::of_koordinator_run(&cluster, false).await;
+    }
+    let (_admission, scheduler) = cluster.start_divvy(true).await;
     let ml =
         serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml"}});
     cluster.api.create(&ml).await.unwrap();
     cluster.apply("examples/isolation/model-servers.yaml");
     the_example_holds(&cluster).await;
-    requests::of_koordinator_run(&cluster).await;
+    requests::of_koordinator_run(&cluster, true).await;
     tenant::gets_no_more_than_its_part(&cluster).await;
     // Killed in the middle of a burst, and another one goes on.
     let (first, last) = (0..10, 10..16);
@@ -28,7 +34,7 @@ async fn two_kinds_of_model_servers_never_meet_and_each_sees_its_part_of_its_car
     for nth in last {
         cluster.api.create(&mixed(nth)).await.unwrap();
     }
-    let _scheduler = cluster.start_scheduler(2);
+    let _scheduler = cluster.start_scheduler(true, 2);
     for nth in 0..16 {
         cluster.running("default", &format!("burst-{nth}")).await;
     }

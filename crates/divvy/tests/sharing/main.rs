@@ -2,6 +2,8 @@
 //! what the containers find in `/dev`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "../common/account.rs"]
+mod account;
 #[path = "../common/leases.rs"]
 mod leases;
 #[path = "../common/pages.rs"]

@@ -7,6 +7,7 @@ mod deletions;
 mod pods;
 mod workloads;
 
+use crate::account::{TENANT, objects};
 use crate::cluster::{Cluster, half, plain, whole};
 use divvy_testbed::Process;
 use divvy_testbed::api::{Api, ApiError};
@@ -148,27 +149,11 @@ pub fn share(namespace: &str, name: &str, fraction: &str) -> Value {
 
 /// The API as the tenant reaches it.
 pub async fn tenant(cluster: &Cluster) -> Api {
-    let role = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-        "metadata": {"namespace": "team", "name": "debug"},
-        "rules": [{"apiGroups": [""], "resources": ["pods/ephemeralcontainers"], "verbs": ["patch"]}],
-    });
-    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount",
-        "metadata": {"namespace": "team", "name": "tenant"}});
-    let mut objects = vec![account, role];
-    for (kind, role) in [("Role", "debug"), ("ClusterRole", "edit")] {
-        objects.push(json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-            "metadata": {"namespace": "team", "name": format!("tenant-{role}")},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role},
-            "subjects": [{"kind": "ServiceAccount", "namespace": "team", "name": "tenant"}],
-        }));
-    }
-    for object in objects {
+    for object in objects("team") {
         // There after the first time.
         let _ = cluster.api.create(&object).await;
     }
-    let api = Api::from_kubeconfig(&cluster.kubeconfig_as("team", "tenant")).await.unwrap();
+    let api = Api::from_kubeconfig(&cluster.kubeconfig_as("team", TENANT)).await.unwrap();
     let pods = "/api/v1/namespaces/team/pods";
     cluster.until("the tenant may list pods", async || api.get(pods).await.is_ok()).await;
     api

@@ -2,7 +2,7 @@
 
 use crate::object::{Found, Look, Object};
 use crate::tree::Node;
-use divvy_ledger::mig::{self, EntryOutcome, ConfigVerdict};
+use divvy_ledger::mig::{self, ConfigVerdict, EntryOutcome};
 use divvy_words::mistakes::shown;
 use divvy_words::{is_device_plugin_config, is_mig_config, keys, mig_configs, plugin_config};
 use std::collections::BTreeMap;

@@ -170,3 +170,25 @@ fn what_is_recorded_of_a_class_is_read_back_and_a_provider_that_is_gone_is_joine
         "\"HAMI\" is no provider; known are HAMi-core"
     );
 }
+
+#[test]
+fn a_provider_that_only_records_name_has_a_class_of_its_own_and_is_joined_by_nobody() {
+    let records = ["Isolated/MPS", "Shared", "Isolated/HAMi-core", "Isolated/CUDA", "Isolated/MPS"];
+    let isolation = Isolation::default().and_recorded(records.into_iter());
+    let names: Vec<String> =
+        isolation.class_names().iter().map(|class| class.name.to_string()).collect();
+    assert_eq!(
+        names,
+        ["Shared", "Isolated/HAMi-core", "Isolated", "Isolated/CUDA", "Isolated/MPS"]
+    );
+    for (number, name) in names.iter().enumerate() {
+        let class = isolation.recorded(name);
+        assert_eq!((usize::from(class.0), isolation.recorded_as(class)), (number, name.clone()));
+    }
+    assert_eq!(isolation.recorded("Isolated/none"), isolation.recorded("Isolated"));
+    let why = isolation.choice(Some("Isolated"), Some("MPS")).unwrap_err();
+    assert!(why.ends_with("\"MPS\" is no provider; known are HAMi-core"), "{why}");
+    let many: Vec<String> = (0..9999).map(|n| format!("Isolated/{n}")).collect();
+    let isolation = Isolation::default().and_recorded(many.iter().map(String::as_str));
+    assert!(isolation.class_names().len() < 100);
+}

@@ -1,0 +1,75 @@
+//! `divvy doctor`
+
+use crate::cli::Format;
+use crate::live::{Live, LiveArgs};
+use crate::progress::Bar;
+use crate::{BAD_INPUT, DONE, output};
+use anyhow::{Context, anyhow, bail};
+use clap::Args;
+use divvy_doctor::{Observed, Report, Saved, Source};
+use divvy_sim::read_inputs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+use tokio::runtime::Builder;
+
+/// Something is wrong.
+const FOUND: u8 = 2;
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  divvy doctor                                         in the cluster of your kubeconfig
+  divvy doctor -o json | jq '.findings[].fix'
+  kubectl get nodes,pods,deploy,ds -A -o yaml | divvy doctor --cluster -
+
+Nothing is written. What you may not list is left out and named; of Secrets only divvy-admission-tls
+is read, and of ConfigMaps only those of the device plugin and the MIG manager.
+
+Exit codes: 0 nothing is wrong, 2 something is, 1 nobody could look.")]
+pub struct DoctorArgs {
+    /// Look at what `kubectl get ... -A -o yaml` printed, instead of a live cluster; - reads standard
+    /// input
+    #[arg(long, value_name = "FILE")]
+    pub cluster: Option<PathBuf>,
+    /// How to print what was found
+    #[arg(short, long, default_value = "table")]
+    pub output: Format,
+    #[command(flatten)]
+    pub live: LiveArgs,
+}
+
+pub fn run(args: &DoctorArgs) -> anyhow::Result<u8> {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).context("no clock")?;
+    let now = i64::try_from(now.as_secs()).context("no clock")?;
+    let observed = match &args.cluster {
+        Some(path) => saved(args, path, now)?,
+        None => {
+            let bar = Bar::new();
+            let observed = Live::connect(&args.live)?.observe(now, &bar)?;
+            bar.finish();
+            observed
+        }
+    };
+    let report = divvy_doctor::diagnose(&observed);
+    output::print(args.output, &report, |_| divvy_doctor::report_text(&report))?;
+    Ok(code(&report))
+}
+
+fn saved(args: &DoctorArgs, path: &Path, now: i64) -> anyhow::Result<Observed> {
+    if let Some(option) = args.live.given() {
+        bail!("--cluster {} is read instead of a live cluster: drop {option}", path.display());
+    }
+    let input = read_inputs([path], false)?.into_iter().next();
+    let input = input.ok_or_else(|| anyhow!("--cluster {}: give a file", path.display()))?;
+    let saved = Saved::parse(&input.name, &input.text).map_err(|why| anyhow!(why))?;
+    let runtime = Builder::new_current_thread().build().context("cannot start")?;
+    Ok(runtime.block_on(Observed::look(&Source::Saved(&saved), now))?)
+}
+
+fn code(report: &Report) -> u8 {
+    match (report.findings.is_empty(), report.looked_at.is_empty()) {
+        (false, _) => FOUND,
+        (true, false) => DONE,
+        (true, true) => BAD_INPUT,
+    }
+}

@@ -1,0 +1,182 @@
+//! divvy's own workloads: whether they are there, run, and agree with each other.
+
+use crate::finding::Finding;
+use crate::objects::{Version, Workload};
+use crate::observed::{ADMISSION, APP, Observed, SCHEDULER};
+use std::collections::BTreeSet;
+
+/// What guards comes before what is guarded.
+const INSTALL: &str = "\
+kubectl apply -f deploy/namespaces.yaml
+kubectl apply -f deploy/policy-hand-off.yaml -f deploy/policy-reservations.yaml \
+-f deploy/policy-visible-devices.yaml -f deploy/policy-deletions.yaml -f deploy/policy-nodes.yaml
+kubectl apply -f deploy/admission.yaml -f deploy/webhooks.yaml
+kubectl apply -f deploy/scheduler.yaml";
+
+/// The oldest API server that works.
+const OLDEST: u32 = 30;
+
+pub(super) fn check(cluster: &Observed) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let is = |app| move |one: &Workload| one.metadata.labels.is(APP, app);
+    if cluster.deployments.lacks(is(SCHEDULER)) {
+        found.push(
+            Finding::problem("not-installed", "the scheduler is not installed")
+                .seen(format!("no Deployment has the label {APP}: {SCHEDULER}"))
+                .fix(INSTALL),
+        );
+        return found;
+    }
+    if cluster.shares_cards() && cluster.deployments.lacks(is(ADMISSION)) {
+        found.push(
+            Finding::problem(
+                "no-admission",
+                "the admission webhooks are not installed: shares get no card",
+            )
+            .seen(format!("no Deployment has the label {APP}: {ADMISSION}"))
+            .fix("kubectl apply -f deploy/admission.yaml"),
+        );
+    }
+    found.extend(
+        cluster.schedulers().filter_map(|one| without_sharing(one, "shares wait for ever")),
+    );
+    if cluster.shares_cards() {
+        let lost = "pods are not prepared for their card";
+        found.extend(cluster.admissions().filter_map(|one| without_sharing(one, lost)));
+    }
+    found.extend(cluster.schedulers().chain(cluster.admissions()).filter_map(not_ready));
+    found.extend(without_election(cluster));
+    found.extend(several(cluster));
+    for (name, what, of) in DIFFERENCES {
+        found.extend(difference(cluster, name, what, of));
+    }
+    found.extend(cluster.version.iter().filter_map(too_old));
+    found
+}
+
+fn without_sharing(workload: &Workload, so: &str) -> Option<Finding> {
+    let at = workload.option_at("gpu-sharing");
+    if workload.option("gpu-sharing").is_some_and(|value| value != "false") {
+        return None;
+    }
+    let place = "/spec/template/spec/containers/0/args";
+    let step = match at {
+        Some(at) => format!(r#"{{"op":"replace","path":"{place}/{at}","value":"--gpu-sharing"}}"#),
+        None => format!(r#"{{"op":"add","path":"{place}/-","value":"--gpu-sharing"}}"#),
+    };
+    let name = &workload.metadata.name;
+    let args = workload.spec.template.spec.containers.first().map(|first| first.args.join(" "));
+    Some(
+        Finding::problem("sharing-disabled", format!("{name} runs without --gpu-sharing: {so}"))
+            .seen(format!("deployment {}: {}", workload.metadata.key(), args.unwrap_or_default()))
+            .fix(format!("{} -p '[{step}]'", kubectl("patch", workload, " --type=json"))),
+    )
+}
+
+fn not_ready(workload: &Workload) -> Option<Finding> {
+    let asked = workload.spec.replicas.unwrap_or(1);
+    let name = &workload.metadata.name;
+    let seen = format!(
+        "deployment {}: {} of {asked} replicas are ready",
+        workload.metadata.key(),
+        workload.status.ready_replicas
+    );
+    if asked == 0 {
+        let finding = Finding::problem("not-running", format!("{name} is scaled to 0"));
+        return Some(finding.seen(seen).fix(kubectl("scale", workload, " --replicas=2")));
+    }
+    (workload.status.ready_replicas == 0).then(|| {
+        Finding::problem("not-running", format!("no replica of {name} is ready"))
+            .seen(seen)
+            .fix(kubectl("describe", workload, "") + "\n" + &kubectl("logs", workload, ""))
+    })
+}
+
+/// Replicas that do not elect one of them all bind the same pods.
+fn without_election(cluster: &Observed) -> Option<Finding> {
+    let both = |one: &&Workload| {
+        one.option("leader-elect") == Some("false") && one.spec.replicas.unwrap_or(1) > 1
+    };
+    let one = cluster.schedulers().find(both)?;
+    Some(
+        Finding::problem("several-schedulers", "several replicas place pods at once")
+            .seen(format!(
+                "deployment {}: {} replicas and --leader-elect=false",
+                one.metadata.key(),
+                one.spec.replicas.unwrap_or(1)
+            ))
+            .fix(kubectl("scale", one, " --replicas=1")),
+    )
+}
+
+/// Two Deployments are one scheduler only if they share a lease.
+fn several(cluster: &Observed) -> Option<Finding> {
+    let lease = |one: &Workload| {
+        let part = |name, other: &str| one.option(name).unwrap_or(other).to_owned();
+        (part("lease-namespace", "kube-system"), part("lease-name", SCHEDULER))
+    };
+    let leases: BTreeSet<_> = cluster.schedulers().map(lease).collect();
+    let last = cluster.schedulers().last()?;
+    (leases.len() > 1).then(|| {
+        let seen = |one: &Workload| {
+            let (namespace, name) = lease(one);
+            format!("deployment {}: lease {namespace}/{name}", one.metadata.key())
+        };
+        Finding::problem(
+            "several-schedulers",
+            "two schedulers of divvy serve the same names: each has a lease of its own",
+        )
+        .seen_at(cluster.schedulers().map(seen))
+        .fix(kubectl("delete", last, ""))
+    })
+}
+
+type Of = fn(&Workload) -> &str;
+const DIFFERENCES: [(&str, &str, Of); 2] = [
+    ("version-skew", "scheduler and admission have different images", Workload::image),
+    ("gates-differ", "scheduler and admission have different feature gates", |one| {
+        one.option("feature-gates").unwrap_or("none")
+    }),
+];
+
+fn difference(cluster: &Observed, name: &'static str, what: &str, of: Of) -> Option<Finding> {
+    let all = || cluster.schedulers().chain(cluster.admissions());
+    let values: BTreeSet<&str> = all().map(of).collect();
+    (values.len() > 1).then(|| {
+        let seen = |one: &Workload| format!("deployment {}: {}", one.metadata.key(), of(one));
+        Finding::warning(name, what)
+            .seen_at(all().map(seen))
+            .fix("kubectl apply -f deploy/scheduler.yaml -f deploy/admission.yaml")
+    })
+}
+
+fn too_old(version: &Version) -> Option<Finding> {
+    // Some providers write `30+`.
+    let minor: u32 = version.minor.trim_end_matches('+').parse().ok()?;
+    (version.major == "1" && minor < OLDEST).then(|| {
+        Finding::problem("old-kubernetes", format!("this Kubernetes is older than 1.{OLDEST}"))
+            .seen(format!("the API server says {}", version.git_version))
+            .fix(format!("# upgrade the cluster to 1.{OLDEST} or later"))
+    })
+}
+
+/// `kubectl -n divvy-system VERB deployment divvy-scheduler MORE`.
+fn kubectl(verb: &str, workload: &Workload, more: &str) -> String {
+    let (namespace, name) = (&workload.metadata.namespace, &workload.metadata.name);
+    format!("kubectl -n {namespace} {verb} deployment/{name}{more}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_api_server_before_1_30_is_too_old() {
+        let of = |minor: &str| {
+            let (major, git_version) = ("1".to_owned(), format!("v1.{minor}.0"));
+            too_old(&Version { major, minor: minor.to_owned(), git_version }).map(|f| f.name)
+        };
+        assert_eq!(of("29+"), Some("old-kubernetes"));
+        assert_eq!([of("30"), of("37+"), of("next")], [None, None, None]);
+    }
+}

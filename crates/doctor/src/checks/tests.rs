@@ -1,0 +1,355 @@
+//! Each check: what is as it should be is not found, and what is broken is found alone.
+
+use super::diagnose;
+use crate::finding::Report;
+use crate::looked::Looked;
+use crate::observed::Observed;
+use crate::source::{Saved, Source};
+use crate::text::report_text;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use rcgen::{CertificateParams, KeyPair};
+use serde_json::{Value, json};
+
+const NOW: i64 = 1_800_000_000;
+
+const DEPLOY: [&str; 11] = [
+    include_str!("../../../../deploy/namespaces.yaml"),
+    include_str!("../../../../deploy/scheduler.yaml"),
+    include_str!("../../../../deploy/admission.yaml"),
+    include_str!("../../../../deploy/webhooks.yaml"),
+    include_str!("../../../../deploy/policy-deletions.yaml"),
+    include_str!("../../../../deploy/policy-hand-off.yaml"),
+    include_str!("../../../../deploy/policy-nodes.yaml"),
+    include_str!("../../../../deploy/policy-provider.yaml"),
+    include_str!("../../../../deploy/policy-reservations.yaml"),
+    include_str!("../../../../deploy/policy-visible-devices.yaml"),
+    include_str!("../../../../deploy/provider.yaml"),
+];
+
+/// All that a cluster with divvy has, as `kubectl get` prints it.
+struct Cluster(Vec<Value>);
+
+impl Cluster {
+    fn healthy() -> Self {
+        let deployed = DEPLOY.into_iter().flat_map(|text| divvy_words::untyped(text).unwrap());
+        let mut cluster = Self(deployed.collect());
+        for name in ["divvy-scheduler", "divvy-admission"] {
+            cluster.the("Deployment", name)["status"] = json!({"readyReplicas": 2});
+        }
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(["x".to_owned()]).unwrap();
+        let pem = params.self_signed(&key).unwrap().pem();
+        cluster.trust(&pem);
+        let text = json!(BASE64_STANDARD.encode(&pem));
+        cluster.the("Secret", "divvy-admission-tls")["data"] =
+            json!({"ca.crt": text, "tls.crt": text});
+        let sliced = "version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}";
+        let mig = "version: v1\nmig-configs:\n  all-1g: [{devices: all, mig-enabled: true, mig-devices: {1g.5gb: 7}}]\n  \
+                   wrong: [{devices: all, mig-enabled: true, mig-devices: {1g.5gb: 8}}]";
+        let set = |name: &str, image: &str, map: &str| {
+            json!({"apiVersion": "apps/v1", "kind": "DaemonSet",
+                "metadata": {"namespace": "gpu-operator", "name": name},
+                "spec": {"template": {"spec": {"containers": [{"name": "c", "image": image}],
+                    "volumes": [{"name": "v", "configMap": {"name": map}}]}}}})
+        };
+        let map = |name: &str, data: Value| {
+            json!({"apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"namespace": "gpu-operator", "name": name}, "data": data})
+        };
+        let node = |name: &str, labels: Value, devices: Value| {
+            json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels},
+                "status": {"capacity": devices, "allocatable": devices}})
+        };
+        let memory = json!({"nvidia.com/gpu.memory": "40960", "nvidia.com/gpu.count": "2",
+            "nvidia.com/gpu.product": "NVIDIA-A100-PCIE-40GB"});
+        let with = |more: Value| {
+            let mut labels = memory.clone();
+            labels.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            labels
+        };
+        cluster.0.extend([
+            json!({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "nvidia"}}),
+            json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+                "metadata": {"namespace": "divvy-system", "name": "a",
+                    "labels": {"kubernetes.io/service-name": "divvy-admission"}},
+                "endpoints": [{"conditions": {"ready": true}}]}),
+            set("plugin", "nvcr.io/nvidia/k8s-device-plugin:v1", "slices"),
+            set("mig", "nvcr.io/nvidia/cloud-native/k8s-mig-manager:v1", "mig"),
+            map("slices", json!({"plain": "version: v1", "sliced": sliced})),
+            map("mig", json!({"config.yaml": mig})),
+            json!({"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "metadata": {"name": "cluster-policy"},
+                "spec": {"devicePlugin": {"config": {"name": "slices", "default": "plain"}}}}),
+            node("plain", memory.clone(), json!({"nvidia.com/gpu": "2", "cpu": "8"})),
+            node("sliced", with(json!({"nvidia.com/device-plugin.config": "sliced"})), json!({"nvidia.com/gpu": "8"})),
+            node("mig", with(json!({"nvidia.com/mig.config": "all-1g", "nvidia.com/mig.config.state": "success",
+                "nvidia.com/mig.strategy": "mixed"})), json!({"nvidia.com/mig-1g.5gb": "14"})),
+            json!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu.nvidia.com"}}),
+            json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "s"},
+                "spec": {"driver": "gpu.nvidia.com"}}),
+        ]);
+        cluster
+    }
+
+    /// Puts a CA into all webhooks.
+    fn trust(&mut self, pem: &str) {
+        let bundle = json!(BASE64_STANDARD.encode(pem));
+        for object in &mut self.0 {
+            for webhook in object["webhooks"].as_array_mut().into_iter().flatten() {
+                webhook["clientConfig"]["caBundle"] = bundle.clone();
+            }
+        }
+    }
+
+    fn the(&mut self, kind: &str, name: &str) -> &mut Value {
+        let is_it =
+            |object: &&mut Value| object["kind"] == kind && object["metadata"]["name"] == name;
+        self.0.iter_mut().find(is_it).unwrap_or_else(|| panic!("{kind} {name}"))
+    }
+
+    fn label(&mut self, node: &str, key: &str, value: &str) {
+        self.the("Node", node)["metadata"]["labels"][key] = json!(value);
+    }
+
+    fn without(&mut self, kind: &str, name: &str) {
+        self.0.retain(|object| object["kind"] != kind || object["metadata"]["name"] != name);
+    }
+
+    fn args(&mut self, name: &str, change: impl Fn(&mut Vec<Value>)) {
+        let args =
+            &mut self.the("Deployment", name)["spec"]["template"]["spec"]["containers"][0]["args"];
+        change(args.as_array_mut().unwrap());
+    }
+
+    /// A reservation on a node, with this status.
+    fn reserve(&mut self, status: &Value) {
+        self.0.push(json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"namespace": "kai-resource-reservation", "name": "r"},
+            "spec": {"nodeName": "plain", "containers": [{"name": "c", "image": "divvy:0"}]}, "status": status}));
+    }
+
+    /// A pod that says what is wrong with its card.
+    fn trouble(&mut self, reason: &str) {
+        let condition = |status: &str, reason: &str| json!({"type": format!("divvy.dev/{reason}"), "status": status, "message": "m"});
+        let conditions = json!([condition("True", reason), condition("False", "CardConflict")]);
+        let conditions = if reason == "CardConflict" { json!([conditions[0]]) } else { conditions };
+        self.0.push(
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "ml", "name": "p"},
+            "status": {"conditions": conditions}}),
+        );
+    }
+
+    /// What is found if all kinds may be listed.
+    async fn report(&self) -> Report {
+        let text = serde_json::to_string(&json!({"kind": "List", "items": self.0})).unwrap();
+        let saved = Saved::parse("test", &text).unwrap();
+        let mut seen = Observed::look(&Source::Saved(&saved), NOW).await.unwrap();
+        macro_rules! unhide {
+            ($($field:ident)*) => {$(
+                if seen.$field.why_hidden().is_some() {
+                    seen.$field = Looked::default();
+                }
+            )*};
+        }
+        unhide!(nodes pods namespaces deployments runtime_classes priority_classes mutating validating
+            policies policy_bindings endpoint_slices quotas device_classes resource_slices);
+        diagnose(&seen)
+    }
+}
+
+/// What was found, by name.
+fn names(report: &Report) -> Vec<&'static str> {
+    report.findings.iter().map(|finding| finding.name).collect()
+}
+
+#[tokio::test]
+async fn nothing_is_found_where_nothing_is_wrong() {
+    let report = Cluster::healthy().report().await;
+    assert_eq!(report.findings, []);
+    let counts: Vec<&str> = report.looked_at.iter().map(|looked| looked.resource).collect();
+    assert!(counts.contains(&"nodes") && counts.contains(&"secrets"), "{counts:?}");
+}
+
+type Break = fn(&mut Cluster);
+
+const BROKEN: [(&str, Break); 38] = [
+    ("not-installed", |c| c.without("Deployment", "divvy-scheduler")),
+    ("sharing-disabled", |c| {
+        c.args("divvy-scheduler", |args| args.retain(|a| a != "--gpu-sharing"));
+    }),
+    ("sharing-disabled", |c| {
+        c.args("divvy-admission", |args| args[1] = json!("--gpu-sharing=false"));
+    }),
+    ("no-admission", |c| c.without("Deployment", "divvy-admission")),
+    ("not-running", |c| c.the("Deployment", "divvy-admission")["status"] = json!({})),
+    ("not-running", |c| c.the("Deployment", "divvy-scheduler")["spec"]["replicas"] = json!(0)),
+    ("several-schedulers", |c| {
+        c.args("divvy-scheduler", |args| args.push(json!("--leader-elect=false")));
+    }),
+    ("several-schedulers", |c| {
+        let mut other = c.the("Deployment", "divvy-scheduler").clone();
+        other["metadata"]["name"] = json!("another");
+        c.0.push(other);
+        c.args("another", |args| args.push(json!("--lease-name=another")));
+    }),
+    ("version-skew", |c| {
+        c.the("Deployment", "divvy-admission")["spec"]["template"]["spec"]["containers"][0]["image"] =
+            json!("divvy:9");
+    }),
+    ("kai-beside", |c| {
+        c.0.push(json!({"apiVersion": "v1", "kind": "Pod", "status": {"phase": "Running"},
+            "metadata": {"namespace": "kai-scheduler", "name": "k", "labels": {"app": "kai-scheduler-default"}}}));
+    }),
+    ("koordinator-beside", |c| {
+        c.0.push(json!({"apiVersion": "v1", "kind": "Pod", "status": {"phase": "Running"},
+            "metadata": {"namespace": "koordinator-system", "name": "k", "labels": {"koord-app": "koord-scheduler"}}}));
+    }),
+    ("webhook-missing", |c| c.without("ValidatingWebhookConfiguration", "divvy")),
+    ("webhook-changed", |c| {
+        c.the("MutatingWebhookConfiguration", "divvy")["webhooks"][0]["failurePolicy"] =
+            json!("Ignore");
+    }),
+    ("webhook-unreachable", |c| {
+        c.the("EndpointSlice", "a")["endpoints"] = json!([{"conditions": {"ready": false}}]);
+    }),
+    ("webhook-ca", |c| {
+        c.the("MutatingWebhookConfiguration", "divvy")["webhooks"][0]["clientConfig"]["caBundle"] =
+            json!("");
+    }),
+    ("webhook-ca", |c| c.trust("not a certificate")),
+    ("webhook-ca", |c| {
+        let mut params = CertificateParams::new(["x".to_owned()]).unwrap();
+        params.not_after = rcgen::date_time_ymd(2020, 2, 1);
+        c.trust(&params.self_signed(&KeyPair::generate().unwrap()).unwrap().pem());
+    }),
+    ("webhook-ca", |c| {
+        let params = CertificateParams::new(["y".to_owned()]).unwrap();
+        c.trust(&params.self_signed(&KeyPair::generate().unwrap()).unwrap().pem());
+    }),
+    ("webhook-certificate", |c| {
+        let mut params = CertificateParams::new(["x".to_owned()]).unwrap();
+        params.not_after = rcgen::date_time_ymd(2020, 2, 1);
+        let pem = params.self_signed(&KeyPair::generate().unwrap()).unwrap().pem();
+        c.the("Secret", "divvy-admission-tls")["data"]["tls.crt"] =
+            json!(BASE64_STANDARD.encode(pem));
+    }),
+    ("policy-missing", |c| c.without("ValidatingAdmissionPolicyBinding", "divvy-hand-off")),
+    ("policy-changed", |c| {
+        c.the("ValidatingAdmissionPolicy", "divvy-hand-off")["spec"]["failurePolicy"] =
+            json!("Ignore");
+    }),
+    ("no-reservation-namespace", |c| c.without("Namespace", "kai-resource-reservation")),
+    ("no-priority-class", |c| c.without("PriorityClass", "divvy-reservation")),
+    ("no-runtime-class", |c| c.without("RuntimeClass", "nvidia")),
+    ("reservation-quota", |c| {
+        c.0.push(json!({"apiVersion": "v1", "kind": "ResourceQuota",
+            "metadata": {"namespace": "kai-resource-reservation", "name": "q"},
+            "status": {"hard": {"pods": "2"}, "used": {"pods": "2"}}}));
+    }),
+    ("reservation-image", |c| {
+        c.reserve(&json!({"phase": "Pending", "containerStatuses": [{"state": {"waiting": {"reason": "ErrImagePull"}}}]}));
+    }),
+    ("reservation-room", |c| c.reserve(&json!({"phase": "Failed", "reason": "OutOfpods"}))),
+    ("reservation-failing", |c| {
+        c.reserve(&json!({"phase": "Failed", "reason": "UnexpectedAdmissionError"}));
+    }),
+    ("no-gpu-memory", |c| c.label("plain", "nvidia.com/gpu.memory", "0")),
+    ("devices-unhealthy", |c| {
+        c.the("Node", "plain")["status"]["allocatable"]["nvidia.com/gpu"] = json!("1");
+    }),
+    ("unsettled", |c| {
+        c.the("Node", "plain")["spec"] =
+            json!({"taints": [{"key": "divvy.dev/unsettled", "effect": "NoSchedule"}]});
+    }),
+    ("label-without-provider", |c| {
+        c.label("plain", "koordinator.sh/gpu-isolation-provider", "HAMi-core");
+    }),
+    ("card-conflict", |c| c.trouble("CardConflict")),
+    ("card-missing", |c| c.trouble("CardMissing")),
+    ("card-mixed", |c| c.trouble("CardMixed")),
+    ("provider-missing", |c| c.trouble("ProviderMissing")),
+    ("driver-without-slices", |c| c.without("ResourceSlice", "s")),
+    ("gates-differ", |c| {
+        c.args("divvy-admission", |args| {
+            args.push(json!("--feature-gates=GPUIsolationLevel=true"));
+        });
+    }),
+];
+
+const DIVIDED: [(&str, Break); 11] = [
+    ("no-plugin-config", |c| c.without("ConfigMap", "slices")),
+    ("no-default-config", |c| {
+        c.the("ClusterPolicy", "cluster-policy")["spec"]["devicePlugin"]["config"]["default"] =
+            json!("");
+    }),
+    ("unknown-plugin-config", |c| c.label("sliced", "nvidia.com/device-plugin.config", "slice")),
+    ("wrong-plugin-config", |c| {
+        c.the("ConfigMap", "slices")["data"]["plain"] = json!("version: v9");
+    }),
+    ("slices-not-there", |c| {
+        for of in ["capacity", "allocatable"] {
+            c.the("Node", "sliced")["status"][of]["nvidia.com/gpu"] = json!("2");
+        }
+    }),
+    ("mig-failed", |c| c.label("mig", "nvidia.com/mig.config.state", "failed")),
+    ("mig-pending", |c| c.label("mig", "nvidia.com/mig.config.state", "pending")),
+    ("unknown-mig-config", |c| c.label("mig", "nvidia.com/mig.config", "all-2g")),
+    ("mig-illegal", |c| c.label("mig", "nvidia.com/mig.config", "wrong")),
+    ("mig-off", |c| {
+        for of in ["capacity", "allocatable"] {
+            c.the("Node", "mig")["status"][of] = json!({"nvidia.com/gpu": "2"});
+        }
+    }),
+    ("no-gpu-memory", |c| {
+        c.the("Node", "sliced")["metadata"]["labels"]
+            .as_object_mut()
+            .unwrap()
+            .remove("nvidia.com/gpu.memory");
+    }),
+];
+
+#[tokio::test]
+async fn what_is_broken_is_found_alone_with_evidence_and_a_fix() {
+    for (name, break_it) in BROKEN.into_iter().chain(DIVIDED) {
+        let mut cluster = Cluster::healthy();
+        break_it(&mut cluster);
+        let report = cluster.report().await;
+        assert_eq!(names(&report), [name], "{report:#?}");
+        let finding = &report.findings[0];
+        assert!(!finding.evidence.is_empty() && !finding.fix.is_empty(), "{finding:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_may_not_be_looked_at_is_said_and_is_no_finding() {
+    let text = "{kind: Node, apiVersion: v1, metadata: {name: n}}";
+    let saved = Saved::parse("some.yaml", text).unwrap();
+    let seen = Observed::look(&Source::Saved(&saved), NOW).await.unwrap();
+    let report = diagnose(&seen);
+    assert_eq!(names(&report), [""; 0]);
+    assert_eq!(
+        report.looked_at.iter().map(|looked| looked.resource).collect::<Vec<_>>(),
+        ["nodes"]
+    );
+    let said = "deployments.apps, daemonsets.apps, ";
+    let text = report_text(&report);
+    assert!(text.contains(said) && text.ends_with(": there are none in some.yaml\n"), "{text}");
+}
+
+#[tokio::test]
+async fn a_thousand_nodes_with_the_same_wrong_are_one_finding_of_some_lines() {
+    let mut cluster = Cluster::healthy();
+    let mut node = cluster.the("Node", "plain").clone();
+    node["metadata"]["labels"] = json!({});
+    for nth in 0..1000 {
+        node["metadata"]["name"] = json!(format!("n{nth}"));
+        cluster.0.push(node.clone());
+    }
+    let report = cluster.report().await;
+    assert_eq!(names(&report), ["no-gpu-memory"]);
+    let evidence = &report.findings[0].evidence;
+    assert!(
+        evidence.len() < 12 && evidence.last().unwrap().ends_with("and 992 more"),
+        "{evidence:?}"
+    );
+}

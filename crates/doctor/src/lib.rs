@@ -1,0 +1,23 @@
+//! What is wrong with a cluster that divides GPUs.
+//!
+//! ```text
+//!   API server ─┐
+//!               ├─► Source ─► Observed ─► checks, each a function of it ─► Report ─► text, JSON, YAML
+//!   file ───────┘
+//! ```
+//!
+//! Nothing is written, and nothing is kept of objects but what a check looks at.
+
+mod checks;
+mod finding;
+mod looked;
+mod objects;
+mod observed;
+mod source;
+mod text;
+
+pub use checks::diagnose;
+pub use finding::{Finding, Report, Severity};
+pub use observed::Observed;
+pub use source::{Saved, Source};
+pub use text::report_text;
