@@ -164,7 +164,9 @@ mod tests {
 
     #[test]
     fn kubectl_is_told_what_may_follow() {
-        assert!(complete("").contains("top\tShow what is on which node, card or pod, and who waits\n"));
+        assert!(
+            complete("").contains("top\tShow what is on which node, card or pod, and who waits\n")
+        );
         assert_eq!(
             complete("sna"),
             "snapshot\tSave what a rehearsal reads of a live cluster\n:4\n"
