@@ -6,7 +6,7 @@ use crate::{DONE, PENDING, input, output};
 use anyhow::ensure;
 use clap::ValueEnum;
 use divvy_sim::Rehearsal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub fn run(args: &SimulateArgs, with: &str) -> anyhow::Result<u8> {
     let first = &args.rehearsal;
@@ -21,6 +21,15 @@ pub fn run(args: &SimulateArgs, with: &str) -> anyhow::Result<u8> {
             [strategy_of(first), with.to_owned()]
         }
         Err(_) => {
+            let strategies = StrategyArg::value_variants().iter();
+            let strategies = strategies.filter_map(StrategyArg::to_possible_value);
+            let strategies: Vec<String> = strategies.map(|s| s.get_name().to_owned()).collect();
+            ensure!(
+                with == input::EMBEDDED || Path::new(with).exists(),
+                "--compare {with}: there is no such file; allowed are {}, {} and the file of a cluster",
+                strategies.join(", "),
+                input::EMBEDDED
+            );
             second.cluster.cluster = Some(PathBuf::from(with));
             second.from_cluster = false;
             [cluster_of(first), with.to_owned()]
@@ -60,6 +69,6 @@ fn cluster_of(args: &RehearsalArgs) -> String {
     match &args.cluster.cluster {
         Some(path) => path.display().to_string(),
         None if args.from_cluster => "live".to_owned(),
-        None => "embedded".to_owned(),
+        None => input::EMBEDDED.to_owned(),
     }
 }

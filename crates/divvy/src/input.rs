@@ -14,7 +14,7 @@ use divvy_words::{FeatureGates, keys};
 use std::path::{Path, PathBuf};
 
 /// The name of the cluster in the binary, for `--cluster`.
-const EMBEDDED: &str = "embedded";
+pub const EMBEDDED: &str = "embedded";
 
 /// Where the cluster comes from.
 enum Origin<'a> {

@@ -135,6 +135,9 @@ fn two_strategies_and_two_clusters_are_compared() {
         ["simulate", "--cluster", first.path(), "-f", pods.path(), "--compare", second.path()];
     let text = stdout(&divvy(&args, ""));
     assert!(text.ends_with("Every pod has the same place on both sides.\n"), "{text}");
+    let typo = divvy(&["simulate", "--demo", "--compare", "spred"], "");
+    let told = "--compare spred: there is no such file; allowed are binpack, spread, embedded and the file of a cluster";
+    assert!(code_and_error(&typo).contains(told), "{}", stderr(&typo));
     let stdin = divvy(&["simulate", "-f", "-", "--compare", "spread"], "");
     assert!(stderr(&stdin).contains("--compare reads everything twice"), "{}", stderr(&stdin));
 }
