@@ -45,7 +45,8 @@ pub struct Setup {
     pub gpu_sharing: Option<bool>,
     /// Who enforces which level of isolation; `None` if levels are not told apart.
     pub isolation: Option<Isolation>,
-    /// Levels are told apart where the records of the cluster do, also without `isolation`.
+    /// Levels are told apart where the records of the cluster do, also without `isolation`: to look at
+    /// it, not to place there.
     pub recorded_levels: bool,
     /// Nodes and the configs that they would get of those in the workload.
     pub partitions: Vec<(String, String)>,
@@ -714,10 +715,14 @@ fn is_made_by_another(object: &Object, owners: &BTreeSet<(&str, &str, &str)>) ->
     makers.any(|r| owners.contains(&(&*r.kind, namespace, &*r.name)))
 }
 
-/// Who isolates shares: the table, and the providers that bindings in the cluster name.
+/// Who isolates shares: the table, and where records count the providers that they name. The scheduler
+/// knows the table alone, and so does whoever rehearses what it does.
 fn isolation(setup: &Setup, cluster: &[Entry]) -> Option<Isolation> {
+    if !setup.recorded_levels {
+        return setup.isolation.clone();
+    }
     let classes = adopt::recorded_classes(cluster);
-    let recorded = || (setup.recorded_levels && !classes.is_empty()).then(Isolation::default);
+    let recorded = || (!classes.is_empty()).then(Isolation::default);
     let table = setup.isolation.clone().or_else(recorded)?;
     Some(table.and_recorded(classes.iter().map(String::as_str)))
 }

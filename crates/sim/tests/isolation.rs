@@ -117,12 +117,9 @@ fn what_bindings_record_says_the_class_of_a_card_without_a_gate_or_a_table_of_pr
     };
     assert_eq!(classes(true), [Some("Isolated/MPS".to_owned()), Some("Shared".to_owned())]);
     assert_eq!(classes(false), [None, None], "unless somebody asks");
-    // With a table, what it lacks still has its name, and nobody joins it.
+    // To place pods only the table counts, as for the scheduler.
     let table = rehearse(&text, WORKLOAD, on());
-    let held = table.scheduler.holding(&ObjectKey::new("ml", "a")).unwrap();
-    let class = held.needs.request.part().unwrap().class;
-    assert_eq!(&*table.scheduler.class_name(class).unwrap().name, "Isolated/MPS");
-    let expected = ["routed-0 1", "routed-1: card gpu-node-1/0 holds Isolated/MPS pods"];
+    let expected = ["routed-0 1", "routed-1: card gpu-node-1/0 holds Isolated pods"];
     assert_eq!(lines(&table)[..2], expected);
 }
 
