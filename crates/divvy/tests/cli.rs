@@ -545,3 +545,151 @@ fn a_partition_that_cannot_be_is_refused_with_what_is_allowed() {
         assert!(stderr(&output).contains(expected), "{}", stderr(&output));
     }
 }
+
+/// A folder of its own for a test, with a file in it.
+fn file(test: &str, name: &str, text: &[u8]) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+const MISTAKEN: &str = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a # mine\n  annotations:\n    \
+                        gpu_fraction: \"0.5\"\nspec:\n  containers:\n  - name: c\n";
+
+#[test]
+fn lint_says_what_is_wrong_in_a_line_and_mends_it_once() {
+    let path = file("lint-fix", "pod.yaml", MISTAKEN.as_bytes());
+    let path = path.to_str().unwrap();
+    let found = divvy(&["lint", "-f", path], "");
+    assert_eq!(code(&found), 2);
+    let text = stdout(&found);
+    let line = format!(
+        "{path}:6:5: Pod a: metadata.annotations[\"gpu_fraction\"]: nothing reads it, so the pod gets no GPU"
+    );
+    assert!(text.starts_with(&line), "{text}");
+    assert!(
+        text.ends_with("\n1 finding in 1 file. Next: --fix mends 1 of them, --diff shows how.\n"),
+        "{text}"
+    );
+
+    let shown = divvy(&["lint", "-f", path, "--diff"], "");
+    assert!(
+        stdout(&shown).contains("\n-    gpu_fraction: \"0.5\"\n+    gpu-fraction: \"0.5\"\n"),
+        "{}",
+        stdout(&shown)
+    );
+    assert_eq!((code(&shown), std::fs::read_to_string(path).unwrap().as_str()), (2, MISTAKEN));
+
+    let mended = divvy(&["lint", "-f", path, "--fix"], "");
+    assert_eq!(code(&mended), 0, "{}", stdout(&mended));
+    assert!(
+        stdout(&mended).ends_with("1 finding mended. Nothing is left.\n"),
+        "{}",
+        stdout(&mended)
+    );
+    assert_eq!(std::fs::read_to_string(path).unwrap(), MISTAKEN.replace("gpu_", "gpu-"));
+    let again = divvy(&["lint", "-f", path, "--fix"], "");
+    assert_eq!((code(&again), stdout(&again).as_str()), (0, "No findings in 1 file.\n"));
+}
+
+#[test]
+fn lint_has_a_contract_for_programs() {
+    let output = divvy(&["lint", "-f", "-", "-o", "json"], MISTAKEN);
+    let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!((code(&output), &json["kind"], &json["diff"]), (2, &"Lint".into(), &"".into()));
+    assert_eq!(
+        json["findings"],
+        serde_json::json!([{
+            "name": "MisspeltName", "file": "-", "line": 6, "column": 5, "object": "Pod a",
+            "field": "metadata.annotations[\"gpu_fraction\"]",
+            "message": "nothing reads it, so the pod gets no GPU by it", "next": "write gpu-fraction",
+            "fixable": true,
+        }])
+    );
+    assert_eq!(
+        json["summary"],
+        serde_json::json!({"files": 1, "findings": 1, "fixable": 1, "fixed": 0})
+    );
+    let yaml = divvy(&["lint", "-f", "-", "-o", "yaml"], MISTAKEN);
+    assert_eq!(serde_saphyr::from_str::<Value>(&stdout(&yaml)).unwrap(), json);
+}
+
+#[test]
+fn what_lint_cannot_read_or_write_is_an_error() {
+    for (args, stdin, expected) in [
+        (&["lint", "-f", "no-such-file.yaml"][..], "", "cannot read no-such-file.yaml"),
+        (&["lint", "-f", "-"], "kind: [", "document 1, line 1"),
+        (&["lint", "-f", "-", "--fix"], MISTAKEN, "--fix writes files, and - is standard input"),
+    ] {
+        let output = divvy(args, stdin);
+        assert_eq!(code(&output), 1, "{args:?}");
+        assert!(stderr(&output).contains(expected), "{args:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_rehearsal_warns_of_what_lint_finds_and_takes_it_for_an_error_if_strict() {
+    let warned = divvy(&["simulate", "-f", "-"], MISTAKEN);
+    assert_eq!(code(&warned), 0);
+    let warning = "warning: -:6:5: Pod a: metadata.annotations[\"gpu_fraction\"]: nothing reads it";
+    assert!(stderr(&warned).starts_with(warning), "{}", stderr(&warned));
+    let explained = divvy(&["explain", "pod", "a", "-f", "-"], MISTAKEN);
+    assert!(stderr(&explained).starts_with(warning), "{}", stderr(&explained));
+    let strict = divvy(&["simulate", "-f", "-", "--strict"], MISTAKEN);
+    assert_eq!((code(&strict), stdout(&strict).as_str()), (1, ""));
+    assert!(
+        stderr(&strict).contains("error: 1 mistake in the manifests, and --strict"),
+        "{}",
+        stderr(&strict)
+    );
+    let right = MISTAKEN.replace("gpu_", "gpu-");
+    assert_eq!(code(&divvy(&["simulate", "-f", "-", "--strict"], &right)), 0);
+}
+
+#[test]
+fn templates_of_helm_and_utf_16_are_called_what_they_are() {
+    let template = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .Values.name }}\nspec: {}\n";
+    let output = divvy(&["simulate", "-f", "-"], template);
+    assert_eq!(code(&output), 1);
+    assert!(
+        stderr(&output)
+            .contains("a template of Helm is no manifest yet ({{ in line 4): render it first"),
+        "{}",
+        stderr(&output)
+    );
+    let both = [u16::to_le_bytes as fn(u16) -> [u8; 2], u16::to_be_bytes];
+    for (at, bytes) in both.into_iter().enumerate() {
+        for mark in ["\u{feff}", ""] {
+            let text: Vec<u8> =
+                format!("{mark}kind: Pod\n").encode_utf16().flat_map(bytes).collect();
+            let path = file("lint-utf-16", &format!("{at}{}.yaml", mark.len()), &text);
+            let output = divvy(&["simulate", "-f", path.to_str().unwrap()], "");
+            assert_eq!(code(&output), 1);
+            assert!(stderr(&output).contains("the file is UTF-16"), "{}", stderr(&output));
+        }
+    }
+}
+
+#[test]
+fn manifests_that_make_no_pods_are_an_error_that_says_what_was_meant() {
+    for (text, expected) in [
+        (
+            "apiVersion: v1\nkind: Pods\nmetadata: {name: a}\n",
+            "1 Pods is given, and none of that makes pods; write kind: Pod for Pods",
+        ),
+        (
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n",
+            "1 ConfigMap is given, and none of that makes pods; give Pods",
+        ),
+        (
+            "apiVersion: extensions/v1beta1\nkind: Deployment\nmetadata: {name: a}\n",
+            "1 Deployment is given, and none of that makes pods; write apiVersion: apps/v1 for Deployment",
+        ),
+    ] {
+        let output = divvy(&["simulate", "-f", "-"], text);
+        assert_eq!((code(&output), stdout(&output).as_str()), (1, ""));
+        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    }
+}

@@ -430,3 +430,152 @@ fn wait_for<T>(mut ask: impl FnMut() -> Option<T>) -> T {
     }
     panic!("no answer in two minutes");
 }
+
+/// Step 9 of the recipe, and pods with mistakes that the API server refuses or accepts in silence.
+const MISTAKEN: &str = r#"# Step 9 of the recipe.
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata:
+  name: nvidia.com/shared-gpu
+spec:
+  selectors:
+  - cel:
+      expression: 'device.driver == "nvidia.com/gpu"'
+  config:
+    opaque:
+      driver: nvidia.com/gpu
+      parameters:
+        sharing:
+          strategy: TimeSlicing
+          replicas: 4
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata:
+  name: shared-gpu-claim
+  namespace: ml
+spec:
+  spec:
+    devices:
+      requests:
+      - name: gpu
+        deviceClassName: nvidia.com/shared-gpu
+        count: 1
+---
+apiVersion: v1
+kind: Pods
+metadata:
+  name: notebook # a quarter
+  namespace: ml
+  label: {runai/queue: development}
+spec:
+  schedulername: kai-schedular
+  containers:
+  - name: jupyter
+    image: jupyter
+    resource:
+      limit:
+        nvidia.com/gpu: 0.25
+---
+apiVersion: extensions/v1beta1
+kind: Deployment
+metadata:
+  name: server
+  namespace: ml
+  annotation:
+    gpu_memory: "2000"
+spec:
+  template:
+    metadata:
+      labels: {app: server}
+    spec:
+      containers:
+      - {name: server, image: server}
+---
+{"apiVersion": "v1", "kind": "pod", "metadata": {"name": "hami", "namespace": "ml"},
+ "spec": {"schedulerName": "hami-scheduler", "containers": [{"name": "c", "image": "c",
+  "resources": {"limits": {"nvidia.com/gpu": "2", "nvidia.com/gpumem": "3000", "nvidia.com/gpucores": "30"}}}]}}
+"#;
+
+#[test]
+fn what_lint_mends_is_accepted_by_the_api_server() {
+    let Some(cluster) = cluster() else { return };
+    let path = cluster.file("mistaken.yaml");
+    let path = path.to_str().unwrap();
+    std::fs::write(path, MISTAKEN).unwrap();
+    let dry_run = || {
+        let args = ["create", "--dry-run=server", "--validate=strict", "-o", "name", "-f", path];
+        cluster.0.kubectl().args(args).output().unwrap()
+    };
+    assert!(!dry_run().status.success());
+    let mended = cluster.divvy(&["lint", "-f", path, "--fix"]);
+    assert_eq!(code(&mended), 0, "{}{}", stdout(&mended), stderr(&mended));
+    let accepted = dry_run();
+    assert!(
+        accepted.status.success(),
+        "{}\n{}",
+        stderr(&accepted),
+        std::fs::read_to_string(path).unwrap()
+    );
+    let all = stdout(&accepted);
+    let kinds = ["deviceclass", "resourceclaimtemplate", "pod/notebook", "deployment", "pod/hami"];
+    assert_eq!(all.lines().count(), kinds.len(), "{all}");
+    assert!(kinds.into_iter().all(|kind| all.contains(kind)), "{all}");
+}
+
+#[test]
+fn lint_knows_every_field_that_the_api_server_knows() {
+    let Some(cluster) = cluster() else { return };
+    let schema = |path: &str, name: &str| -> Value {
+        let all = cluster.kubectl(&["get", "--raw", &format!("/openapi/v3/{path}")]);
+        let all: Value = serde_json::from_str(&all).unwrap();
+        all["components"]["schemas"][format!("io.k8s.{name}")]["properties"].clone()
+    };
+    let fields = |path: &str, name: &str| -> serde_json::Map<String, Value> {
+        let properties = schema(path, name);
+        let names = properties.as_object().unwrap_or_else(|| panic!("no {name}")).keys();
+        names.map(|name| (name.clone(), Value::Null)).collect()
+    };
+    let core = |name: &str| fields("api/v1", &format!("api.core.v1.{name}"));
+    let meta = fields("api/v1", "apimachinery.pkg.apis.meta.v1.ObjectMeta");
+    let mut container = core("Container");
+    container.insert("resources".to_owned(), core("ResourceRequirements").into());
+    let mut spec = core("PodSpec");
+    spec.insert("containers".to_owned(), json!([container]));
+    let mut template = core("PodTemplateSpec");
+    template.insert("metadata".to_owned(), meta.clone().into());
+    template.insert("spec".to_owned(), spec.into());
+    let mut all = Vec::new();
+    for (group, kind) in [
+        ("apps", "Deployment"),
+        ("apps", "StatefulSet"),
+        ("apps", "ReplicaSet"),
+        ("apps", "DaemonSet"),
+        ("batch", "Job"),
+    ] {
+        let (path, name) = (format!("apis/{group}/v1"), format!("api.{group}.v1.{kind}"));
+        let mut spec = fields(&path, &format!("{name}Spec"));
+        spec.insert("template".to_owned(), template.clone().into());
+        let mut object = fields(&path, &name);
+        object.insert("apiVersion".to_owned(), format!("{group}/v1").into());
+        object.insert("kind".to_owned(), kind.into());
+        object.insert("metadata".to_owned(), meta.clone().into());
+        object.insert("spec".to_owned(), spec.into());
+        all.push(Value::Object(object).to_string());
+    }
+    let mut claim = fields("apis/resource.k8s.io/v1", "api.resource.v1.DeviceClaim");
+    let mut request = fields("apis/resource.k8s.io/v1", "api.resource.v1.DeviceRequest");
+    let exact = fields("apis/resource.k8s.io/v1", "api.resource.v1.ExactDeviceRequest");
+    request.insert("exactly".to_owned(), exact.into());
+    claim.insert("requests".to_owned(), json!([request]));
+    let object = json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": meta,
+        "spec": {"devices": claim}});
+    all.push(object.to_string());
+    let path = cluster.file("fields.json");
+    std::fs::write(&path, all.join("\n")).unwrap();
+    let output = cluster.divvy(&["lint", "-f", path.to_str().unwrap(), "-o", "json"]);
+    let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let findings = report["findings"].as_array().unwrap().iter();
+    let unknown: Vec<&Value> = findings.filter(|f| f["name"] == "UnknownField").collect();
+    assert_eq!(unknown, [&Value::Null; 0]);
+}

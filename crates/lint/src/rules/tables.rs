@@ -1,5 +1,5 @@
 //! The fields of Kubernetes 1.37, where what is asked of GPUs stands. Made from the types of
-//! k8s-openapi; a test holds it.
+//! k8s-openapi; a test asks an API server whether any is missing.
 
 /// The fields of an object.
 pub(crate) struct Fields {
