@@ -194,7 +194,9 @@ impl Node {
         image.write(&archive)?;
         let mut ctr = self.boot.command(self.programs.path(Program::Ctr));
         ctr.args(["--namespace", "k8s.io", "images", "import"]).arg(&archive);
-        output(ctr, &format!("import the image {}", image.name())).map(|_| ())
+        output(ctr, &format!("import the image {}", image.name()))?;
+        // containerd has it now, and a test has many.
+        std::fs::remove_file(&archive).map_err(io("cannot remove the archive of an image"))
     }
 
     /// Kills the kubelet; containers run on.
