@@ -41,7 +41,7 @@ impl Cluster {
     pub fn rehearse(&self, configs: &[Value]) -> Value {
         let [snapshot, file] =
             ["snapshot.json", "configs.yaml"].map(|name| self.folder().join(name));
-        self.run(&["snapshot", "--output", snapshot.to_str().unwrap()]);
+        self.run(&["snapshot", "--output-file", snapshot.to_str().unwrap()]);
         let mut divvy = Command::new(env!("CARGO_BIN_EXE_divvy"));
         divvy.args(["simulate", "--output=json", "--cluster"]).arg(snapshot);
         if !configs.is_empty() {

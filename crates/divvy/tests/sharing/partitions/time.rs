@@ -120,7 +120,7 @@ async fn a_request_of_two_slices_that_the_plugin_refuses_ends_with_its_words() {
     cluster.create(&whole("default", "two", 2)).await;
     cluster.said("default", "two", told).await;
     let snapshot = cluster.folder().join("refused.json");
-    cluster.run(&["snapshot", "--output", snapshot.to_str().unwrap()]);
+    cluster.run(&["snapshot", "--output-file", snapshot.to_str().unwrap()]);
     let mut explain = Command::new(env!("CARGO_BIN_EXE_divvy"));
     explain.args(["explain", "pod", "default/two", "--cluster"]).arg(&snapshot);
     let explained = String::from_utf8(explain.output().unwrap().stdout).unwrap();
