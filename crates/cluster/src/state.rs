@@ -27,7 +27,7 @@ mod told;
 pub(crate) use action::{Action, Binding, Grant, HandOff, Outcome, Target};
 pub(crate) use context::{Clock, StateSettings};
 
-use bindings::{Bindings, Found};
+use bindings::{Answer, Bindings};
 use cards::Cards;
 use context::Context;
 use divvy_engine::{Event, ObjectKey, Placement, PlanEffect, Scheduler, VolumeStep};
@@ -225,9 +225,9 @@ impl State {
             Outcome::Looked { pod, text, tries, result } => {
                 let key = pod.key.clone();
                 match bindings.looked(pod, text, tries, result, cx) {
-                    Found::Nothing => {}
-                    Found::Gone => self.forget(&key),
-                    Found::Pod { pod, said, unbound } => {
+                    Answer::Nothing => {}
+                    Answer::Gone => self.forget(&key),
+                    Answer::Pod { pod, said, unbound } => {
                         if let Some(text) = said {
                             told.voided(&key, text);
                         }

@@ -1,7 +1,7 @@
 //! Where manifests come from: files, folders and standard input.
 
 use crate::Progress;
-use divvy_lint::Text;
+use divvy_lint::NamedText;
 use divvy_words::{Entry, ReadError, keys};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -106,8 +106,8 @@ impl Input {
     }
 
     /// To be looked at for mistakes.
-    pub(crate) fn as_text(&self) -> Text<'_> {
-        Text { name: &self.name, text: &self.text }
+    pub(crate) fn as_text(&self) -> NamedText<'_> {
+        NamedText { name: &self.name, text: &self.text }
     }
 
     /// Takes the text apart.

@@ -10,13 +10,13 @@ use crate::partition::{BeforeConfigs, ConfigOutcome, Configs, DisplacedDevices, 
 use crate::pods_of::PodRules;
 use crate::quota::{self, Quotas};
 use crate::storage::Storage;
-use crate::what_if::{self, NodeChange};
+use crate::what_if::{self, WhatIf};
 use crate::{EMBEDDED_CLUSTER, Progress};
 use divvy_engine::{
     Bound, BoundCards, Config, Event, ObjectKey, PlanEffect, PodRecord, PodSpec, Scheduler,
 };
 use divvy_ledger::{Holder, Intake, Known, NodeId};
-use divvy_lint::{Finding, Text};
+use divvy_lint::{LintFinding, NamedText};
 use divvy_words::isolation::Isolation;
 use divvy_words::manifest::PodStatus;
 use divvy_words::{
@@ -51,7 +51,7 @@ pub struct Setup {
     /// Nodes and the configs that they would get of those in the workload.
     pub partitions: Vec<(String, String)>,
     /// Other nodes than there are.
-    pub node_changes: Vec<NodeChange>,
+    pub node_changes: Vec<WhatIf>,
     /// Where the pods of kinds stand that divvy does not know by itself.
     pub pod_rules: PodRules,
 }
@@ -103,7 +103,7 @@ pub struct Rehearsal {
     /// What was not as it should be, in sentences.
     pub warnings: Vec<String>,
     /// Mistakes in the workload that the API would refuse, or accept in silence.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<LintFinding>,
 }
 
 /// What a pod that has ended is called among what is left out.
@@ -155,7 +155,7 @@ impl Rehearsal {
         {
             return Err(InputError::Empty { input: first.name.clone() });
         }
-        let texts: Vec<Text<'_>> = setup.workload.iter().map(Input::as_text).collect();
+        let texts: Vec<NamedText<'_>> = setup.workload.iter().map(Input::as_text).collect();
         let findings = divvy_lint::rehearsed(&texts, &workload);
         let mut workload: Vec<Entry> = workload.into_iter().flatten().collect();
         if let Some(namespace) = &setup.namespace {

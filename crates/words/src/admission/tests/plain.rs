@@ -6,7 +6,7 @@ use crate::admission::Settings;
 use crate::grace_period::grace_period_allowed;
 use crate::hand_off::{has_no_device, missing, visible_devices};
 use crate::manifest::{Container, Metadata, PodManifest};
-use crate::mistakes::{Place, mistake};
+use crate::mistakes::{PodField, mistake};
 use crate::problem::{Problems, short};
 use crate::quantity::Quantity;
 use crate::request::{check_container, containers, is_share, request, share_containers};
@@ -233,7 +233,7 @@ pub(super) fn verdict(pod: &Value, settings: &Settings) -> Result<Vec<String>, S
 /// Names that nobody reads.
 fn mistaken(pod: &Value, spec: &PodManifest) -> Vec<String> {
     let mut all = Vec::new();
-    for (place, name) in [(Place::Annotations, "annotations"), (Place::Labels, "labels")] {
+    for (place, name) in [(PodField::Annotations, "annotations"), (PodField::Labels, "labels")] {
         let map = pod["metadata"][name].as_object().into_iter().flatten();
         all.extend(map.map(|(key, _)| (place, format!("metadata.{name}"), key.clone())));
     }
@@ -241,7 +241,7 @@ fn mistaken(pod: &Value, spec: &PodManifest) -> Vec<String> {
         let (list, at) = place.trim_start_matches("/spec/").split_once('/').unwrap();
         let field = format!("spec.{list}[{at}].resources.limits");
         let names = container.resources.limits.iter();
-        all.extend(names.map(|(name, _)| (Place::Resources, field.clone(), name.to_owned())));
+        all.extend(names.map(|(name, _)| (PodField::Resources, field.clone(), name.to_owned())));
     }
     let told = all.into_iter().filter_map(|(place, field, key)| {
         let why = mistake(place, &key)?;
