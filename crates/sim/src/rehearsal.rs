@@ -20,7 +20,8 @@ use divvy_lint::{LintFinding, NamedText};
 use divvy_words::isolation::Isolation;
 use divvy_words::manifest::PodStatus;
 use divvy_words::{
-    Content, Entry, Groups, Kind, Metadata, Object, OtherSchedulers, Priorities, keys, namespace_of,
+    Content, Entry, Kind, Metadata, Object, OtherSchedulers, PodGroups, Priorities, keys,
+    namespace_of,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -114,7 +115,7 @@ struct Loading<'a> {
     rehearsal: Rehearsal,
     known: BTreeSet<ObjectKey>,
     priorities: Priorities,
-    groups: Groups,
+    groups: PodGroups,
     storage: Storage,
     quotas: Quotas,
     schedulers: Vec<&'a str>,
@@ -162,7 +163,7 @@ impl Rehearsal {
             workload.iter_mut().for_each(|entry| name_namespace(entry, namespace));
         }
         let mut priorities = Priorities::default();
-        let mut groups = Groups::default();
+        let mut groups = PodGroups::default();
         for entry in cluster_entries.iter().chain(&workload) {
             if let Entry::Object(object) = entry {
                 priorities.add(object);

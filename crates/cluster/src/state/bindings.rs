@@ -17,7 +17,7 @@ use divvy_api::Failure;
 use divvy_api::watch::Item;
 use divvy_engine::{ObjectKey, PodRecord};
 use divvy_ledger::{Card, CardShare, Request};
-use divvy_words::Groups;
+use divvy_words::PodGroups;
 use failures::{Blame, Failures};
 use foldhash::HashMap;
 use std::sync::Arc;
@@ -112,7 +112,7 @@ impl Bindings {
             uid,
             version: pod.metadata.resource_version.clone(),
             created: record.created,
-            groups: Groups::named_by(&pod.metadata, &pod.spec).map(Into::into).collect(),
+            groups: PodGroups::named_by(&pod.metadata, &pod.spec).map(Into::into).collect(),
             asks_as_koordinators: divvy_words::asks_as_koordinators(&pod.spec),
             stage: known.map_or(Stage::Waits, |known| known.stage),
         };

@@ -197,7 +197,7 @@ impl Cards {
 
     /// Whether a pod has or will have a share of a card.
     fn is_used(&self, node: &str, index: u32, cx: &Context) -> bool {
-        let mut unentered = cx.scheduler.claimants(node, index);
+        let mut unentered = cx.scheduler.contenders(node, index);
         // One of those whose cards nobody knows may be on it.
         cx.node(node).is_some_and(Node::has_unknown_holder)
             || unentered.next().is_some()

@@ -11,12 +11,14 @@ use super::cards::KnownNode;
 use super::kai::{Kai, Koordinator};
 use super::{State, records};
 use crate::listing::{Keyed, News};
-use crate::objects::{BindRequestItem, GroupItem, NamespaceItem, NodeItem, PodItem, StorageItem};
+use crate::objects::{
+    BindRequestItem, NamespaceItem, NodeItem, PodGroupItem, PodItem, StorageItem,
+};
 use divvy_api::resources::PODS;
 use divvy_engine::{Event, ObjectKey, PodRecord, StorageEvent};
 use divvy_words::isolation::cdi_kind;
 use divvy_words::manifest::{Metadata, StorageKind};
-use divvy_words::{Content, Groups, Object, OtherSchedulers, keys};
+use divvy_words::{Content, Object, OtherSchedulers, PodGroups, keys};
 use foldhash::HashSet;
 use std::time::Instant;
 
@@ -25,7 +27,7 @@ use std::time::Instant;
 pub(super) struct Incoming {
     /// The watches that have not told all yet.
     missing: HashSet<&'static str>,
-    groups: Groups,
+    groups: PodGroups,
     kai: Kai,
     koordinator: Koordinator,
 }
@@ -34,7 +36,7 @@ impl Incoming {
     pub(super) fn new(watches: impl Iterator<Item = &'static str>) -> Self {
         Self {
             missing: watches.collect(),
-            groups: Groups::default(),
+            groups: PodGroups::default(),
             kai: Kai::default(),
             koordinator: Koordinator::default(),
         }
@@ -298,7 +300,7 @@ impl State {
     }
 
     /// `api_group` is the one that the group's kind belongs to.
-    pub(crate) fn group_changed(&mut self, api_group: &str, news: News<GroupItem>) {
+    pub(crate) fn group_changed(&mut self, api_group: &str, news: News<PodGroupItem>) {
         match news {
             News::Seen(group) => self.set_group(api_group, &group.metadata, group.spec.minimum()),
             News::Gone(key, _) => {

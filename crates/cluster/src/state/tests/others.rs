@@ -54,7 +54,7 @@ fn pods_of_a_group_that_starts_together_wait_and_are_looked_at_when_it_changes()
     let mut state = state(&[("a", 1)]);
     let group = |minimum: u32| {
         let group = json!({"metadata": {"namespace": "ml", "name": "gang"}, "spec": {"minMember": minimum}});
-        News::Seen(serde_json::from_value::<GroupItem>(group).unwrap())
+        News::Seen(serde_json::from_value::<PodGroupItem>(group).unwrap())
     };
     let member = with(&half("p"), "metadata.annotations.pod-group-name", "gang".into());
     state.group_changed(keys::KAI_GROUPS, group(4));
