@@ -196,8 +196,7 @@ pub fn providers(config: Option<&Path>) -> anyhow::Result<Isolation> {
     Ok(Isolation::new(providers))
 }
 
-/// The settings: the file's, overruled by the flags.
-/// The settings that the file and the options give.
+/// The settings of the file, overruled by the options.
 pub fn config(args: &PlacementArgs) -> anyhow::Result<Config> {
     let mut config = Config::default();
     if let Some(path) = &args.config {
