@@ -118,7 +118,7 @@ struct Loading<'a> {
     groups: PodGroups,
     storage: Storage,
     quotas: Quotas,
-    schedulers: Vec<&'a str>,
+    schedulers: &'a [String],
     /// Pods that are about to go.
     terminating: BTreeSet<ObjectKey>,
     isolation: Option<&'a Isolation>,
@@ -196,8 +196,6 @@ impl Rehearsal {
         let (storage, events) = Storage::read(&cluster_entries, &workload, &mut rehearsal.warnings);
         let both = cluster_entries.iter().chain(&workload);
         let quotas = Quotas::read(both, &mut rehearsal.warnings);
-        let mut schedulers: Vec<&str> = setup.schedulers.iter().map(String::as_str).collect();
-        schedulers.retain(|name| rehearsal.running.whose(name).is_none());
         let known = BTreeSet::new();
         let terminating = BTreeSet::new();
         let isolation = isolation(setup, &cluster_entries);
@@ -208,7 +206,7 @@ impl Rehearsal {
             groups,
             storage,
             quotas,
-            schedulers,
+            schedulers: &setup.schedulers,
             terminating,
             isolation: isolation.as_ref(),
             configs: &configs,
@@ -384,7 +382,8 @@ impl Loading<'_> {
             self.quotas.count(&record);
             // What the API server hands out always names one; what a person wrote waits for us.
             let scheduler = &*spec.scheduler_name;
-            let is_ours = scheduler.is_empty() || self.schedulers.contains(&scheduler);
+            let is_ours =
+                scheduler.is_empty() || self.rehearsal.running.is_ours(scheduler, self.schedulers);
             if !is_ours {
                 self.rehearsal.others.insert(record.key.clone(), scheduler.into());
             }

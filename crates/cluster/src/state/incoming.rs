@@ -205,8 +205,7 @@ impl State {
 
     fn is_ours(&self, name: &str) -> bool {
         let (kai, koordinator) = (self.incoming.kai.runs(), self.incoming.koordinator.runs());
-        let is_left_alone = OtherSchedulers { kai, koordinator }.whose(name).is_some();
-        !is_left_alone && self.cx.settings.names.iter().any(|ours| ours == name)
+        OtherSchedulers { kai, koordinator }.is_ours(name, &self.cx.settings.names)
     }
 
     /// Whether KAI is gone, and what it left is taken over.

@@ -59,7 +59,7 @@ pub(super) fn mutated(pod: &Value, settings: &Settings) -> Value {
         }
     }
     let (metadata, spec) = read(&pod);
-    if !settings.places(&spec) {
+    if !settings.places(&spec.scheduler_name) {
         return pod;
     }
     if !is_share(&metadata, &spec) {
@@ -150,7 +150,7 @@ pub(super) fn voided(pod: &Value, settings: &Settings) -> Value {
     let (metadata, spec) = read(&pod);
     let class = pod["spec"]["runtimeClassName"].as_str().unwrap_or_default();
     let has_gpu_runtime = class.starts_with("nvidia") || containers(&spec).any(asks_gpu);
-    if (settings.places(&spec) && is_share(&metadata, &spec)) || !has_gpu_runtime {
+    if (settings.places(&spec.scheduler_name) && is_share(&metadata, &spec)) || !has_gpu_runtime {
         return pod;
     }
     for (place, container) in places(&pod).iter().zip(containers(&spec)) {
@@ -164,7 +164,7 @@ pub(super) fn voided(pod: &Value, settings: &Settings) -> Value {
 /// What is said of a new pod, or why it is refused.
 pub(super) fn verdict(pod: &Value, settings: &Settings) -> Result<Vec<String>, String> {
     let (metadata, spec) = read(pod);
-    if !settings.places(&spec) {
+    if !settings.places(&spec.scheduler_name) {
         return Ok(Vec::new());
     }
     let (mut problems, mut warnings) = (Problems::default(), Vec::new());
