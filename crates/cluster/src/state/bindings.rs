@@ -353,7 +353,7 @@ impl Bindings {
         }
         failures.add(blame, why, cx.now);
         if let Some(end) = failures.arm(cx.now) {
-            cx.timers.add(end, Timer::TryAgain(pod.clone()));
+            cx.at(end, Timer::TryAgain(pod.clone()));
         }
         let pod = pod.clone();
         cx.act(if has_changed {
@@ -420,7 +420,7 @@ impl Bindings {
         }
         let failures = self.failures.get_mut(&pod.key).filter(|f| f.uid == pod.uid);
         if let Some(end) = failures.and_then(|f| f.arm(cx.now)) {
-            cx.timers.add(end, Timer::TryAgain(pod));
+            cx.at(end, Timer::TryAgain(pod));
         }
     }
 

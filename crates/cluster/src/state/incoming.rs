@@ -64,6 +64,11 @@ impl Incoming {
 }
 
 impl State {
+    /// Tells the engine, by way of the cards: those of a pod may be nobody's soon.
+    pub(crate) fn apply(&mut self, event: Event) {
+        self.cards.apply(event, &mut self.cx);
+    }
+
     pub(crate) fn pod_changed(&mut self, news: News<PodItem>, now: Instant) {
         self.cx.now = now;
         match news {
@@ -77,15 +82,14 @@ impl State {
         self.cx.now = now;
         self.incoming.missing.remove(watch);
         if watch == PODS.name {
-            self.cards.forget_unseen(&mut self.bindings, &mut self.cx);
-            self.cards.adoption.look_again();
+            self.cards.all_seen(&mut self.bindings, &mut self.cx);
         }
     }
 
     /// Takes in what is known of a pod.
     pub(super) fn pod_seen(&mut self, pod: &PodItem) {
         let key = pod.key();
-        self.cards.adoption.no_stranger(&key);
+        self.cards.pod_seen(&key);
         if let Some(node) = pod.node().filter(|_| pod.status.has_slice_as_gpu()) {
             self.cx.apply(Event::Divided(node.into()));
         }
@@ -98,9 +102,7 @@ impl State {
         let is_koordinators = divvy_words::is_koordinator_scheduler(&pod.metadata, &pod.status);
         self.incoming.koordinator.notice(&key, is_koordinators, &mut self.cx);
         if self.cx.scheduler.uid(&key).is_some_and(|known| *known != *pod.metadata.uid) {
-            // Another pod of that name, and nobody saw how the first one went.
-            self.cards.quarantine(&key, &mut self.cx);
-            self.cards.ghosts.forget_grace(&key);
+            self.cards.pod_replaced(&key, &mut self.cx);
         }
         if pod.status.has_ended() {
             // Of pods that failed before anybody looked it is not known how the node is since.
@@ -109,8 +111,7 @@ impl State {
                 self.apply(Event::OneEach(node.into()));
             }
             if pod.is_given_up() {
-                self.cards.ghosts.seen(&key, pod);
-                self.cards.quarantine(&key, &mut self.cx);
+                self.cards.pod_vanished(&key, Some(pod), &mut self.cx);
             }
             self.stop(&key);
             self.cards.pod_ended(&key, &self.cx);
@@ -123,7 +124,7 @@ impl State {
             let gets_shares = self.is_ours(scheduler) || scheduler == keys::KAI_SCHEDULER;
             let record = records::bound(pod, gets_shares, &mut self.cards, &self.cx);
             if !record.spec.request.is_none() {
-                self.cards.ghosts.seen(&key, pod);
+                self.cards.grace_seen(&key, pod);
             }
             self.apply(Event::Pod(Box::new(record)));
             if let Some(node) = pod.node().filter(|_| self.cx.scheduler.unentered(&key).is_some()) {
@@ -181,10 +182,7 @@ impl State {
             None => true,
         };
         if may_run && !self.cards.is_reservation(key) {
-            if let Some(pod) = pod {
-                self.cards.ghosts.seen(key, pod);
-            }
-            self.cards.quarantine(key, &mut self.cx);
+            self.cards.pod_vanished(key, pod, &mut self.cx);
         }
         self.forget(key);
     }
@@ -258,10 +256,8 @@ impl State {
                 for warning in warnings {
                     tracing::debug!("{warning}");
                 }
-                if !self.incoming.kai.runs() {
-                    self.cards.adoption.look_again();
-                }
-                self.cards.node_read(name, KnownNode { uid, kind });
+                let kai_runs = self.incoming.kai.runs();
+                self.cards.node_read(name, KnownNode { uid, kind }, kai_runs);
                 self.cx.apply(Event::Node(Box::new(record)));
             }
             Err(why) => {
@@ -323,8 +319,8 @@ impl State {
 
     pub(crate) fn bind_request_changed(&mut self, news: News<BindRequestItem>) {
         match news {
-            News::Seen(item) => self.cards.adoption.decided(item),
-            News::Gone(key, _) => self.cards.adoption.undecided(&key),
+            News::Seen(item) => self.cards.decided(item),
+            News::Gone(key, _) => self.cards.undecided(&key),
         }
     }
 }

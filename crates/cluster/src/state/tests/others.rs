@@ -91,7 +91,7 @@ fn a_pod_whose_binding_is_under_way_when_kai_starts_holds_its_place() {
     bind_fails(&mut state, "q", "a", Failure::Conflict("changed".into()), now);
     looked(&mut state, "q", Some(&q), now);
     assert_eq!(held(&state, "a"), [40], "now it is KAI's");
-    state.cx.actions.clear();
+    state.take_actions();
     assert!(acts(&mut state).is_empty());
     see(&mut state, &bound(&p, "a", "0:42949672960"));
     assert_eq!(held(&state, "a"), [40]);
