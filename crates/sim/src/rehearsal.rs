@@ -145,18 +145,21 @@ impl Rehearsal {
         let total = bytes(cluster) + setup.workload.iter().map(bytes).sum::<u64>();
         progress.begin("reading", total);
         let mut warnings = Vec::new();
-        let cluster_entries = cluster.parse(progress)?;
+        let advance = |bytes: usize| progress.advance(bytes as u64);
+        let parse = |input: &Input| divvy_words::read(&input.name, &input.text, &advance);
+        let cluster_entries = parse(cluster)?;
         let (cluster_entries, moved) =
             what_if::changed(cluster_entries, &setup.node_changes, &mut warnings)?;
         let workload: Vec<Vec<Entry>> =
-            setup.workload.iter().map(|input| input.parse(progress)).collect::<Result<_, _>>()?;
+            setup.workload.iter().map(parse).collect::<Result<_, _>>()?;
         // One empty file in a folder is nothing to stop at; nothing at all is a broken pipeline.
         if let Some(first) = setup.workload.first()
             && workload.iter().all(Vec::is_empty)
         {
             return Err(InputError::Empty { input: first.name.clone() });
         }
-        let texts: Vec<NamedText<'_>> = setup.workload.iter().map(Input::as_text).collect();
+        let texts: Vec<NamedText<'_>> =
+            setup.workload.iter().map(|Input { name, text }| NamedText { name, text }).collect();
         let findings = divvy_lint::rehearsed(&texts, &workload);
         let mut workload: Vec<Entry> = workload.into_iter().flatten().collect();
         if let Some(namespace) = &setup.namespace {
