@@ -211,10 +211,10 @@ fn singular(word: &str) -> String {
 }
 
 #[test]
-fn public_types_of_ledger_and_engine_are_made_of_words_of_the_page() {
+fn public_types_are_made_of_words_of_the_page() {
     let vocabulary = vocabulary();
     let mut missing = Vec::new();
-    for (name, file) in ["ledger", "engine"].iter().flat_map(|folder| types(folder, true)) {
+    for (name, file) in DESCRIBED.iter().flat_map(|folder| types(folder, true)) {
         let starts: Vec<usize> = name.match_indices(char::is_uppercase).map(|(at, _)| at).collect();
         let ends = starts.iter().skip(1).copied().chain([name.len()]);
         for (start, end) in starts.iter().zip(ends) {

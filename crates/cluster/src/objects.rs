@@ -4,7 +4,7 @@ use crate::listing::Keyed;
 use divvy_api::watch::Item;
 use divvy_engine::ObjectKey;
 use divvy_words::manifest::{
-    GroupManifest, Metadata, NodeManifest, NodeStatus, PodManifest, PodStatus, StorageManifest,
+    Metadata, NodeManifest, NodeStatus, PodGroupManifest, PodManifest, PodStatus, StorageManifest,
 };
 use serde::Deserialize;
 
@@ -225,12 +225,12 @@ impl Item for BindRequestItem {
 /// A pod group of any API group.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct GroupItem {
+pub(crate) struct PodGroupItem {
     pub(crate) metadata: Metadata,
-    pub(crate) spec: GroupManifest,
+    pub(crate) spec: PodGroupManifest,
 }
 
-impl Keyed for GroupItem {
+impl Keyed for PodGroupItem {
     type Key = ObjectKey;
 
     fn key(&self) -> ObjectKey {
@@ -238,7 +238,7 @@ impl Keyed for GroupItem {
     }
 }
 
-impl Item for GroupItem {
+impl Item for PodGroupItem {
     fn version(&self) -> &str {
         &self.metadata.resource_version
     }

@@ -3,7 +3,7 @@
 use crate::state::Target;
 use divvy_api::Failure;
 use divvy_api::resources::{NODES, PODS};
-use divvy_engine::ObjectKey;
+use divvy_engine::{ObjectKey, Scheduler};
 use divvy_words::{keys, reservation};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
@@ -53,6 +53,32 @@ impl Place {
                 let body = json!({ "metadata": { "uid": uid }, "status": status });
                 (format!("{}/status", path(key)), body)
             }
+        }
+    }
+
+    /// The uid that a write names, so that it reaches no other object of that name; empty where any of
+    /// them will do. None if what is to be written is of one that is not there any more.
+    pub(crate) fn uid(&self, scheduler: &Scheduler) -> Option<Box<str>> {
+        match self {
+            Self::Ghosts(_) | Self::Group(_) | Self::Taint(_) => Some("".into()),
+            Self::Cards(pod) => {
+                let is_there = scheduler.uid(&pod.key) == Some(&*pod.uid);
+                is_there.then(|| pod.uid.clone())
+            }
+            Self::Condition(key, _) => Some(scheduler.uid(key).unwrap_or_default().into()),
+        }
+    }
+
+    /// Whether it is over once it is there: the object says it by itself from then on.
+    pub(crate) const fn is_written_once(&self) -> bool {
+        matches!(self, Self::Cards(_))
+    }
+
+    /// The pod that is warned when something comes to stand here, and of what.
+    pub(crate) const fn warns(&self) -> Option<(&ObjectKey, &'static str)> {
+        match self {
+            Self::Condition(key, reason) => Some((key, *reason)),
+            Self::Ghosts(_) | Self::Group(_) | Self::Cards(_) | Self::Taint(_) => None,
         }
     }
 

@@ -2,7 +2,7 @@
 //! would say goes in as text, and what is to be written comes out as requests.
 //!
 //! ```text
-//!   text ─► decode ─► State ─► Write ─► writer ─► Asked ─► a function instead of a server
+//!   text ─► decode ─► State ─► Write ─► writer ─► Requested ─► a function instead of a server
 //!                       ▲                                      │
 //!                       └────────────── Outcome ◄──────────────┘
 //! ```
@@ -30,7 +30,7 @@ pub fn watches() -> impl Iterator<Item = &'static str> {
 
 /// A request that a server would get.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct Requested {
     /// `GET`, `POST`, `PATCH`, `PUT` or `DELETE`.
     pub method: String,
     /// Its path without what follows the question mark.
@@ -43,7 +43,7 @@ pub struct Asked {
 pub type Answered = Option<(u16, Vec<u8>)>;
 
 /// What answers instead of a server.
-pub type Server = Arc<dyn Fn(Asked) -> Answered + Send + Sync>;
+pub type Server = Arc<dyn Fn(Requested) -> Answered + Send + Sync>;
 
 /// Something that the scheduler wants to have written.
 #[derive(Debug)]
@@ -200,6 +200,6 @@ fn heard(watch: &str, told: &Delivery<'_>) -> Option<Heard> {
 fn respond(server: &Server, request: Request<Vec<u8>>) -> Option<Response<Vec<u8>>> {
     let (parts, body) = request.into_parts();
     let (method, path) = (parts.method.to_string(), parts.uri.path().to_owned());
-    let (status, body) = server(Asked { method, path, body })?;
+    let (status, body) = server(Requested { method, path, body })?;
     Response::builder().status(status).body(body).ok()
 }

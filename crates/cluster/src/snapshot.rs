@@ -17,19 +17,19 @@ use std::time::Duration;
 
 /// A collection, and what a snapshot has of its objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Saved {
+pub struct SavedCollection {
     /// The collection. A rehearsal means nothing without those that are not optional.
     pub resource: Resource,
     kept: &'static Kept,
 }
 
-const fn saved(resource: Resource, kept: &'static Kept) -> Saved {
-    Saved { resource, kept }
+const fn saved(resource: Resource, kept: &'static Kept) -> SavedCollection {
+    SavedCollection { resource, kept }
 }
 
 /// All that a rehearsal looks at. Nodes come after pods: a pod's node is then there, unless it
 /// was deleted in between.
-pub const EVERYTHING: [Saved; 15] = [
+pub const EVERYTHING: [SavedCollection; 15] = [
     saved(resources::PODS, &kept::POD),
     saved(resources::NODES, &kept::NODE),
     saved(resources::NAMESPACES, &kept::NAMESPACE),
@@ -48,7 +48,7 @@ pub const EVERYTHING: [Saved; 15] = [
 ];
 
 /// What is enough to say who holds what.
-pub static HOLDINGS: [Saved; 2] = [EVERYTHING[0], EVERYTHING[1]];
+pub static HOLDINGS: [SavedCollection; 2] = [EVERYTHING[0], EVERYTHING[1]];
 
 /// Objects of a cluster.
 #[derive(Clone, Debug, Default)]
@@ -122,12 +122,12 @@ impl Reader {
     /// to us, which is noted.
     pub async fn read(
         &self,
-        collections: &[Saved],
+        collections: &[SavedCollection],
         on_page: OnPage<'_>,
     ) -> Result<Snapshot, SnapshotError> {
         let mut snapshot = Snapshot::default();
         for saved in collections {
-            let Saved { resource, .. } = saved;
+            let SavedCollection { resource, .. } = saved;
             let stripped = |item: &[u8]| {
                 divvy_api::read(item).map(|object| Some(strip(saved, object).to_string()))
             };

@@ -4,7 +4,9 @@
 //! never waits for an object that is merely listed later.
 
 use crate::listing::{Keyed, Listing, News};
-use crate::objects::{BindRequestItem, GroupItem, NamespaceItem, NodeItem, PodItem, StorageItem};
+use crate::objects::{
+    BindRequestItem, NamespaceItem, NodeItem, PodGroupItem, PodItem, StorageItem,
+};
 use crate::state::State;
 use divvy_api::resources::{self, KAI_BIND_REQUESTS, NAMESPACES, NODES, PODS};
 use divvy_api::watch::{Batch, Item, Pace, Seen, watch};
@@ -53,7 +55,7 @@ pub(crate) enum Heard {
     Namespaces(Batch<NamespaceItem>),
     Storage(StorageKind, Batch<StorageItem>),
     /// Of this API group.
-    Groups(&'static str, Batch<GroupItem>),
+    Groups(&'static str, Batch<PodGroupItem>),
     BindRequests(Batch<BindRequestItem>),
     /// This watch has ended, which none does by itself.
     Ended(&'static str),
@@ -66,7 +68,7 @@ pub(crate) struct Lists {
     nodes: Listing<NodeItem>,
     namespaces: Listing<NamespaceItem>,
     storage: HashMap<StorageKind, Listing<StorageItem>>,
-    groups: HashMap<&'static str, Listing<GroupItem>>,
+    groups: HashMap<&'static str, Listing<PodGroupItem>>,
     bind_requests: Listing<BindRequestItem>,
 }
 

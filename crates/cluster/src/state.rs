@@ -27,7 +27,7 @@ mod told;
 pub(crate) use action::{Action, Binding, Grant, HandOff, Outcome, Target};
 pub(crate) use context::{Clock, StateSettings};
 
-use bindings::{Bindings, Found};
+use bindings::{Answer, Bindings};
 use cards::Cards;
 use context::Context;
 use divvy_engine::{Event, ObjectKey, Placement, PlanEffect, Scheduler, VolumeStep};
@@ -113,21 +113,17 @@ impl State {
 
     /// Pods that vanished, and whose cards are not free yet.
     pub(crate) fn ghost_count(&self) -> usize {
-        self.cards.ghosts.count()
+        self.cards.ghost_count()
     }
 
     /// What is to be done.
     pub(crate) fn take_actions(&mut self) -> Vec<Action> {
-        std::mem::take(&mut self.cx.actions)
+        self.cx.take_actions()
     }
 
     /// Whether an action that had to wait for its turn is still to be done.
     pub(crate) fn is_due(&mut self, action: &mut Action) -> bool {
         self.told.is_due(action, &self.bindings)
-    }
-
-    pub(crate) fn apply(&mut self, event: Event) {
-        self.cards.apply(event, &mut self.cx);
     }
 
     /// Decides what fits, as far as there are writers for it, and only for so long that whoever
@@ -138,9 +134,9 @@ impl State {
         }
         self.cx.now = now;
         self.adopt();
-        self.cx.held_back.go_on_soon(&mut self.cx.timers, now);
+        self.cx.go_on_soon();
         self.cards.settle(&mut self.bindings, &mut self.cx);
-        self.cards.wanted.write(&mut self.cx);
+        self.cards.write(&mut self.cx);
         self.bindings.provide(&self.cards, &mut self.cx);
         self.place();
         self.told.tell_new(&self.bindings, &mut self.cx);
@@ -225,9 +221,9 @@ impl State {
             Outcome::Looked { pod, text, tries, result } => {
                 let key = pod.key.clone();
                 match bindings.looked(pod, text, tries, result, cx) {
-                    Found::Nothing => {}
-                    Found::Gone => self.forget(&key),
-                    Found::Pod { pod, said, unbound } => {
+                    Answer::Nothing => {}
+                    Answer::Gone => self.forget(&key),
+                    Answer::Pod { pod, said, unbound } => {
                         if let Some(text) = said {
                             told.voided(&key, text);
                         }
@@ -243,21 +239,21 @@ impl State {
                 cards.unreserved(key, uid, &result, cx);
             }
             Outcome::Written { place, text, result } => {
-                cards.wanted.written(place, text, result, cx);
+                cards.written(place, text, result, cx);
             }
         }
     }
 
     /// When something is due.
     pub(crate) fn next_timer(&self) -> Option<Instant> {
-        self.cx.timers.next()
+        self.cx.next_timer()
     }
 
     /// Does what is due.
     pub(crate) fn tick(&mut self, now: Instant) {
         self.cx.now = now;
         let Self { cx, bindings, cards, .. } = self;
-        while let Some(timer) = cx.timers.pop(now) {
+        while let Some(timer) = cx.take_due() {
             match timer {
                 Timer::TryAgain(pod) => bindings.try_again(pod, cx),
                 Timer::VoidAgain { pod, text, tries } => bindings.void_again(pod, text, tries, cx),
@@ -271,9 +267,9 @@ impl State {
                 Timer::UnreserveAgain { key, uid } => cards.unreserve_again(key, uid, cx),
                 Timer::Unseen => cards.seek_unseen(cx),
                 Timer::LookAtCards(node) => cards.unsettle(&node),
-                Timer::Adopt => cards.adoption.look_again(),
+                Timer::Adopt => cards.look_for_strangers(),
                 Timer::GhostGone(ghost) => cards.ghost_gone(&ghost, cx),
-                Timer::WriteAgain(place) => cards.wanted.write_again(&place),
+                Timer::WriteAgain(place) => cards.write_again(&place),
             }
         }
     }

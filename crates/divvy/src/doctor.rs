@@ -6,7 +6,7 @@ use crate::progress::Bar;
 use crate::{BAD_INPUT, DONE, output};
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use divvy_doctor::{Observed, Report, Saved, Source};
+use divvy_doctor::{ClusterSource, DoctorReport, Observed, Saved};
 use divvy_sim::read_inputs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -63,10 +63,10 @@ fn saved(args: &DoctorArgs, path: &Path, now: i64) -> anyhow::Result<Observed> {
     let input = input.ok_or_else(|| anyhow!("--cluster {}: give a file", path.display()))?;
     let saved = Saved::parse(&input.name, &input.text).map_err(|why| anyhow!(why))?;
     let runtime = Builder::new_current_thread().build().context("cannot start")?;
-    Ok(runtime.block_on(Observed::look(&Source::Saved(&saved), now))?)
+    Ok(runtime.block_on(Observed::look(&ClusterSource::Saved(&saved), now))?)
 }
 
-fn code(report: &Report) -> u8 {
+fn code(report: &DoctorReport) -> u8 {
     match (report.findings.is_empty(), report.looked_at.is_empty()) {
         (false, _) => FOUND,
         (true, false) => DONE,

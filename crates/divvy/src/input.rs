@@ -6,9 +6,9 @@ use crate::live::Live;
 use crate::output;
 use crate::progress::Bar;
 use anyhow::{Context, anyhow, bail};
-use divvy_cluster::snapshot::{EVERYTHING, Saved};
+use divvy_cluster::snapshot::{EVERYTHING, SavedCollection};
 use divvy_engine::{Config, Strategy};
-use divvy_sim::{Input, NodeChange, PodRules, Rehearsal, Setup, read_inputs};
+use divvy_sim::{Input, PodRules, Rehearsal, Setup, WhatIf, read_inputs};
 use divvy_words::isolation::Isolation;
 use divvy_words::{FeatureGates, keys};
 use std::path::{Path, PathBuf};
@@ -97,7 +97,11 @@ fn given(
 }
 
 /// A cluster with nothing to place: of the live one, if none is given, these collections.
-pub fn cluster(args: &ClusterArgs, reads: &[Saved], bar: &Bar) -> anyhow::Result<Rehearsal> {
+pub fn cluster(
+    args: &ClusterArgs,
+    reads: &[SavedCollection],
+    bar: &Bar,
+) -> anyhow::Result<Rehearsal> {
     let input = match origin(args)? {
         Some(Origin::Embedded) => None,
         Some(Origin::File(path)) => read_files(Some(path), &[], false)?.0,
@@ -192,8 +196,7 @@ pub fn providers(config: Option<&Path>) -> anyhow::Result<Isolation> {
     Ok(Isolation::new(providers))
 }
 
-/// The settings: the file's, overruled by the flags.
-/// The settings that the file and the options give.
+/// The settings of the file, overruled by the options.
 pub fn config(args: &PlacementArgs) -> anyhow::Result<Config> {
     let mut config = Config::default();
     if let Some(path) = &args.config {
@@ -213,11 +216,10 @@ pub fn config(args: &PlacementArgs) -> anyhow::Result<Config> {
 
 impl RehearsalArgs {
     /// What if there were other nodes.
-    fn node_changes(&self) -> Vec<NodeChange> {
-        let added =
-            self.add_nodes.iter().map(|(count, like)| NodeChange::Add(*count, like.clone()));
-        let drained = self.drain.iter().map(|node| NodeChange::Drain(node.clone()));
-        let removed = self.remove_node.iter().map(|node| NodeChange::Remove(node.clone()));
+    fn node_changes(&self) -> Vec<WhatIf> {
+        let added = self.add_nodes.iter().map(|(count, like)| WhatIf::Add(*count, like.clone()));
+        let drained = self.drain.iter().map(|node| WhatIf::Drain(node.clone()));
+        let removed = self.remove_node.iter().map(|node| WhatIf::Remove(node.clone()));
         added.chain(drained).chain(removed).collect()
     }
 

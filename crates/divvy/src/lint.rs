@@ -4,7 +4,7 @@ use crate::cli::Format;
 use crate::{DONE, output};
 use anyhow::{Context, bail};
 use clap::Args;
-use divvy_lint::{Fixed, Report, Text};
+use divvy_lint::{Fixed, LintReport, NamedText};
 use divvy_sim::{Input, read_inputs};
 use std::path::{Path, PathBuf};
 
@@ -46,8 +46,8 @@ pub fn run(args: &LintArgs) -> anyhow::Result<u8> {
         bail!("--fix writes files, and - is standard input: use --diff, or give the file");
     }
     let inputs = read_inputs(args.files.iter().map(PathBuf::as_path), args.recursive)?;
-    let texts: Vec<Text<'_>> =
-        inputs.iter().map(|Input { name, text }| Text { name, text }).collect();
+    let texts: Vec<NamedText<'_>> =
+        inputs.iter().map(|Input { name, text }| NamedText { name, text }).collect();
     let found = divvy_lint::lint(&texts)?;
     let before = found.len();
     let (fixed, left) = match args.fix || args.diff {
@@ -60,7 +60,7 @@ pub fn run(args: &LintArgs) -> anyhow::Result<u8> {
     let diff: String = fixed.iter().map(divvy_lint::diff).collect();
     let findings = if args.fix { left } else { found };
     let code = if findings.is_empty() { DONE } else { FOUND };
-    let report = Report::new(inputs.len(), findings, before, diff);
+    let report = LintReport::new(inputs.len(), findings, before, diff);
     output::print(args.output, &report, |_| divvy_lint::text(&report, args.fix))?;
     Ok(code)
 }

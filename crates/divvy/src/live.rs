@@ -4,8 +4,8 @@ use crate::output;
 use crate::progress::Bar;
 use anyhow::Context;
 use clap::Args;
-use divvy_cluster::snapshot::{Reader, Saved, Snapshot};
-use divvy_doctor::{Observed, Source};
+use divvy_cluster::snapshot::{Reader, SavedCollection, Snapshot};
+use divvy_doctor::{ClusterSource, Observed};
 use divvy_sim::{Input, Progress};
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -64,7 +64,7 @@ impl Live {
     }
 
     /// Reads collections, with a bar for each.
-    pub fn read(&self, collections: &[Saved], bar: &Bar) -> anyhow::Result<Snapshot> {
+    pub fn read(&self, collections: &[SavedCollection], bar: &Bar) -> anyhow::Result<Snapshot> {
         let current = Mutex::new("");
         let on_page = on_page(&current, bar);
         let snapshot = self.runtime.block_on(self.reader.read(collections, &on_page))?;
@@ -78,7 +78,7 @@ impl Live {
     pub fn observe(&self, now: i64, bar: &Bar) -> anyhow::Result<Observed> {
         let current = Mutex::new("");
         let on_page = on_page(&current, bar);
-        let source = Source::Live(&self.reader, &on_page);
+        let source = ClusterSource::Live(&self.reader, &on_page);
         Ok(self.runtime.block_on(Observed::look(&source, now))?)
     }
 

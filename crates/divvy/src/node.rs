@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use divvy_api::{Api, Fence, config};
 use divvy_node::limit;
-use divvy_node::provider::{Host, Source, put, take_away};
+use divvy_node::provider::{Host, ToInstall, put, take_away};
 use divvy_words::keys;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -113,7 +113,7 @@ pub fn run(args: &NodeArgs) -> anyhow::Result<u8> {
             tracing::info!(provider = provider.name, "removed");
             return Ok(DONE);
         };
-        let source = Source { library, checker: checker(args)? };
+        let source = ToInstall { library, checker: checker(args)? };
         loop {
             match put(&api, &args.node_name, provider, &source, &host).await {
                 Err(why) if args.keep => tracing::error!(%why, "the node has no provider"),

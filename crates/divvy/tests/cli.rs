@@ -7,6 +7,8 @@ mod forgiving;
 mod output;
 #[path = "cli/planning.rs"]
 mod planning;
+#[path = "common/program.rs"]
+mod program;
 #[path = "cli/seeing.rs"]
 mod seeing;
 
@@ -14,14 +16,14 @@ use output::{code, stderr, stdout};
 use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
 fn divvy(args: &[&str], stdin: &str) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_divvy"))
+    let mut child = program::divvy()
         .args(args)
         .current_dir(root())
         .stdin(Stdio::piped())
@@ -313,7 +315,7 @@ fn top_names_the_provider_of_a_card_as_bindings_recorded_it() {
 
 #[test]
 fn a_reader_that_stops_early_is_no_error() {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_divvy"))
+    let mut child = program::divvy()
         .args(["simulate", "--print-cluster"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -328,7 +330,7 @@ fn a_reader_that_stops_early_is_no_error() {
 fn an_error_that_nobody_can_read_is_no_crash() {
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
     let Ok(full) = full else { return };
-    let status = Command::new(env!("CARGO_BIN_EXE_divvy"))
+    let status = program::divvy()
         .args(["simulate", "-f", "no-such-file.yaml"])
         .stderr(full)
         .status()

@@ -4,6 +4,8 @@
 
 #[path = "common/output.rs"]
 mod output;
+#[path = "common/program.rs"]
+mod program;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -75,7 +77,7 @@ impl Cluster {
     }
 
     fn doctor(&self, kubeconfig: &Path, args: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_divvy"));
+        let mut command = program::divvy();
         command.env_remove("HTTPS_PROXY").env_remove("https_proxy").env("KUBECONFIG", kubeconfig);
         command.arg("doctor").args(args).output().unwrap()
     }

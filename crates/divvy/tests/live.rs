@@ -3,6 +3,8 @@
 
 #[path = "common/output.rs"]
 mod output;
+#[path = "common/program.rs"]
+mod program;
 
 use divvy_testbed::manifests::{GpuNode, cpu_node, pod, with_fraction, with_gpus, with_memory};
 use divvy_testbed::{ControlPlane, Process, Programs};
@@ -99,7 +101,7 @@ impl Cluster {
     }
 
     fn divvy(&self, args: &[&str]) -> Output {
-        divvy(&self.0.kubeconfig(), args)
+        run(&self.0.kubeconfig(), args)
     }
 
     /// A kubeconfig for a service account that may list these resources and nothing else.
@@ -130,12 +132,12 @@ fn bound(mut pod: Value, node: &str) -> Value {
 }
 
 fn command(kubeconfig: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_divvy"));
+    let mut command = program::divvy();
     command.env("KUBECONFIG", kubeconfig).env_remove("HTTPS_PROXY").env_remove("https_proxy");
     command
 }
 
-fn divvy(kubeconfig: &Path, args: &[&str]) -> Output {
+fn run(kubeconfig: &Path, args: &[&str]) -> Output {
     command(kubeconfig).args(args).output().unwrap()
 }
 
@@ -227,7 +229,7 @@ fn a_server_that_does_not_answer_is_named_with_what_to_do() {
     let [port] = divvy_testbed::free_ports().unwrap();
     let url = format!("https://127.0.0.1:{port}");
     let dead = cluster.0.kubeconfig_through("kubeconfig-dead", &url).unwrap();
-    let output = divvy(&dead, &["top", "nodes"]);
+    let output = run(&dead, &["top", "nodes"]);
     assert_eq!(code(&output), 1);
     let said = stderr(&output);
     for part in [&*url, "Connection refused", "--context", "--kubeconfig"] {
@@ -236,9 +238,9 @@ fn a_server_that_does_not_answer_is_named_with_what_to_do() {
     // Without --from-cluster nothing is contacted.
     let manifest = cluster.file("one.json");
     std::fs::write(&manifest, with_fraction(ours("one"), "0.5", 1).to_string()).unwrap();
-    let output = divvy(&dead, &["simulate", "-f", manifest.to_str().unwrap()]);
+    let output = run(&dead, &["simulate", "-f", manifest.to_str().unwrap()]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
-    let output = divvy(&dead, &["explain", "pod", "ml/one", "-f", manifest.to_str().unwrap()]);
+    let output = run(&dead, &["explain", "pod", "ml/one", "-f", manifest.to_str().unwrap()]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
 }
 
@@ -246,15 +248,15 @@ fn a_server_that_does_not_answer_is_named_with_what_to_do() {
 fn a_kubeconfig_that_is_not_there_is_told_with_the_ways_out() {
     let nowhere = Path::new("/nonexistent/kubeconfig");
     for args in [&["top"][..], &["explain", "pod", "x"], &["simulate", "--from-cluster"]] {
-        let output = divvy(nowhere, args);
+        let output = run(nowhere, args);
         assert_eq!(code(&output), 1, "{args:?}");
         let said = stderr(&output);
         assert!(said.contains("/nonexistent/kubeconfig"), "{said}");
         assert!(said.contains("--cluster FILE") && said.contains("--cluster embedded"), "{said}");
     }
-    let output = divvy(nowhere, &["simulate", "-f", "x", "--context", "prod"]);
+    let output = run(nowhere, &["simulate", "-f", "x", "--context", "prod"]);
     assert!(stderr(&output).contains("add --from-cluster"), "{}", stderr(&output));
-    let output = divvy(nowhere, &["top", "--cluster", "embedded"]);
+    let output = run(nowhere, &["top", "--cluster", "embedded"]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
 }
 
@@ -262,14 +264,14 @@ fn a_kubeconfig_that_is_not_there_is_told_with_the_ways_out() {
 fn a_user_who_may_not_list_is_told_which_verb_and_resource() {
     let Some(cluster) = cluster() else { return };
     let nobody = cluster.kubeconfig_of("nobody", "");
-    let output = divvy(&nobody, &["explain", "pod", "ml/held"]);
+    let output = run(&nobody, &["explain", "pod", "ml/held"]);
     assert_eq!(code(&output), 1);
     let said = stderr(&output);
     assert!(said.contains("not allowed to list pods in all namespaces"), "{said}");
     assert!(said.contains("the verb `list` on pods"), "{said}");
     let viewer = cluster.kubeconfig_of("viewer", "pods,nodes,namespaces");
-    assert_eq!(code(&divvy(&viewer, &["top", "cards"])), 0);
-    let output = divvy(&viewer, &["snapshot"]);
+    assert_eq!(code(&run(&viewer, &["top", "cards"])), 0);
+    let output = run(&viewer, &["snapshot"]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let said = stderr(&output);
     assert!(

@@ -13,7 +13,7 @@ mod reservations;
 mod time_slices;
 mod webhooks;
 
-use crate::finding::{Finding, Report};
+use crate::finding::{DoctorReport, Finding};
 use crate::observed::Observed;
 
 type Check = fn(&Observed) -> Vec<Finding>;
@@ -33,10 +33,10 @@ const CHECKS: [Check; 11] = [
 ];
 
 /// What is wrong with a cluster.
-pub fn diagnose(cluster: &Observed) -> Report {
+pub fn diagnose(cluster: &Observed) -> DoctorReport {
     let findings = CHECKS.iter().flat_map(|check| check(cluster)).collect();
     let (looked_at, not_looked_at) = cluster.account();
-    Report::of(findings, looked_at, not_looked_at)
+    DoctorReport::of(findings, looked_at, not_looked_at)
 }
 
 #[cfg(test)]

@@ -100,7 +100,7 @@ pub struct Hidden {
 /// All that was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Report {
+pub struct DoctorReport {
     /// `divvy.dev/v1alpha1`.
     pub api_version: &'static str,
     /// `Diagnosis`.
@@ -117,7 +117,7 @@ pub struct Report {
     pub not_looked_at: Vec<Hidden>,
 }
 
-impl Report {
+impl DoctorReport {
     /// Of these findings.
     pub fn of(
         mut findings: Vec<Finding>,

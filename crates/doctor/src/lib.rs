@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   API server ─┐
-//!               ├─► Source ─► Observed ─► checks, each a function of it ─► Report ─► text, JSON, YAML
+//!               ├─► ClusterSource ─► Observed ─► checks, each a function of it ─► DoctorReport ─► text, JSON, YAML
 //!   file ───────┘
 //! ```
 //!
@@ -17,7 +17,7 @@ mod source;
 mod text;
 
 pub use checks::diagnose;
-pub use finding::{Finding, Report, Severity};
+pub use finding::{DoctorReport, Finding, Severity};
 pub use observed::Observed;
-pub use source::{Saved, Source};
+pub use source::{ClusterSource, Saved};
 pub use text::report_text;

@@ -11,9 +11,9 @@ const LONGEST: usize = 1024;
 
 /// Labels or annotations.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Texts(BTreeMap<String, String>);
+pub struct ShortTexts(BTreeMap<String, String>);
 
-impl Texts {
+impl ShortTexts {
     /// The value of a key.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0.get(key).map(String::as_str)
@@ -25,21 +25,21 @@ impl Texts {
     }
 }
 
-impl<'de> Deserialize<'de> for Texts {
+impl<'de> Deserialize<'de> for ShortTexts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Short;
         impl<'de> Visitor<'de> for Short {
-            type Value = Texts;
+            type Value = ShortTexts;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a map of texts")
             }
 
-            fn visit_unit<E>(self) -> Result<Texts, E> {
-                Ok(Texts::default())
+            fn visit_unit<E>(self) -> Result<ShortTexts, E> {
+                Ok(ShortTexts::default())
             }
 
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Texts, M::Error> {
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<ShortTexts, M::Error> {
                 let mut texts = BTreeMap::new();
                 while let Some(key) = map.next_key::<String>()? {
                     let value = map.next_value::<String>()?;
@@ -47,7 +47,7 @@ impl<'de> Deserialize<'de> for Texts {
                         texts.insert(key, value);
                     }
                 }
-                Ok(Texts(texts))
+                Ok(ShortTexts(texts))
             }
         }
         deserializer.deserialize_any(Short)
@@ -74,7 +74,7 @@ macro_rules! objects {
 
 objects! {
     /// What every object has.
-    Metadata { name: String, namespace: String, labels: Texts, annotations: Texts, }
+    Metadata { name: String, namespace: String, labels: ShortTexts, annotations: ShortTexts, }
     /// An object of which only that it is there counts.
     Plain { metadata: Metadata, }
     /// A node.
@@ -104,7 +104,7 @@ objects! {
     Template { spec: PodSpec, }
     WorkloadStatus { ready_replicas: u32, }
     /// A configuration of webhooks.
-    Webhooks { metadata: Metadata, webhooks: Vec<Webhook>, }
+    Webhooks { metadata: Metadata, webhooks: Vec<ObservedWebhook>, }
     ClientConfig { ca_bundle: String, service: Option<ServiceRef>, }
     ServiceRef { namespace: String, name: String, }
     /// A policy or its binding.
@@ -141,7 +141,7 @@ objects! {
 /// A pod.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Pod {
+pub struct ObservedPod {
     pub metadata: Metadata,
     pub spec: PodSpec,
     pub status: PodStatus,
@@ -153,7 +153,7 @@ pub struct Pod {
 /// A webhook; what it is for is compared as it is.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Webhook {
+pub struct ObservedWebhook {
     pub name: String,
     pub client_config: ClientConfig,
     #[serde(flatten)]

@@ -3,10 +3,10 @@
 use crate::finding::{Count, Hidden};
 use crate::looked::Looked;
 use crate::objects::{
-    Certificates, ClusterPolicy, ConfigMap, EndpointSlice, Metadata, Node, Plain, Pod, Policy,
-    Quota, ResourceSlice, Version, Webhooks, Workload,
+    Certificates, ClusterPolicy, ConfigMap, EndpointSlice, Metadata, Node, ObservedPod, Plain,
+    Policy, Quota, ResourceSlice, Version, Webhooks, Workload,
 };
-use crate::source::Source;
+use crate::source::ClusterSource;
 use divvy_api::{Resource, resources};
 use divvy_cluster::snapshot::SnapshotError;
 use divvy_words::manifest::PodStatus;
@@ -37,7 +37,7 @@ pub struct Observed {
     pub(crate) now: i64,
     pub(crate) version: Looked<Version>,
     pub(crate) nodes: Looked<Node>,
-    pub(crate) pods: Looked<Pod>,
+    pub(crate) pods: Looked<ObservedPod>,
     pub(crate) namespaces: Looked<Plain>,
     pub(crate) deployments: Looked<Workload>,
     pub(crate) daemon_sets: Looked<Workload>,
@@ -58,7 +58,7 @@ pub struct Observed {
 
 impl Observed {
     /// Looks at a cluster, at this time in seconds since 1970.
-    pub async fn look(source: &Source<'_>, now: i64) -> Result<Self, SnapshotError> {
+    pub async fn look(source: &ClusterSource<'_>, now: i64) -> Result<Self, SnapshotError> {
         let mut seen = Self {
             now,
             version: source.at("/version", &VERSION).await?,
@@ -230,7 +230,7 @@ fn node(node: &Node) -> bool {
 }
 
 /// Reservations, whoever else schedules, and pods that say what is wrong with their cards.
-fn pod(pod: &Pod) -> bool {
+fn pod(pod: &ObservedPod) -> bool {
     let troubles = TROUBLES.map(condition);
     let is_troubled = || pod.status.conditions.iter().any(|one| troubles.contains(&one.kind));
     let places = [NAMESPACE, keys::KAI_SCHEDULER, KOORDINATOR];
@@ -241,7 +241,7 @@ fn pod(pod: &Pod) -> bool {
 const KOORDINATOR: &str = "koordinator-system";
 
 /// Says of a pod whether it is another project's scheduler, as the rest of divvy finds it out.
-fn with_other(mut pod: Pod) -> Pod {
+fn with_other(mut pod: ObservedPod) -> ObservedPod {
     let Metadata { namespace, labels, annotations, .. } = &pod.metadata;
     let mirror = annotations.get(keys::MIRROR);
     let metadata = json!({

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// Where a cluster is looked at.
-pub enum Source<'a> {
+pub enum ClusterSource<'a> {
     /// At an API server; hears of each page.
     Live(&'a Reader, OnPage<'a>),
     /// In a file.
@@ -40,7 +40,7 @@ impl Saved {
     }
 }
 
-impl Source<'_> {
+impl ClusterSource<'_> {
     /// All objects of a kind that matter. What we may not see is hidden; an error is that nobody
     /// can look at all.
     pub(crate) async fn all<T>(

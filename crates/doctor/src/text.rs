@@ -1,12 +1,12 @@
 //! A report for people: the first line answers.
 
-use crate::finding::{Finding, Report, Severity};
+use crate::finding::{DoctorReport, Finding, Severity};
 use divvy_views::clean;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// What was found, each with its evidence and what mends it.
-pub fn report_text(report: &Report) -> String {
+pub fn report_text(report: &DoctorReport) -> String {
     let mut text = format!("{}\n", headline(report));
     for finding in &report.findings {
         text.push('\n');
@@ -25,7 +25,7 @@ pub fn report_text(report: &Report) -> String {
     text
 }
 
-fn headline(report: &Report) -> String {
+fn headline(report: &DoctorReport) -> String {
     let some = [(report.problems, Severity::Problem), (report.warnings, Severity::Warning)];
     let some = some.into_iter().filter(|(count, _)| *count > 0);
     let some: Vec<String> = some.map(|(count, kind)| counted(count, kind.as_str())).collect();
@@ -65,7 +65,7 @@ mod tests {
     fn the_first_line_answers_and_each_finding_has_its_evidence_and_its_fix() {
         let looked =
             vec![Count { resource: "nodes", count: 3 }, Count { resource: "pods", count: 0 }];
-        let mut report = Report::of(Vec::new(), looked, Vec::new());
+        let mut report = DoctorReport::of(Vec::new(), looked, Vec::new());
         assert_eq!(report_text(&report), "nothing is wrong: looked at 3 nodes\n");
         let places = (0..10).map(|nth| format!("node n{nth}"));
         let findings = vec![
@@ -74,7 +74,7 @@ mod tests {
         ];
         let hidden = ["secrets", "pods"]
             .map(|resource| Hidden { resource: resource.to_owned(), why: "forbidden".to_owned() });
-        report = Report::of(findings, report.looked_at, hidden.to_vec());
+        report = DoctorReport::of(findings, report.looked_at, hidden.to_vec());
         let text = report_text(&report);
         assert!(text.starts_with("1 problem, 1 warning\n\nproblem p: bad"), "{text}");
         assert!(!text.contains('\u{1b}'), "{text}");

@@ -85,7 +85,7 @@ impl Scheduler {
     }
 
     /// Bound pods whose record names a card that could not be entered for them, and how much of it.
-    pub fn claimants(&self, node: &str, index: u32) -> impl Iterator<Item = (&ObjectKey, Bytes)> {
+    pub fn contenders(&self, node: &str, index: u32) -> impl Iterator<Item = (&ObjectKey, Bytes)> {
         let id = self.world.ledger.find(node);
         let claimed = move |record: &PodRecord| match &record.bound {
             Some(Bound { node: other, cards, .. }) if *other == *node => {

@@ -163,8 +163,8 @@ fn a_card_that_is_claimed_twice_takes_nobody_new_until_that_is_settled() {
 fn a_card_is_open_again_once_who_claimed_it_is_gone() {
     let mut s = cluster(Config::default(), [node("a", cards(1, 80))]);
     send(&mut s, bound("p", fraction("0.5"), "a", recorded(&[(0, 40 * GIB)]))).unwrap();
-    let claimant = bound("c", fraction("0.75"), "a", recorded(&[(0, 60 * GIB)]));
-    assert!(matches!(send(&mut s, claimant), Err(Problem::Cards { .. })));
+    let contender = bound("c", fraction("0.75"), "a", recorded(&[(0, 60 * GIB)]));
+    assert!(matches!(send(&mut s, contender), Err(Problem::Cards { .. })));
     assert_eq!(place(&mut s, "q", fraction("0.5")), "q waits");
     gone(&mut s, "c");
     assert_eq!(pass(&mut s), ["q a 0"]);

@@ -1,6 +1,6 @@
 //! Changes of a text by bytes: what is not named stays as it is, comments and order too.
 
-use crate::tree::{Map, Node, Style};
+use crate::tree::{Map, Style, TreeNode};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ pub(crate) struct Edit {
 
 /// The text that is changed, and how it is written.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Source<'a> {
+pub(crate) struct SourceText<'a> {
     pub(crate) text: &'a str,
     newline: &'static str,
     is_json: bool,
@@ -30,7 +30,7 @@ pub(crate) enum New<'a> {
     Map(&'a [(&'a str, New<'a>)]),
 }
 
-impl<'a> Source<'a> {
+impl<'a> SourceText<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
         let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
         let body = text.trim_start_matches('\u{feff}').trim_start();
@@ -43,12 +43,12 @@ impl<'a> Source<'a> {
     }
 
     /// Another name for a key.
-    pub(crate) fn rename(&self, key: &Node, name: &str) -> Option<Edit> {
+    pub(crate) fn rename(&self, key: &TreeNode, name: &str) -> Option<Edit> {
         self.replace(key, name)
     }
 
     /// Another name or number as a value, in quotes if the old one is.
-    pub(crate) fn replace(&self, node: &Node, with: &str) -> Option<Edit> {
+    pub(crate) fn replace(&self, node: &TreeNode, with: &str) -> Option<Edit> {
         let text = match node.as_scalar()?.style {
             Style::Plain if self.is_json => quoted(with),
             Style::Plain => with.to_owned(),
@@ -60,7 +60,7 @@ impl<'a> Source<'a> {
     }
 
     /// More entries of a map, behind the others.
-    pub(crate) fn insert(&self, node: &Node, entries: &[(&str, New<'_>)]) -> Option<Edit> {
+    pub(crate) fn insert(&self, node: &TreeNode, entries: &[(&str, New<'_>)]) -> Option<Edit> {
         let map = node.as_map()?;
         let Some((first, _)) = map.entries.first() else {
             let entries = entries.iter().map(|(k, v)| self.flow_entry(k, *v, self.is_json));
@@ -94,7 +94,11 @@ impl<'a> Source<'a> {
     }
 
     /// More entries of a map, before the others.
-    pub(crate) fn insert_first(&self, node: &Node, entries: &[(&str, New<'_>)]) -> Option<Edit> {
+    pub(crate) fn insert_first(
+        &self,
+        node: &TreeNode,
+        entries: &[(&str, New<'_>)],
+    ) -> Option<Edit> {
         let (first, _) = node.as_map()?.entries.first()?;
         let at = first.at.start..first.at.start;
         if node.as_map()?.is_flow {
@@ -116,7 +120,7 @@ impl<'a> Source<'a> {
     }
 
     /// A value as a text, in quotes.
-    pub(crate) fn quote(&self, node: &Node) -> Option<Edit> {
+    pub(crate) fn quote(&self, node: &TreeNode) -> Option<Edit> {
         let scalar = node.as_scalar().filter(|scalar| scalar.style != Style::Block)?;
         let text = quoted(&scalar.text);
         (!node.at.is_empty()).then(|| Edit { at: node.at.clone(), text })
@@ -125,7 +129,7 @@ impl<'a> Source<'a> {
     /// The same as [`Self::insert`], in a map that may not be there: the field `name` of `node`.
     pub(crate) fn insert_in(
         &self,
-        node: &Node,
+        node: &TreeNode,
         name: &str,
         entries: &[(&str, New<'_>)],
     ) -> Option<Edit> {
@@ -147,9 +151,9 @@ impl<'a> Source<'a> {
     }
 
     /// Takes entries out of a map; all of them is not for this.
-    pub(crate) fn remove(&self, node: &Node, gone: &dyn Fn(&str) -> bool) -> Option<Vec<Edit>> {
+    pub(crate) fn remove(&self, node: &TreeNode, gone: &dyn Fn(&str) -> bool) -> Option<Vec<Edit>> {
         let map = node.as_map()?;
-        let is_gone = |key: &Node| key.text().is_some_and(gone);
+        let is_gone = |key: &TreeNode| key.text().is_some_and(gone);
         if map.is_flow {
             return self.remove_in_flow(node, map, &is_gone).map(|edit| vec![edit]);
         }
@@ -186,9 +190,9 @@ impl<'a> Source<'a> {
     /// Writes a flow map anew from the entries that stay.
     fn remove_in_flow(
         &self,
-        node: &Node,
+        node: &TreeNode,
         map: &Map,
-        is_gone: &dyn Fn(&Node) -> bool,
+        is_gone: &dyn Fn(&TreeNode) -> bool,
     ) -> Option<Edit> {
         let (first, _) = map.entries.first()?;
         let (_, last) = map.entries.last()?;
@@ -231,14 +235,14 @@ impl<'a> Source<'a> {
     }
 
     /// The spaces before an entry in block style, be it behind a dash.
-    pub(crate) fn indent(&self, key: &Node) -> Option<String> {
+    pub(crate) fn indent(&self, key: &TreeNode) -> Option<String> {
         let before = self.text.get(self.line_start(key.at.start)..key.at.start)?;
         let before = before.strip_prefix('\u{feff}').unwrap_or(before);
         before.bytes().all(|b| b == b' ' || b == b'-').then(|| " ".repeat(before.len()))
     }
 
     /// The spaces before a node that is the first of its line.
-    fn begins_line(&self, node: &Node) -> Option<&'a str> {
+    fn begins_line(&self, node: &TreeNode) -> Option<&'a str> {
         let before = self.text.get(self.line_start(node.at.start)..node.at.start)?;
         before.bytes().all(|b| b == b' ' || b == b'\t').then_some(before)
     }
@@ -290,13 +294,13 @@ impl<'a> Source<'a> {
 }
 
 /// Whether the text of a node ends in a block of lines, to which what follows might belong.
-fn ends_in_block(node: &Node) -> bool {
+fn ends_in_block(node: &TreeNode) -> bool {
     match &node.value {
         crate::tree::Value::Scalar(scalar) => scalar.style == Style::Block,
         crate::tree::Value::Map(map) if !map.is_flow => {
             map.entries.last().is_some_and(|(_, value)| ends_in_block(value))
         }
-        crate::tree::Value::List(list) => list.items.last().is_some_and(ends_in_block),
+        crate::tree::Value::List(items) => items.last().is_some_and(ends_in_block),
         _ => false,
     }
 }

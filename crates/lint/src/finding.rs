@@ -1,7 +1,7 @@
 //! What was found in texts, and where.
 
-use crate::edit::{Edit, Source};
-use crate::object::{Found, Object, objects};
+use crate::edit::{Edit, SourceText};
+use crate::object::{Found, WrittenObject, objects};
 use crate::rules::{self, Together};
 use crate::tree::documents;
 use divvy_words::{Entry, ReadError};
@@ -10,7 +10,7 @@ use std::fmt;
 
 /// A text and its name.
 #[derive(Clone, Copy, Debug)]
-pub struct Text<'a> {
+pub struct NamedText<'a> {
     /// The path, or `-`.
     pub name: &'a str,
     /// What it says.
@@ -20,7 +20,7 @@ pub struct Text<'a> {
 /// A mistake.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Finding {
+pub struct LintFinding {
     /// Its stable name.
     pub name: &'static str,
     /// The name of the text.
@@ -46,7 +46,7 @@ pub struct Finding {
     pub(crate) origin: (usize, usize),
 }
 
-impl Finding {
+impl LintFinding {
     /// Object, field, what is wrong and what to write: all but where it stands.
     pub fn sentence(&self) -> String {
         let Self { object, field, message, next, .. } = self;
@@ -54,7 +54,7 @@ impl Finding {
     }
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for LintFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, line, column, name, .. } = self;
         write!(f, "{file}:{line}:{column}: {} [{name}]", self.sentence())
@@ -65,7 +65,7 @@ impl fmt::Display for Finding {
 pub(crate) const MOST: usize = 10_000;
 
 /// All mistakes of texts that are looked at together, in their order.
-pub fn lint(texts: &[Text<'_>]) -> Result<Vec<Finding>, ReadError> {
+pub fn lint(texts: &[NamedText<'_>]) -> Result<Vec<LintFinding>, ReadError> {
     let entries: Vec<Vec<Entry>> = texts
         .iter()
         .map(|text| divvy_words::read(text.name, text.text, &|_| {}))
@@ -78,7 +78,7 @@ const MOST_REHEARSED: usize = 16 << 20;
 
 /// The mistakes of a workload that is rehearsed, but for those that are told of its pods anyway; none
 /// of a large one.
-pub fn rehearsed(texts: &[Text<'_>], entries: &[Vec<Entry>]) -> Vec<Finding> {
+pub fn rehearsed(texts: &[NamedText<'_>], entries: &[Vec<Entry>]) -> Vec<LintFinding> {
     if texts.iter().map(|text| text.text.len()).sum::<usize>() > MOST_REHEARSED {
         return Vec::new();
     }
@@ -87,16 +87,16 @@ pub fn rehearsed(texts: &[Text<'_>], entries: &[Vec<Entry>]) -> Vec<Finding> {
     found
 }
 
-fn find(texts: &[Text<'_>], entries: &[Vec<Entry>]) -> Vec<Finding> {
+fn find(texts: &[NamedText<'_>], entries: &[Vec<Entry>]) -> Vec<LintFinding> {
     // What cannot be taken apart was refused by who read it for its meaning.
     let trees: Vec<_> = texts.iter().map(|text| documents(text.text).unwrap_or_default()).collect();
-    let all: Vec<Vec<Object<'_>>> =
+    let all: Vec<Vec<WrittenObject<'_>>> =
         trees.iter().zip(entries).map(|(tree, entries)| objects(tree, entries)).collect();
     let mut together = Together::default();
     all.iter().for_each(|objects| together.add(objects));
     let mut findings = Vec::new();
     for (index, (text, objects)) in texts.iter().zip(&all).enumerate() {
-        let source = Source::new(text.text);
+        let source = SourceText::new(text.text);
         let lines = Lines::of(text.text);
         for (at, object) in objects.iter().enumerate() {
             let found = rules::look(source, object, &together);
@@ -109,14 +109,14 @@ fn find(texts: &[Text<'_>], entries: &[Vec<Entry>]) -> Vec<Finding> {
 }
 
 fn finding(
-    text: &Text<'_>,
+    text: &NamedText<'_>,
     lines: &Lines<'_>,
-    object: &Object<'_>,
+    object: &WrittenObject<'_>,
     found: Found,
     origin: (usize, usize),
-) -> Finding {
+) -> LintFinding {
     let (line, column) = lines.place(found.at);
-    Finding {
+    LintFinding {
         name: found.name,
         file: text.name.to_owned(),
         line,

@@ -2,7 +2,7 @@
 //! at anew, until nothing is left that can be mended.
 
 use crate::edit::{Edit, apply};
-use crate::finding::{Finding, Text, lint};
+use crate::finding::{LintFinding, NamedText, lint};
 use divvy_words::ReadError;
 use similar::TextDiff;
 use std::collections::BTreeSet;
@@ -29,7 +29,7 @@ impl Fixed {
 const MOST_ROUNDS: usize = 200;
 
 /// Mends texts that are looked at together. Returns them, and what is left to people.
-pub fn fix(texts: &[Text<'_>]) -> Result<(Vec<Fixed>, Vec<Finding>), ReadError> {
+pub fn fix(texts: &[NamedText<'_>]) -> Result<(Vec<Fixed>, Vec<LintFinding>), ReadError> {
     let mut all: Vec<Fixed> = texts
         .iter()
         .map(|text| Fixed {
@@ -44,7 +44,7 @@ pub fn fix(texts: &[Text<'_>]) -> Result<(Vec<Fixed>, Vec<Finding>), ReadError> 
         for (index, fixed) in all.iter_mut().enumerate() {
             let own =
                 findings.iter().filter(|finding| finding.origin.0 == index && finding.fixable);
-            let own: Vec<&Finding> = own.collect();
+            let own: Vec<&LintFinding> = own.collect();
             if let Some(text) = mended(fixed, &own) {
                 is_changed |= text != fixed.after;
                 fixed.after = text;
@@ -61,14 +61,14 @@ pub fn fix(texts: &[Text<'_>]) -> Result<(Vec<Fixed>, Vec<Finding>), ReadError> 
     Ok((all, findings))
 }
 
-fn look(all: &[Fixed]) -> Result<Vec<Finding>, ReadError> {
-    let texts: Vec<Text<'_>> =
-        all.iter().map(|fixed| Text { name: &fixed.name, text: &fixed.after }).collect();
+fn look(all: &[Fixed]) -> Result<Vec<LintFinding>, ReadError> {
+    let texts: Vec<NamedText<'_>> =
+        all.iter().map(|fixed| NamedText { name: &fixed.name, text: &fixed.after }).collect();
     lint(&texts)
 }
 
 /// The text after one round; one that could not be read any more is none.
-fn mended(fixed: &Fixed, findings: &[&Finding]) -> Option<String> {
+fn mended(fixed: &Fixed, findings: &[&LintFinding]) -> Option<String> {
     let can_be_read = |text: &String| divvy_words::read(&fixed.name, text, &|_| {}).is_ok();
     // One change of an object at a time, so that none is made for what another has changed; names are
     // changed in place and do not matter to others.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   text ─┬─► words::read: what it means ──┐
-//!         └─► tree: where each part stands ─┴─► objects ─► rules ─► Finding: what, where, what instead
+//!         └─► tree: where each part stands ─┴─► objects ─► rules ─► LintFinding: what, where, what instead
 //!                                                                    └─► edits by bytes ─► text, diff
 //! ```
 //!
@@ -17,9 +17,9 @@ mod report;
 mod rules;
 mod tree;
 
-pub use finding::{Finding, Text, lint, rehearsed};
+pub use finding::{LintFinding, NamedText, lint, rehearsed};
 pub use fix::{Fixed, diff, fix};
-pub use report::{Report, text};
+pub use report::{LintReport, text};
 pub use rules::{NAMES, meant};
 
 #[cfg(test)]

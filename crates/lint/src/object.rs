@@ -1,14 +1,14 @@
 //! The objects of a text, and the pods in them.
 
-use crate::edit::{Edit, New, Source, are_apart};
-use crate::tree::Node;
+use crate::edit::{Edit, New, SourceText, are_apart};
+use crate::tree::TreeNode;
 use divvy_words::mistakes::{Mistake, shown};
 use divvy_words::{Entry, Kind};
 use std::fmt;
 
 /// An object, and where it stands.
-pub(crate) struct Object<'a> {
-    pub(crate) node: &'a Node,
+pub(crate) struct WrittenObject<'a> {
+    pub(crate) node: &'a TreeNode,
     pub(crate) kind: String,
     pub(crate) api_version: String,
     /// What it means, if the text was read in the same order.
@@ -16,13 +16,13 @@ pub(crate) struct Object<'a> {
 }
 
 /// The pod, or the template of pods, in an object.
-pub(crate) struct Pod<'a> {
+pub(crate) struct WrittenPod<'a> {
     /// The map with `metadata` and `spec`.
-    pub(crate) node: &'a Node,
+    pub(crate) node: &'a TreeNode,
     /// What stands before these in the names of fields: nothing, or `spec.template.`.
     pub(crate) path: &'static str,
     /// The metadata of what makes the pods.
-    pub(crate) owner: Option<&'a Node>,
+    pub(crate) owner: Option<&'a TreeNode>,
 }
 
 /// What is wrong with an object.
@@ -41,7 +41,7 @@ pub(crate) struct Found {
 impl Found {
     pub(crate) fn new(
         name: &'static str,
-        at: &Node,
+        at: &TreeNode,
         field: String,
         what: impl Into<String>,
         next: impl Into<String>,
@@ -50,7 +50,7 @@ impl Found {
         Self { at: at.at.start, name, field, what, next, edits: Vec::new() }
     }
 
-    pub(crate) fn of(mistake: Mistake, at: &Node, field: String) -> Self {
+    pub(crate) fn of(mistake: Mistake, at: &TreeNode, field: String) -> Self {
         Self::new(mistake.name, at, field, mistake.what, mistake.next)
     }
 
@@ -62,8 +62,8 @@ impl Found {
 
 /// What a rule is given: the text, one of its objects, and the list of what was found.
 pub(crate) struct Look<'a, 'f> {
-    pub(crate) source: Source<'a>,
-    pub(crate) object: &'a Object<'a>,
+    pub(crate) source: SourceText<'a>,
+    pub(crate) object: &'a WrittenObject<'a>,
     found: &'f mut Vec<Found>,
 }
 
@@ -72,8 +72,8 @@ const MOST: usize = 100;
 
 impl<'a, 'f> Look<'a, 'f> {
     pub(crate) fn new(
-        source: Source<'a>,
-        object: &'a Object<'a>,
+        source: SourceText<'a>,
+        object: &'a WrittenObject<'a>,
         found: &'f mut Vec<Found>,
     ) -> Self {
         Self { source, object, found }
@@ -95,10 +95,10 @@ impl<'a, 'f> Look<'a, 'f> {
     }
 }
 
-impl<'a> Object<'a> {
-    fn new(node: &'a Node, inherited: Option<(&str, &str)>) -> Option<Self> {
+impl<'a> WrittenObject<'a> {
+    fn new(node: &'a TreeNode, inherited: Option<(&str, &str)>) -> Option<Self> {
         node.as_map()?;
-        let text = |field: &str| node.get(field).and_then(Node::text).map(str::to_owned);
+        let text = |field: &str| node.get(field).and_then(TreeNode::text).map(str::to_owned);
         let kind = text("kind").or_else(|| inherited.map(|(kind, _)| kind.to_owned()))?;
         let of_list = || inherited.map(|(_, version)| version.to_owned());
         let api_version = text("apiVersion").or_else(of_list).unwrap_or_default();
@@ -107,11 +107,11 @@ impl<'a> Object<'a> {
 
     pub(crate) fn name(&self) -> Option<&'a str> {
         let metadata = self.node.get("metadata")?;
-        metadata.get("name").or_else(|| metadata.get("generateName")).and_then(Node::text)
+        metadata.get("name").or_else(|| metadata.get("generateName")).and_then(TreeNode::text)
     }
 
     pub(crate) fn namespace(&self) -> Option<&'a str> {
-        self.node.find(&["metadata", "namespace"]).and_then(Node::text)
+        self.node.find(&["metadata", "namespace"]).and_then(TreeNode::text)
     }
 
     /// The group of its `apiVersion`.
@@ -140,13 +140,13 @@ impl<'a> Object<'a> {
     }
 
     /// The pod that it is, or that it makes.
-    pub(crate) fn pod(&self) -> Option<Pod<'a>> {
+    pub(crate) fn pod(&self) -> Option<WrittenPod<'a>> {
         if self.kind == "Pod" && matches!(self.group(), "" | "apps") {
-            return Some(Pod { node: self.node, path: "", owner: None });
+            return Some(WrittenPod { node: self.node, path: "", owner: None });
         }
         let (steps, path) = self.template()?;
         let node = self.node.find(steps).filter(|node| node.as_map().is_some())?;
-        Some(Pod { node, path, owner: self.node.get("metadata") })
+        Some(WrittenPod { node, path, owner: self.node.get("metadata") })
     }
 
     /// Whether it makes pods from a template.
@@ -155,20 +155,20 @@ impl<'a> Object<'a> {
     }
 }
 
-impl<'a> Pod<'a> {
-    pub(crate) fn metadata(&self, field: &str) -> Option<&'a Node> {
+impl<'a> WrittenPod<'a> {
+    pub(crate) fn metadata(&self, field: &str) -> Option<&'a TreeNode> {
         self.node.find(&["metadata", field])
     }
 
-    pub(crate) fn annotation(&self, key: &str) -> Option<&'a Node> {
+    pub(crate) fn annotation(&self, key: &str) -> Option<&'a TreeNode> {
         self.metadata("annotations")?.get(key)
     }
 
-    pub(crate) fn label(&self, key: &str) -> Option<&'a Node> {
+    pub(crate) fn label(&self, key: &str) -> Option<&'a TreeNode> {
         self.metadata("labels")?.get(key)
     }
 
-    pub(crate) fn spec(&self) -> Option<&'a Node> {
+    pub(crate) fn spec(&self) -> Option<&'a TreeNode> {
         self.node.get("spec")
     }
 
@@ -176,15 +176,15 @@ impl<'a> Pod<'a> {
     pub(crate) fn is_open(&self, field: &str) -> bool {
         let metadata = self.node.get("metadata");
         self.node.is_open()
-            || metadata.is_some_and(Node::is_open)
-            || self.metadata(field).is_some_and(Node::is_open)
+            || metadata.is_some_and(TreeNode::is_open)
+            || self.metadata(field).is_some_and(TreeNode::is_open)
     }
 
     /// Init containers, then the others, with the names of their fields.
-    pub(crate) fn containers(&self) -> impl Iterator<Item = (String, &'a Node)> {
+    pub(crate) fn containers(&self) -> impl Iterator<Item = (String, &'a TreeNode)> {
         let (spec, path) = (self.spec(), self.path);
         ["initContainers", "containers"].into_iter().flat_map(move |list| {
-            let items = spec.and_then(|spec| spec.get(list)).and_then(Node::as_list);
+            let items = spec.and_then(|spec| spec.get(list)).and_then(TreeNode::as_list);
             let items = items.unwrap_or_default().iter().enumerate();
             items.map(move |(at, item)| (format!("{path}spec.{list}[{at}]"), item))
         })
@@ -193,7 +193,7 @@ impl<'a> Pod<'a> {
     /// Sets an annotation or label, which is not there, beside other changes.
     pub(crate) fn set(
         &self,
-        source: &Source<'_>,
+        source: &SourceText<'_>,
         field: &str,
         (key, value): (&str, &str),
         beside: &[Edit],
@@ -204,7 +204,7 @@ impl<'a> Pod<'a> {
     /// The same with several at a time.
     pub(crate) fn set_all(
         &self,
-        source: &Source<'_>,
+        source: &SourceText<'_>,
         field: &str,
         entries: &[(&str, New<'_>)],
         beside: &[Edit],
@@ -231,7 +231,7 @@ impl<'a> Pod<'a> {
     }
 }
 
-impl fmt::Display for Object<'_> {
+impl fmt::Display for WrittenObject<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (kind, name) = (shown(&self.kind), shown(self.name().unwrap_or("unnamed")));
         match self.namespace() {
@@ -242,7 +242,10 @@ impl fmt::Display for Object<'_> {
 }
 
 /// The objects of documents, Lists taken apart, as they are read for their meaning.
-pub(crate) fn objects<'a>(documents: &'a [Node], entries: &'a [Entry]) -> Vec<Object<'a>> {
+pub(crate) fn objects<'a>(
+    documents: &'a [TreeNode],
+    entries: &'a [Entry],
+) -> Vec<WrittenObject<'a>> {
     let mut all = Vec::new();
     documents.iter().for_each(|document| flatten(document, None, &mut all));
     if all.len() == entries.len() {
@@ -253,15 +256,19 @@ pub(crate) fn objects<'a>(documents: &'a [Node], entries: &'a [Entry]) -> Vec<Ob
     all
 }
 
-fn flatten<'a>(node: &'a Node, inherited: Option<(&str, &str)>, into: &mut Vec<Object<'a>>) {
-    let Some(object) = Object::new(node, inherited) else { return };
+fn flatten<'a>(
+    node: &'a TreeNode,
+    inherited: Option<(&str, &str)>,
+    into: &mut Vec<WrittenObject<'a>>,
+) {
+    let Some(object) = WrittenObject::new(node, inherited) else { return };
     if Kind::of(&object.kind, &object.api_version) != Some(Kind::List) {
         into.push(object);
         return;
     }
     let of_items = object.kind.strip_suffix("List").unwrap_or_default();
     let inherited = (!of_items.is_empty()).then_some((of_items, &*object.api_version));
-    for item in object.node.get("items").and_then(Node::as_list).unwrap_or_default() {
+    for item in object.node.get("items").and_then(TreeNode::as_list).unwrap_or_default() {
         flatten(item, inherited, into);
     }
 }

@@ -1,17 +1,17 @@
 //! What was found, for people and for programs.
 
-use crate::finding::Finding;
+use crate::finding::LintFinding;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
 /// For programs.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Report {
+pub struct LintReport {
     api_version: &'static str,
     kind: &'static str,
     /// What is there, or is left.
-    findings: Vec<Finding>,
+    findings: Vec<LintFinding>,
     /// What would be changed, or was.
     diff: String,
     summary: Summary,
@@ -30,9 +30,9 @@ struct Summary {
     fixed: usize,
 }
 
-impl Report {
+impl LintReport {
     /// Of so many files, with the findings that are left of `before`.
-    pub fn new(files: usize, findings: Vec<Finding>, before: usize, diff: String) -> Self {
+    pub fn new(files: usize, findings: Vec<LintFinding>, before: usize, diff: String) -> Self {
         let summary = Summary {
             files,
             findings: findings.len(),
@@ -44,8 +44,8 @@ impl Report {
 }
 
 /// A line for each finding, and what to do next.
-pub fn text(report: &Report, is_mended: bool) -> String {
-    let Report { findings, diff, summary, .. } = report;
+pub fn text(report: &LintReport, is_mended: bool) -> String {
+    let LintReport { findings, diff, summary, .. } = report;
     let mut text = String::new();
     if !diff.is_empty() {
         text.push_str(diff);

@@ -13,26 +13,30 @@ mod tables;
 
 pub use kinds::meant;
 
-use crate::edit::Source;
-use crate::object::{Found, Look, Object};
+use crate::edit::SourceText;
+use crate::object::{Found, Look, WrittenObject};
 use std::collections::BTreeSet;
 
 /// What is known of all files together.
 #[derive(Default)]
 pub(crate) struct Together {
     queues: BTreeSet<String>,
-    configs: configs::Together,
+    configs: configs::ConfigsTogether,
 }
 
 impl Together {
-    pub(crate) fn add(&mut self, objects: &[Object<'_>]) {
+    pub(crate) fn add(&mut self, objects: &[WrittenObject<'_>]) {
         self.queues.extend(levels::queues(objects));
         self.configs.add(objects);
     }
 }
 
 /// All that is wrong with an object, in the order of the text.
-pub(crate) fn look(source: Source<'_>, object: &Object<'_>, together: &Together) -> Vec<Found> {
+pub(crate) fn look(
+    source: SourceText<'_>,
+    object: &WrittenObject<'_>,
+    together: &Together,
+) -> Vec<Found> {
     let mut found = Vec::new();
     let mut look = Look::new(source, object, &mut found);
     kinds::look(&mut look);

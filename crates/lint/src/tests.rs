@@ -5,10 +5,10 @@ mod configs;
 mod pods;
 mod properties;
 
-use crate::{Finding, NAMES, Text, diff, fix, lint};
+use crate::{LintFinding, NAMES, NamedText, diff, fix, lint};
 
-fn found(text: &str) -> Vec<Finding> {
-    lint(&[Text { name: "f.yaml", text }]).unwrap()
+fn found(text: &str) -> Vec<LintFinding> {
+    lint(&[NamedText { name: "f.yaml", text }]).unwrap()
 }
 
 fn names(text: &str) -> Vec<&'static str> {
@@ -17,9 +17,9 @@ fn names(text: &str) -> Vec<&'static str> {
 
 /// The text with all mended that can be, and the names of what is left.
 fn mended(text: &str) -> (String, Vec<&'static str>) {
-    let (mut fixed, left) = fix(&[Text { name: "f.yaml", text }]).unwrap();
+    let (mut fixed, left) = fix(&[NamedText { name: "f.yaml", text }]).unwrap();
     let after = fixed.swap_remove(0).after;
-    let (again, still) = fix(&[Text { name: "f.yaml", text: &after }]).unwrap();
+    let (again, still) = fix(&[NamedText { name: "f.yaml", text: &after }]).unwrap();
     assert!(!again[0].is_changed(), "mended twice:\n{}", diff(&again[0]));
     assert_eq!(still, left);
     (after, left.iter().map(|finding| finding.name).collect())
@@ -37,7 +37,7 @@ fn becomes(name: &str, before: &str, after: &str) {
 
 /// `name` is found, and is for people.
 #[track_caller]
-fn stays(name: &str, text: &str) -> Finding {
+fn stays(name: &str, text: &str) -> LintFinding {
     assert!(NAMES.contains(&name), "{name}");
     let (after, left) = mended(text);
     assert_eq!(after, text, "{name}");
@@ -77,14 +77,14 @@ fn what_is_right_has_no_findings() {
 
 #[test]
 fn a_text_that_cannot_be_read_is_an_error() {
-    let error = lint(&[Text { name: "f.yaml", text: "kind: [" }]).unwrap_err();
+    let error = lint(&[NamedText { name: "f.yaml", text: "kind: [" }]).unwrap_err();
     assert!(error.to_string().starts_with("f.yaml: document 1, line "), "{error}");
 }
 
 #[test]
 fn mended_files_are_shown_as_a_diff() {
     let text = "apiVersion: v1\nkind: Pods\nmetadata: {name: a}\nspec: {containers: [{name: c}]}\n";
-    let (fixed, _) = fix(&[Text { name: "f.yaml", text }]).unwrap();
+    let (fixed, _) = fix(&[NamedText { name: "f.yaml", text }]).unwrap();
     assert_eq!(
         diff(&fixed[0]),
         "--- a/f.yaml\n+++ b/f.yaml\n@@ -1,4 +1,4 @@\n apiVersion: v1\n-kind: Pods\n+kind: Pod\n metadata: \

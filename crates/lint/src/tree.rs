@@ -8,7 +8,7 @@ use std::ops::Range;
 /// A value and the bytes of the text that it takes; of maps and lists in block style from the first
 /// entry to the end of the last.
 #[derive(Debug)]
-pub(crate) struct Node {
+pub(crate) struct TreeNode {
     pub(crate) at: Range<usize>,
     pub(crate) value: Value,
 }
@@ -17,7 +17,7 @@ pub(crate) struct Node {
 pub(crate) enum Value {
     Scalar(Scalar),
     Map(Map),
-    List(List),
+    List(Vec<TreeNode>),
     /// What stands elsewhere.
     Alias,
 }
@@ -39,17 +39,12 @@ pub(crate) enum Style {
 
 #[derive(Debug)]
 pub(crate) struct Map {
-    pub(crate) entries: Vec<(Node, Node)>,
+    pub(crate) entries: Vec<(TreeNode, TreeNode)>,
     /// Whether it stands in braces.
     pub(crate) is_flow: bool,
 }
 
-#[derive(Debug)]
-pub(crate) struct List {
-    pub(crate) items: Vec<Node>,
-}
-
-impl Node {
+impl TreeNode {
     pub(crate) fn as_map(&self) -> Option<&Map> {
         match &self.value {
             Value::Map(map) => Some(map),
@@ -57,9 +52,9 @@ impl Node {
         }
     }
 
-    pub(crate) fn as_list(&self) -> Option<&[Node]> {
+    pub(crate) fn as_list(&self) -> Option<&[TreeNode]> {
         match &self.value {
-            Value::List(list) => Some(&list.items),
+            Value::List(items) => Some(items),
             _ => None,
         }
     }
@@ -81,12 +76,12 @@ impl Node {
     }
 
     /// The value of a field.
-    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
+    pub(crate) fn get(&self, key: &str) -> Option<&TreeNode> {
         self.as_map()?.entry(key).map(|(_, value)| value)
     }
 
     /// The value at the end of a path of fields.
-    pub(crate) fn find(&self, path: &[&str]) -> Option<&Node> {
+    pub(crate) fn find(&self, path: &[&str]) -> Option<&TreeNode> {
         path.iter().try_fold(self, |node, key| node.get(key))
     }
 
@@ -101,13 +96,13 @@ impl Node {
 }
 
 impl Map {
-    pub(crate) fn entry(&self, key: &str) -> Option<(&Node, &Node)> {
+    pub(crate) fn entry(&self, key: &str) -> Option<(&TreeNode, &TreeNode)> {
         let found = self.entries.iter().find(|(k, _)| k.text() == Some(key));
         found.map(|(key, value)| (key, value))
     }
 
     /// The keys that are texts, with the entries.
-    pub(crate) fn named(&self) -> impl Iterator<Item = (&str, &Node, &Node)> {
+    pub(crate) fn named(&self) -> impl Iterator<Item = (&str, &TreeNode, &TreeNode)> {
         self.entries.iter().filter_map(|(key, value)| Some((key.text()?, key, value)))
     }
 }
@@ -120,7 +115,7 @@ impl Scalar {
 }
 
 /// The documents of a text. An error is told by whoever reads the text for its meaning.
-pub(crate) fn documents(text: &str) -> Option<Vec<Node>> {
+pub(crate) fn documents(text: &str) -> Option<Vec<TreeNode>> {
     let body = text.strip_prefix('\u{feff}').unwrap_or(text);
     let base = text.len() - body.len();
     if body.trim_start().starts_with('{')
@@ -144,19 +139,28 @@ fn json_parts(text: &str) -> Option<Vec<&str>> {
 
 /// What is being read.
 enum Open {
-    Map { start: Range<usize>, entries: Vec<(Node, Node)>, key: Option<Node>, is_flow: bool },
-    List { start: Range<usize>, items: Vec<Node>, is_flow: bool },
+    Map {
+        start: Range<usize>,
+        entries: Vec<(TreeNode, TreeNode)>,
+        key: Option<TreeNode>,
+        is_flow: bool,
+    },
+    List {
+        start: Range<usize>,
+        items: Vec<TreeNode>,
+        is_flow: bool,
+    },
 }
 
-fn yaml(text: &str, base: usize) -> Option<Vec<Node>> {
-    let (mut documents, mut open): (Vec<Node>, Vec<Open>) = (Vec::new(), Vec::new());
+fn yaml(text: &str, base: usize) -> Option<Vec<TreeNode>> {
+    let (mut documents, mut open): (Vec<TreeNode>, Vec<Open>) = (Vec::new(), Vec::new());
     for next in Parser::new_from_str(text) {
         let (event, span) = next.ok()?;
         let range = span.byte_range()?;
         let at = range.start + base..range.end + base;
         let done = match event {
             Event::Scalar(written, style, ..) => Some(scalar(text, base, &written, style, at)),
-            Event::Alias(_) => Some(Node { at, value: Value::Alias }),
+            Event::Alias(_) => Some(TreeNode { at, value: Value::Alias }),
             Event::MappingStart(style, ..) => {
                 let is_flow = style == StructureStyle::Flow;
                 open.push(Open::Map { start: at, entries: Vec::new(), key: None, is_flow });
@@ -189,7 +193,7 @@ fn scalar(
     written: &str,
     style: ScalarStyle,
     mut at: Range<usize>,
-) -> Node {
+) -> TreeNode {
     let style = match style {
         ScalarStyle::SingleQuoted => Style::Single,
         ScalarStyle::DoubleQuoted => Style::Double,
@@ -201,13 +205,14 @@ fn scalar(
         let inside = text.get(at.start - base..at.end - base).unwrap_or_default();
         at.end = at.start + inside.trim_end().len();
     }
-    Node { at, value: Value::Scalar(Scalar { text: written.to_owned(), style }) }
+    TreeNode { at, value: Value::Scalar(Scalar { text: written.to_owned(), style }) }
 }
 
-fn close(open: Open, end: &Range<usize>) -> Node {
-    let whole = |start: &Range<usize>, is_flow, first: Option<&Node>, last: Option<&Node>| match (
-        is_flow, first, last,
-    ) {
+fn close(open: Open, end: &Range<usize>) -> TreeNode {
+    let whole = |start: &Range<usize>,
+                 is_flow,
+                 first: Option<&TreeNode>,
+                 last: Option<&TreeNode>| match (is_flow, first, last) {
         (false, Some(first), Some(last)) => first.at.start..last.at.end.max(first.at.end),
         _ => start.start..end.end,
     };
@@ -217,11 +222,11 @@ fn close(open: Open, end: &Range<usize>) -> Node {
             let at = whole(&start, is_flow, first.map(|(key, _)| key), last.map(|(_, v)| v));
             // The place of nothing is where it would stand, before the colon.
             let end = last.map_or(at.end, |(key, _)| key.at.end.max(at.end));
-            Node { at: at.start..end, value: Value::Map(Map { entries, is_flow }) }
+            TreeNode { at: at.start..end, value: Value::Map(Map { entries, is_flow }) }
         }
         Open::List { start, items, is_flow } => {
             let at = whole(&start, is_flow, items.first(), items.last());
-            Node { at, value: Value::List(List { items }) }
+            TreeNode { at, value: Value::List(items) }
         }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   limit.json beside the checker ─► which variable, which library ─┐
-//!   environment, /etc/ld.so.preload, /proc/self/maps, NVML ─────────┴─► Finding
+//!   environment, /etc/ld.so.preload, /proc/self/maps, NVML ─────────┴─► Enforcement
 //! ```
 //!
 //! The checker is a program of its own, `divvy-isolation-check`, linked dynamically: a static one would
@@ -51,7 +51,7 @@ struct Found {
 
 /// The limit of each card in force, or all that speaks against it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Finding {
+pub enum Enforcement {
     /// Every card that is seen has this many bytes.
     InForce {
         /// The provider.
@@ -70,7 +70,7 @@ pub enum Finding {
     },
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for Enforcement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::InForce { provider, bytes, cards } => {
@@ -86,7 +86,7 @@ impl fmt::Display for Finding {
 }
 
 /// Reads what lies beside the checker and looks around in this process.
-pub fn check() -> Result<Finding, String> {
+pub fn check() -> Result<Enforcement, String> {
     let own = std::env::current_exe().map_err(|why| format!("cannot find this program: {why}"))?;
     let path = own.parent().unwrap_or(Path::new("/")).join(PROVIDED);
     let wrong = |why: &dyn fmt::Display| format!("{}: {why}", path.display());
@@ -112,7 +112,7 @@ fn cards() -> Result<Vec<(String, u64)>, NvmlError> {
     (0..nvml.device_count()?).map(card).collect()
 }
 
-fn judge(provided: &Provided, found: &Found) -> Finding {
+fn judge(provided: &Provided, found: &Found) -> Enforcement {
     let Provided { provider, variable, library, .. } = provided;
     let mut reasons = Vec::new();
     let limit = match found.limit.as_deref() {
@@ -141,9 +141,9 @@ fn judge(provided: &Provided, found: &Found) -> Finding {
     }
     match (limit, &found.cards) {
         (Some(bytes), Ok(cards)) if reasons.is_empty() => {
-            Finding::InForce { provider: provider.clone(), bytes, cards: cards.len() }
+            Enforcement::InForce { provider: provider.clone(), bytes, cards: cards.len() }
         }
-        _ => Finding::NotInForce { provider: provider.clone(), reasons },
+        _ => Enforcement::NotInForce { provider: provider.clone(), reasons },
     }
 }
 
@@ -178,15 +178,15 @@ mod tests {
 
     #[test]
     fn a_limit_is_in_force_if_nothing_speaks_against_it() {
-        let finding = judge(&provided(LimitUnit::Bytes), &found());
-        assert_eq!(finding.to_string(), "in force: HAMi-core limits 2 cards to 1000 bytes each");
+        let said = judge(&provided(LimitUnit::Bytes), &found());
+        assert_eq!(said.to_string(), "in force: HAMi-core limits 2 cards to 1000 bytes each");
         let mib = Found {
             limit: Some("5m".to_owned()),
             cards: Ok(vec![("GPU-1".to_owned(), 5 << 20)]),
             ..found()
         };
-        let finding = judge(&provided(LimitUnit::Mib), &mib);
-        assert_eq!(finding.to_string(), "in force: HAMi-core limits 1 card to 5242880 bytes each");
+        let said = judge(&provided(LimitUnit::Mib), &mib);
+        assert_eq!(said.to_string(), "in force: HAMi-core limits 1 card to 5242880 bytes each");
     }
 
     #[test]

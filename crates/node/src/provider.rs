@@ -98,7 +98,7 @@ impl Host {
 
 /// What is put on a node.
 #[derive(Clone, Debug)]
-pub struct Source {
+pub struct ToInstall {
     /// A folder with the provider's library, `*.so`, and what it needs beside it.
     pub library: PathBuf,
     /// The program that looks whether the limit is in force.
@@ -118,7 +118,11 @@ pub struct Installed {
 
 /// What is there already stays as it is. The node may be labelled if this succeeds, and must not be
 /// if it does not.
-fn install(provider: &Provider, source: &Source, host: &Host) -> Result<Installed, ProviderError> {
+fn install(
+    provider: &Provider,
+    source: &ToInstall,
+    host: &Host,
+) -> Result<Installed, ProviderError> {
     let folders = runtime::specification_folders(host)?;
     let kind = kind::of_cards(host, &folders)?;
     let version = Version::read(provider, source)?;

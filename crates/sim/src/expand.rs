@@ -6,7 +6,7 @@ use divvy_engine::{
 };
 use divvy_words::isolation::Isolation;
 use divvy_words::manifest::{Template, WorkloadManifest};
-use divvy_words::{Content, Groups, Metadata, Object, PodManifest, Priorities};
+use divvy_words::{Content, Metadata, Object, PodGroups, PodManifest, Priorities};
 use std::sync::Arc;
 
 /// More pods of one controller than this are refused: it is a slip of the keyboard.
@@ -31,7 +31,7 @@ pub(crate) enum CopyNames {
 /// What the pods are made with.
 pub(crate) struct Expansion<'a> {
     pub(crate) priorities: &'a Priorities,
-    pub(crate) groups: &'a Groups,
+    pub(crate) groups: &'a PodGroups,
     /// Instead of what the manifests say.
     pub(crate) replicas: Option<u32>,
     /// For DaemonSets: the nodes there are.

@@ -1,8 +1,6 @@
 //! Where manifests come from: files, folders and standard input.
 
-use crate::Progress;
-use divvy_lint::Text;
-use divvy_words::{Entry, ReadError, keys};
+use divvy_words::{ReadError, keys};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -103,17 +101,6 @@ impl Input {
             gpu = keys::GPU,
         );
         Self { name: format!("{cards} x {model}"), text }
-    }
-
-    /// To be looked at for mistakes.
-    pub(crate) fn as_text(&self) -> Text<'_> {
-        Text { name: &self.name, text: &self.text }
-    }
-
-    /// Takes the text apart.
-    pub(crate) fn parse(&self, progress: &dyn Progress) -> Result<Vec<Entry>, InputError> {
-        let advance = |bytes: usize| progress.advance(bytes as u64);
-        Ok(divvy_words::read(&self.name, &self.text, &advance)?)
     }
 }
 

@@ -19,7 +19,7 @@ mod rehearsal;
 mod storage;
 mod what_if;
 
-pub use divvy_lint::Finding;
+pub use divvy_lint::LintFinding;
 pub use expand::MAX_REPLICAS;
 pub use fill::{MAX_FILL, More, OneMore};
 pub use input::{Input, InputError, read_inputs};
@@ -27,7 +27,7 @@ pub use made_by::MadeBy;
 pub use partition::{ConfigEffect, ConfigOutcome, DisplacedDevices, DisplacedHolder};
 pub use pods_of::PodRules;
 pub use rehearsal::{Rehearsal, Setup};
-pub use what_if::{MAX_NEW_NODES, NodeChange};
+pub use what_if::{MAX_NEW_NODES, WhatIf};
 
 /// The cluster that is rehearsed on when none is given.
 pub const EMBEDDED_CLUSTER: &str = include_str!("../cluster.yaml");

@@ -10,17 +10,18 @@ use crate::partition::{BeforeConfigs, ConfigOutcome, Configs, DisplacedDevices, 
 use crate::pods_of::PodRules;
 use crate::quota::{self, Quotas};
 use crate::storage::Storage;
-use crate::what_if::{self, NodeChange};
+use crate::what_if::{self, WhatIf};
 use crate::{EMBEDDED_CLUSTER, Progress};
 use divvy_engine::{
     Bound, BoundCards, Config, Event, ObjectKey, PlanEffect, PodRecord, PodSpec, Scheduler,
 };
 use divvy_ledger::{Holder, Intake, Known, NodeId};
-use divvy_lint::{Finding, Text};
+use divvy_lint::{LintFinding, NamedText};
 use divvy_words::isolation::Isolation;
 use divvy_words::manifest::PodStatus;
 use divvy_words::{
-    Content, Entry, Groups, Kind, Metadata, Object, OtherSchedulers, Priorities, keys, namespace_of,
+    Content, Entry, Kind, Metadata, Object, OtherSchedulers, PodGroups, Priorities, keys,
+    namespace_of,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -51,7 +52,7 @@ pub struct Setup {
     /// Nodes and the configs that they would get of those in the workload.
     pub partitions: Vec<(String, String)>,
     /// Other nodes than there are.
-    pub node_changes: Vec<NodeChange>,
+    pub node_changes: Vec<WhatIf>,
     /// Where the pods of kinds stand that divvy does not know by itself.
     pub pod_rules: PodRules,
 }
@@ -103,7 +104,7 @@ pub struct Rehearsal {
     /// What was not as it should be, in sentences.
     pub warnings: Vec<String>,
     /// Mistakes in the workload that the API would refuse, or accept in silence.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<LintFinding>,
 }
 
 /// What a pod that has ended is called among what is left out.
@@ -114,10 +115,10 @@ struct Loading<'a> {
     rehearsal: Rehearsal,
     known: BTreeSet<ObjectKey>,
     priorities: Priorities,
-    groups: Groups,
+    groups: PodGroups,
     storage: Storage,
     quotas: Quotas,
-    schedulers: Vec<&'a str>,
+    schedulers: &'a [String],
     /// Pods that are about to go.
     terminating: BTreeSet<ObjectKey>,
     isolation: Option<&'a Isolation>,
@@ -144,25 +145,28 @@ impl Rehearsal {
         let total = bytes(cluster) + setup.workload.iter().map(bytes).sum::<u64>();
         progress.begin("reading", total);
         let mut warnings = Vec::new();
-        let cluster_entries = cluster.parse(progress)?;
+        let advance = |bytes: usize| progress.advance(bytes as u64);
+        let parse = |input: &Input| divvy_words::read(&input.name, &input.text, &advance);
+        let cluster_entries = parse(cluster)?;
         let (cluster_entries, moved) =
             what_if::changed(cluster_entries, &setup.node_changes, &mut warnings)?;
         let workload: Vec<Vec<Entry>> =
-            setup.workload.iter().map(|input| input.parse(progress)).collect::<Result<_, _>>()?;
+            setup.workload.iter().map(parse).collect::<Result<_, _>>()?;
         // One empty file in a folder is nothing to stop at; nothing at all is a broken pipeline.
         if let Some(first) = setup.workload.first()
             && workload.iter().all(Vec::is_empty)
         {
             return Err(InputError::Empty { input: first.name.clone() });
         }
-        let texts: Vec<Text<'_>> = setup.workload.iter().map(Input::as_text).collect();
+        let texts: Vec<NamedText<'_>> =
+            setup.workload.iter().map(|Input { name, text }| NamedText { name, text }).collect();
         let findings = divvy_lint::rehearsed(&texts, &workload);
         let mut workload: Vec<Entry> = workload.into_iter().flatten().collect();
         if let Some(namespace) = &setup.namespace {
             workload.iter_mut().for_each(|entry| name_namespace(entry, namespace));
         }
         let mut priorities = Priorities::default();
-        let mut groups = Groups::default();
+        let mut groups = PodGroups::default();
         for entry in cluster_entries.iter().chain(&workload) {
             if let Entry::Object(object) = entry {
                 priorities.add(object);
@@ -195,8 +199,6 @@ impl Rehearsal {
         let (storage, events) = Storage::read(&cluster_entries, &workload, &mut rehearsal.warnings);
         let both = cluster_entries.iter().chain(&workload);
         let quotas = Quotas::read(both, &mut rehearsal.warnings);
-        let mut schedulers: Vec<&str> = setup.schedulers.iter().map(String::as_str).collect();
-        schedulers.retain(|name| rehearsal.running.whose(name).is_none());
         let known = BTreeSet::new();
         let terminating = BTreeSet::new();
         let isolation = isolation(setup, &cluster_entries);
@@ -207,7 +209,7 @@ impl Rehearsal {
             groups,
             storage,
             quotas,
-            schedulers,
+            schedulers: &setup.schedulers,
             terminating,
             isolation: isolation.as_ref(),
             configs: &configs,
@@ -383,7 +385,8 @@ impl Loading<'_> {
             self.quotas.count(&record);
             // What the API server hands out always names one; what a person wrote waits for us.
             let scheduler = &*spec.scheduler_name;
-            let is_ours = scheduler.is_empty() || self.schedulers.contains(&scheduler);
+            let is_ours =
+                scheduler.is_empty() || self.rehearsal.running.is_ours(scheduler, self.schedulers);
             if !is_ours {
                 self.rehearsal.others.insert(record.key.clone(), scheduler.into());
             }

@@ -18,7 +18,7 @@ const MOST_NAMES: usize = 8;
 
 /// A change of the nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NodeChange {
+pub enum WhatIf {
     /// So many more like this one, empty.
     Add(u32, String),
     /// This one is cordoned and its pods have to go elsewhere.
@@ -30,20 +30,20 @@ pub enum NodeChange {
 /// The cluster as these changes would make it, and what of it has to be placed anew.
 pub(crate) fn changed(
     mut entries: Vec<Entry>,
-    changes: &[NodeChange],
+    changes: &[WhatIf],
     warnings: &mut Vec<String>,
 ) -> Result<(Vec<Entry>, Vec<Entry>), InputError> {
     let mut moved = Vec::new();
     for change in changes {
         match change {
-            NodeChange::Add(count, like) => {
+            WhatIf::Add(count, like) => {
                 let node = find(&entries, like, "--add-nodes", change)?.clone();
                 let names: BTreeSet<Box<str>> = nodes(&entries).map(|n| n.name.clone()).collect();
                 let free = (0..).map(|i| format!("{like}-new-{i}").into_boxed_str());
                 let new = free.filter(|name| !names.contains(name)).take(*count as usize);
                 entries.extend(new.map(|name| Entry::Object(empty(&node, name))));
             }
-            NodeChange::Drain(name) => {
+            WhatIf::Drain(name) => {
                 find(&entries, name, "--drain", change)?;
                 for entry in &mut entries {
                     if let Entry::Object(Object { metadata, content: Content::Node(node), .. }) =
@@ -55,7 +55,7 @@ pub(crate) fn changed(
                 }
                 moved.extend(take_pods(&mut entries, name, false, warnings));
             }
-            NodeChange::Remove(name) => {
+            WhatIf::Remove(name) => {
                 find(&entries, name, "--remove-node", change)?;
                 entries.retain(|entry| !is_node(entry, name));
                 moved.extend(take_pods(&mut entries, name, true, warnings));
@@ -81,7 +81,7 @@ fn find<'e>(
     entries: &'e [Entry],
     name: &str,
     option: &str,
-    change: &NodeChange,
+    change: &WhatIf,
 ) -> Result<&'e Object, InputError> {
     let found = entries.iter().find(|entry| is_node(entry, name));
     if let Some(Entry::Object(object)) = found {
@@ -96,8 +96,8 @@ fn find<'e>(
         there.push_str(&format!(" and {more} more"));
     }
     let given = match change {
-        NodeChange::Add(count, _) => format!("{count}={name}"),
-        NodeChange::Drain(_) | NodeChange::Remove(_) => name.to_owned(),
+        WhatIf::Add(count, _) => format!("{count}={name}"),
+        WhatIf::Drain(_) | WhatIf::Remove(_) => name.to_owned(),
     };
     Err(InputError::Config(format!(
         "{option} {given}: the cluster has no node {name}; it has {there}"

@@ -269,7 +269,7 @@ fn card_use<'a>(
         _ => None,
     };
     let (place, index) = (index, u32::try_from(index).unwrap_or(u32::MAX));
-    let claims = card.is_disputed().then(|| scheduler.claimants(node.name(), index));
+    let claims = card.is_disputed().then(|| scheduler.contenders(node.name(), index));
     CardUse {
         index,
         number: node.card_number(index),

@@ -22,14 +22,14 @@ pub struct Comparison<'a> {
     /// `Comparison`.
     pub kind: &'static str,
     /// The two sides.
-    pub sides: [Side<'a>; 2],
+    pub sides: [ComparedSide<'a>; 2],
     /// The pods of the workload that have another place, or none, on the other side.
     pub differences: Vec<Difference<'a>>,
 }
 
 /// One side.
 #[derive(Clone, Debug, Serialize)]
-pub struct Side<'a> {
+pub struct ComparedSide<'a> {
     /// What it is: a strategy, or a file.
     pub name: &'a str,
     /// The sums.
@@ -44,12 +44,12 @@ pub struct Difference<'a> {
     /// Its name.
     pub name: &'a str,
     /// Its place on each side; null where it has none, or does not exist.
-    pub places: [Option<Place<'a>>; 2],
+    pub places: [Option<ComparedPlacement<'a>>; 2],
 }
 
 /// Where a pod is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Place<'a> {
+pub struct ComparedPlacement<'a> {
     /// The node.
     pub node: &'a str,
     /// The cards, by index.
@@ -63,7 +63,7 @@ pub fn comparison<'a>(
     names: [&'a str; 2],
     [first, second]: [&'a Simulation<'a>; 2],
 ) -> Comparison<'a> {
-    let mut pods: BTreeMap<&ObjectKey, [Option<Place<'_>>; 2]> = BTreeMap::new();
+    let mut pods: BTreeMap<&ObjectKey, [Option<ComparedPlacement<'_>>; 2]> = BTreeMap::new();
     let sides = first.pods.iter().map(|pod| (0, pod)).chain(second.pods.iter().map(|pod| (1, pod)));
     for (side, pod) in sides {
         if let Some(own) = pods.entry(pod.key).or_default().get_mut(side) {
@@ -76,7 +76,8 @@ pub fn comparison<'a>(
         name: key.name(),
         places,
     });
-    let side = |name, simulation: &'a Simulation<'a>| Side { name, summary: &simulation.summary };
+    let side =
+        |name, simulation: &'a Simulation<'a>| ComparedSide { name, summary: &simulation.summary };
     Comparison {
         api_version: API_VERSION,
         kind: "Comparison",
@@ -85,10 +86,10 @@ pub fn comparison<'a>(
     }
 }
 
-fn place<'a>(pod: &PodOutcome<'a>) -> Option<Place<'a>> {
+fn place<'a>(pod: &PodOutcome<'a>) -> Option<ComparedPlacement<'a>> {
     let label = labels(pod.cards.iter().map(|card| (card.index, card.number)));
     let cards = pod.cards.iter().map(|card| card.index).collect();
-    Some(Place { node: pod.node?, cards, label })
+    Some(ComparedPlacement { node: pod.node?, cards, label })
 }
 
 /// The comparison as text: the sums, then who fares differently.
@@ -151,7 +152,7 @@ fn heading(name: &str) -> String {
     crate::wording::clean(name).replace(' ', "-").to_uppercase()
 }
 
-fn cell(place: Option<&Place<'_>>) -> Cell {
+fn cell(place: Option<&ComparedPlacement<'_>>) -> Cell {
     match place {
         None => Cell::tinted("-", crate::paint::Tint::Waiting),
         Some(place) if place.cards.is_empty() => place.node.into(),

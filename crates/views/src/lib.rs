@@ -50,7 +50,9 @@ mod xml;
 
 pub use amount::Amount;
 pub use cards::{CardGrant, CardSlices, CardUse, CardUseState, NodeCards, ShareUse};
-pub use comparison::{Comparison, Difference, Place, Side, comparison, comparison_text};
+pub use comparison::{
+    ComparedPlacement, ComparedSide, Comparison, Difference, comparison, comparison_text,
+};
 pub use equivalent::Equivalent;
 pub use explain::{
     ExplainedState, Explanation, MustEnd, NearestFit, NodesByReason, WorkloadExplanation, explain,

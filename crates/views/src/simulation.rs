@@ -117,7 +117,7 @@ fn shared_list<S: Serializer>(list: &[ReasonCount], serializer: S) -> Result<S::
 
 /// The outcome for `pods`, the workload in the order it was given, on the cluster as it is now.
 pub fn simulation<'a>(scheduler: &'a Scheduler, pods: &'a [ObjectKey]) -> Simulation<'a> {
-    let mut refusals = Refusals::default();
+    let mut refusals = KnownRefusals::default();
     let mut sizes = ShareSizes::held(scheduler);
     let outcomes = pods.iter().map(|key| {
         let outcome = outcome(scheduler, key, &mut refusals);
@@ -144,7 +144,7 @@ pub fn simulation<'a>(scheduler: &'a Scheduler, pods: &'a [ObjectKey]) -> Simula
 pub(crate) fn outcome<'a>(
     scheduler: &'a Scheduler,
     key: &'a ObjectKey,
-    refusals: &mut Refusals,
+    refusals: &mut KnownRefusals,
 ) -> PodOutcome<'a> {
     let request = scheduler.request(key);
     let mut outcome = PodOutcome {
@@ -190,11 +190,11 @@ impl Refusal {
 
 /// A diagnosis looks at every node, so it is made once for all pods that ask for the same.
 #[derive(Default)]
-pub(crate) struct Refusals {
+pub(crate) struct KnownRefusals {
     by_shape: HashMap<ShapeId, Refusal>,
 }
 
-impl Refusals {
+impl KnownRefusals {
     fn of(&mut self, scheduler: &Scheduler, key: &ObjectKey) -> Refusal {
         let shape = scheduler.shape_of(key);
         if let Some(known) = shape.and_then(|shape| self.by_shape.get(&shape)) {

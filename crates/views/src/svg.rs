@@ -12,7 +12,7 @@ use crate::simulation::Simulation;
 use crate::slices::{SliceHolder, SliceUse};
 use crate::wording::{Names, count};
 use crate::xml;
-use card::{HEAD, HEIGHT, Look};
+use card::{CardStyle, HEAD, HEIGHT};
 use label::Type;
 use palette::{EDGE, EMPTY, INK, LINE, MUTED, PAGE, Palette, WARN};
 use std::fmt::Write;
@@ -39,7 +39,7 @@ pub fn card_map_svg(sim: &Simulation<'_>) -> String {
     let columns = most_cards.clamp(FEWEST_COLUMNS, MOST_COLUMNS);
     let room = WIDTH - 2.0 * MARGIN - GUTTER;
     let holders = sim.nodes.iter().flat_map(NodeCards::holders);
-    let look = Look {
+    let look = CardStyle {
         palette: Palette::of(sim),
         names: Names::among(holders),
         width: (room + GAP) / columns as f64 - GAP,
@@ -103,7 +103,13 @@ fn cards<'n, 'a>(node: &'n NodeCards<'a>) -> impl Iterator<Item = &'n CardUse<'a
     node.cards.iter().filter(|card| card.slices.is_none_or(|slices| slices.taken.is_some()))
 }
 
-fn row(out: &mut String, look: &Look<'_>, node: &NodeCards<'_>, columns: usize, y: f64) -> f64 {
+fn row(
+    out: &mut String,
+    look: &CardStyle<'_>,
+    node: &NodeCards<'_>,
+    columns: usize,
+    y: f64,
+) -> f64 {
     let hardware = hardware(node);
     let (what, size) = hardware.split_once(" (").unwrap_or((&hardware, ""));
     let size = size.trim_end_matches(')');
@@ -127,7 +133,7 @@ fn row(out: &mut String, look: &Look<'_>, node: &NodeCards<'_>, columns: usize, 
 }
 
 /// The slices of one kind: a strip with a field for each, in the colour of the pod that holds it.
-fn strip(out: &mut String, look: &Look<'_>, slices: &SliceUse<'_>, y: f64) -> f64 {
+fn strip(out: &mut String, look: &CardStyle<'_>, slices: &SliceUse<'_>, y: f64) -> f64 {
     let (left, room) = (MARGIN + GUTTER, WIDTH - 2.0 * MARGIN - GUTTER);
     let each = room / f64::from(slices.total.max(slices.taken).max(1));
     let _ = writeln!(

@@ -33,7 +33,7 @@ pub use validate::validate;
 pub use void::void;
 
 use crate::isolation::Isolation;
-use crate::manifest::PodManifest;
+use crate::schedulers::OtherSchedulers;
 use serde_json::value::RawValue;
 
 /// What an administrator has chosen.
@@ -54,9 +54,10 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Whether divvy places pods with this spec.
-    pub fn places(&self, spec: &PodManifest) -> bool {
-        self.scheduler_names.iter().any(|name| **name == *spec.scheduler_name)
+    /// Whether divvy may place pods that name this scheduler: who else runs is not known here, and may
+    /// have changed when they are placed.
+    pub fn places(&self, scheduler: &str) -> bool {
+        OtherSchedulers::default().is_ours(scheduler, &self.scheduler_names)
     }
 }
 

@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 /// The pod groups of a cluster that ask for more than one pod at a time. One that is not known
 /// here holds no pod back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Groups {
+pub struct PodGroups {
     gangs: BTreeMap<GroupKey, u32>,
 }
 
 /// API group, namespace and name.
 type GroupKey = (Box<str>, Box<str>, Box<str>);
 
-impl Groups {
+impl PodGroups {
     /// Adds a group if the object is one, or replaces what was known of it.
     pub fn add(&mut self, object: &Object) {
         let Content::PodGroup(spec) = &object.content else { return };

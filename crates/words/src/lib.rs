@@ -54,7 +54,7 @@ pub use config::{
 pub use documents::{Entry, ReadError, read, untyped};
 pub use gates::FeatureGates;
 pub use grace_period::{MAX_GRACE_PERIOD, grace_period_allowed};
-pub use groups::Groups;
+pub use groups::PodGroups;
 pub use hand_off::{hand_off_ready, limits_ready};
 pub use kai::{is_kai_binder, is_kai_scheduler};
 pub use koordinator::{asks_as_koordinators, is_koordinator_scheduler};

@@ -152,15 +152,15 @@ manifest! {
     }
 
     /// `spec` of a PodGroup, of KAI, of Kubernetes or of its scheduler plugins.
-    pub struct GroupManifest {
+    pub struct PodGroupManifest {
         /// How many pods start together.
         pub min_member: Option<i32>,
         /// The same as Kubernetes says it.
-        pub scheduling_policy: GroupPolicy,
+        pub scheduling_policy: PodGroupPolicy,
     }
 }
 
-impl GroupManifest {
+impl PodGroupManifest {
     /// How many pods start together; 1 if it does not say.
     pub fn minimum(&self) -> u32 {
         let minimum = self.min_member.or(self.scheduling_policy.gang.min_count);
@@ -170,7 +170,7 @@ impl GroupManifest {
 
 manifest! {
     /// `spec.schedulingPolicy` of a PodGroup.
-    pub struct GroupPolicy {
+    pub struct PodGroupPolicy {
         /// Pods that start together.
         pub gang: Gang,
     }

@@ -10,7 +10,7 @@ use strsim::osa_distance;
 
 /// Where a name belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum PodField {
     /// `metadata.annotations` of a pod.
     Annotations,
     /// `metadata.labels` of a pod.
@@ -19,7 +19,7 @@ pub enum Place {
     Resources,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for PodField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Annotations => "an annotation",
@@ -39,7 +39,7 @@ pub struct Mistake {
     /// What to write instead.
     pub next: String,
     /// Where it belongs and what it is called there, if that is certain.
-    pub meant: Option<(Place, &'static str)>,
+    pub meant: Option<(PodField, &'static str)>,
 }
 
 /// Stable name: the name is nearly one that is read.
@@ -52,25 +52,25 @@ pub const SHARING_ANNOTATION: &str = "SharingAnnotation";
 pub const FOREIGN_RESOURCE: &str = "ForeignResource";
 
 /// The names that are read, and where.
-const KNOWN: [(Place, &str); 18] = [
-    (Place::Annotations, keys::GPU_FRACTION),
-    (Place::Annotations, keys::GPU_MEMORY),
-    (Place::Annotations, keys::FRACTION_DEVICES),
-    (Place::Annotations, keys::FRACTION_CONTAINER),
-    (Place::Annotations, keys::MPS),
-    (Place::Annotations, keys::STRATEGY),
-    (Place::Labels, keys::QUEUE_LABELS[0]),
-    (Place::Labels, keys::QUEUE_LABELS[1]),
-    (Place::Labels, keys::ISOLATION_LEVEL),
-    (Place::Labels, keys::ISOLATION_PROVIDER),
-    (Place::Resources, keys::GPU),
-    (Place::Resources, SHARED_GPU),
-    (Place::Resources, keys::KOORDINATOR_GPU),
-    (Place::Resources, keys::KOORDINATOR_SHARED),
-    (Place::Resources, keys::KOORDINATOR_CORE),
-    (Place::Resources, keys::KOORDINATOR_MEMORY),
-    (Place::Resources, keys::KOORDINATOR_RATIO),
-    (Place::Annotations, keys::POD_GROUP),
+const KNOWN: [(PodField, &str); 18] = [
+    (PodField::Annotations, keys::GPU_FRACTION),
+    (PodField::Annotations, keys::GPU_MEMORY),
+    (PodField::Annotations, keys::FRACTION_DEVICES),
+    (PodField::Annotations, keys::FRACTION_CONTAINER),
+    (PodField::Annotations, keys::MPS),
+    (PodField::Annotations, keys::STRATEGY),
+    (PodField::Labels, keys::QUEUE_LABELS[0]),
+    (PodField::Labels, keys::QUEUE_LABELS[1]),
+    (PodField::Labels, keys::ISOLATION_LEVEL),
+    (PodField::Labels, keys::ISOLATION_PROVIDER),
+    (PodField::Resources, keys::GPU),
+    (PodField::Resources, SHARED_GPU),
+    (PodField::Resources, keys::KOORDINATOR_GPU),
+    (PodField::Resources, keys::KOORDINATOR_SHARED),
+    (PodField::Resources, keys::KOORDINATOR_CORE),
+    (PodField::Resources, keys::KOORDINATOR_MEMORY),
+    (PodField::Resources, keys::KOORDINATOR_RATIO),
+    (PodField::Annotations, keys::POD_GROUP),
 ];
 
 /// What replicas are called that have a name of their own.
@@ -110,7 +110,7 @@ const LONGEST: usize = 64;
 
 /// What is wrong with the key of an annotation or label, or the name of a resource; `None` for all
 /// names that are read, and for those that have nothing to do with GPUs.
-pub fn mistake(place: Place, key: &str) -> Option<Mistake> {
+pub fn mistake(place: PodField, key: &str) -> Option<Mistake> {
     if !may_be_meant(key) {
         return None;
     }
@@ -126,7 +126,7 @@ pub fn mistake(place: Place, key: &str) -> Option<Mistake> {
             meant: None,
         });
     }
-    if let (Place::Resources, Some(project)) = (place, foreign(key)) {
+    if let (PodField::Resources, Some(project)) = (place, foreign(key)) {
         return Some(Mistake {
             name: FOREIGN_RESOURCE,
             what: format!("{project} reads it, and no node of divvy has it"),
@@ -145,9 +145,9 @@ pub fn mistake(place: Place, key: &str) -> Option<Mistake> {
             false => format!("nothing reads it; {meant} is meant, which is {there}"),
         };
         let next = match there {
-            Place::Annotations => format!("write metadata.annotations[\"{meant}\"] of the pod"),
-            Place::Labels => format!("write metadata.labels[\"{meant}\"] of the pod"),
-            Place::Resources => format!("write {meant} in resources.limits of a container"),
+            PodField::Annotations => format!("write metadata.annotations[\"{meant}\"] of the pod"),
+            PodField::Labels => format!("write metadata.labels[\"{meant}\"] of the pod"),
+            PodField::Resources => format!("write {meant} in resources.limits of a container"),
         };
         return Some(Mistake { name: MISPLACED, what, next, meant: Some((there, meant)) });
     }
@@ -251,14 +251,14 @@ impl Suspects {
     }
 
     /// Those that are mistakes in this place.
-    pub(crate) fn mistakes(&self, place: Place) -> impl Iterator<Item = (&str, Mistake)> {
+    pub(crate) fn mistakes(&self, place: PodField) -> impl Iterator<Item = (&str, Mistake)> {
         self.kept.iter().filter_map(move |key| Some((&**key, mistake(place, key)?)))
     }
 }
 
 /// Where the name belongs that was meant, and the name.
-fn meant(place: Place, key: &str) -> Option<(Place, &'static str)> {
-    let same = |(_, known): &&(Place, &str)| *known == key;
+fn meant(place: PodField, key: &str) -> Option<(PodField, &'static str)> {
+    let same = |(_, known): &&(PodField, &str)| *known == key;
     if let Some((there, known)) = KNOWN.iter().find(same) {
         return Some((*there, *known));
     }
@@ -277,7 +277,8 @@ fn meant(place: Place, key: &str) -> Option<(Place, &'static str)> {
     if let Some((there, known)) = short_form.and_then(|(_, name)| known(name)) {
         return Some((*there, *known));
     }
-    let same_domain = |(there, known): &&(Place, &str)| *there == place && is_near(&plain, known);
+    let same_domain =
+        |(there, known): &&(PodField, &str)| *there == place && is_near(&plain, known);
     if let Some((there, known)) = KNOWN.iter().find(same_domain) {
         return Some((*there, *known));
     }
@@ -293,7 +294,9 @@ fn meant(place: Place, key: &str) -> Option<(Place, &'static str)> {
             _ if is_elsewhere => is_near(&plain, known) && known_bare.len() > 5,
             _ if is_near(&plain, known) => true,
             // Of resources only the usual one: the amounts of the others have other units.
-            _ if *there == Place::Resources => *known == keys::GPU && is_ours && bare == known_bare,
+            _ if *there == PodField::Resources => {
+                *known == keys::GPU && is_ours && bare == known_bare
+            }
             _ => {
                 let is_telling = known_bare.len() >= 8 || !domain.is_empty();
                 is_ours && is_telling && is_near(bare, known_bare)

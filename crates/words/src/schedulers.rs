@@ -1,4 +1,4 @@
-//! Schedulers of other projects, whose pods divvy takes over once they do not run.
+//! Who owns the name of a scheduler: divvy, or another project as long as its scheduler runs.
 
 use crate::keys::{KAI_SCHEDULER, KOORDINATOR_SCHEDULER};
 
@@ -20,5 +20,10 @@ impl OtherSchedulers {
             KOORDINATOR_SCHEDULER if self.koordinator => Some("Koordinator"),
             _ => None,
         }
+    }
+
+    /// Whether divvy places pods that name this scheduler, if it is asked to place those of `ours`.
+    pub fn is_ours(self, name: &str, ours: &[String]) -> bool {
+        self.whose(name).is_none() && ours.iter().any(|known| known == name)
     }
 }

@@ -1,7 +1,7 @@
 //! Nothing that can stand in a file makes a function of this crate panic.
 
 use divvy_words::{
-    Content, Entry, Groups, Priorities, cards, config, keys, node, pod, read, storage,
+    Content, Entry, PodGroups, Priorities, cards, config, keys, node, pod, read, storage,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use serde_json::Value;
 fn digest(text: &str) {
     let Ok(entries) = read("fuzz", text, &|_| ()) else { return };
     let mut priorities = Priorities::default();
-    let mut groups = Groups::default();
+    let mut groups = PodGroups::default();
     for entry in &entries {
         if let Entry::Object(object) = entry {
             priorities.add(object);

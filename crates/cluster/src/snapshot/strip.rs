@@ -1,11 +1,11 @@
 //! Leaves of an object what its kind keeps.
 
-use super::Saved;
+use super::SavedCollection;
 use super::kept::Kept;
 use serde_json::{Map, Value};
 
 /// The object with its type, which items of a list lack, and of the rest only what is kept.
-pub fn strip(saved: &Saved, object: Value) -> Value {
+pub fn strip(saved: &SavedCollection, object: Value) -> Value {
     let kept = keep(saved.kept, object).filter(Value::is_object);
     let mut object = kept.unwrap_or_else(|| Value::Object(Map::new()));
     object["apiVersion"] = saved.resource.api_version.into();

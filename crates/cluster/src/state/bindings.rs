@@ -17,7 +17,7 @@ use divvy_api::Failure;
 use divvy_api::watch::Item;
 use divvy_engine::{ObjectKey, PodRecord};
 use divvy_ledger::{Card, CardShare, Request};
-use divvy_words::Groups;
+use divvy_words::PodGroups;
 use failures::{Blame, Failures};
 use foldhash::HashMap;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ struct Providing {
 }
 
 /// What a look at a pod says.
-pub(super) enum Found {
+pub(super) enum Answer {
     /// It is gone, or there is another one of that name.
     Gone,
     /// This is how it is, and what has been said on it, if that was written now; `unbound` if what
@@ -112,7 +112,7 @@ impl Bindings {
             uid,
             version: pod.metadata.resource_version.clone(),
             created: record.created,
-            groups: Groups::named_by(&pod.metadata, &pod.spec).map(Into::into).collect(),
+            groups: PodGroups::named_by(&pod.metadata, &pod.spec).map(Into::into).collect(),
             asks_as_koordinators: divvy_words::asks_as_koordinators(&pod.spec),
             stage: known.map_or(Stage::Waits, |known| known.stage),
         };
@@ -353,7 +353,7 @@ impl Bindings {
         }
         failures.add(blame, why, cx.now);
         if let Some(end) = failures.arm(cx.now) {
-            cx.timers.add(end, Timer::TryAgain(pod.clone()));
+            cx.at(end, Timer::TryAgain(pod.clone()));
         }
         let pod = pod.clone();
         cx.act(if has_changed {
@@ -371,15 +371,15 @@ impl Bindings {
         tries: u32,
         result: Result<Option<Box<PodItem>>, Failure>,
         cx: &mut Context,
-    ) -> Found {
-        let Some(waiting) = self.current(&pod) else { return Found::Nothing };
+    ) -> Answer {
+        let Some(waiting) = self.current(&pod) else { return Answer::Nothing };
         let failed = matches!(waiting.stage, Stage::Changed | Stage::Failed);
         // Only the look that made a binding void can tell that it was not done.
         let certain = waiting.stage == Stage::Changed || failed && text.is_some();
         match result {
             // Of another pod of that name the watch will tell.
             Ok(found) if found.as_ref().is_none_or(|found| found.metadata.uid != pod.uid) => {
-                return Found::Gone;
+                return Answer::Gone;
             }
             Ok(None) => {}
             Ok(Some(found)) => {
@@ -388,14 +388,14 @@ impl Bindings {
                 }
                 if newer(&waiting.version, found.version()) {
                     cx.act(Action::Look { pod });
-                    return Found::Nothing;
+                    return Answer::Nothing;
                 }
                 let unbound = certain && found.node().is_none();
                 if unbound {
                     // What was assumed is undone; then the pod is as new, with its failures.
                     waiting.stage = Stage::Waits;
                 }
-                return Found::Pod { pod: found, said: text, unbound };
+                return Answer::Pod { pod: found, said: text, unbound };
             }
             Err(failure) => {
                 tracing::warn!(pod = %pod.key, why = %failure, "failed to look at a pod, will try again");
@@ -409,7 +409,7 @@ impl Bindings {
                 }
             }
         }
-        Found::Nothing
+        Answer::Nothing
     }
 
     /// A pause or an avoidance of a pod is over, or it could not be looked at.
@@ -420,7 +420,7 @@ impl Bindings {
         }
         let failures = self.failures.get_mut(&pod.key).filter(|f| f.uid == pod.uid);
         if let Some(end) = failures.and_then(|f| f.arm(cx.now)) {
-            cx.timers.add(end, Timer::TryAgain(pod));
+            cx.at(end, Timer::TryAgain(pod));
         }
     }
 

@@ -15,6 +15,7 @@ mod grant;
 mod reservations;
 mod reserved;
 mod settle;
+mod shared;
 pub(super) mod slots;
 mod trouble;
 mod unseen;
@@ -23,16 +24,17 @@ mod win_back;
 
 use super::bindings::Bindings;
 use super::context::Context;
-use crate::objects::PodItem;
+use crate::objects::{BindRequestItem, PodItem};
 use crate::place::Place;
 use adopt::{Adoption, LeftByKai};
 use devices::Devices;
+use divvy_api::Failure;
 use divvy_engine::{Event, ObjectKey};
 use divvy_ledger::{Card, CardShare, Holding, Node, Request};
-use foldhash::{HashMap, HashSet};
+use foldhash::HashMap;
 use ghosts::Ghosts;
-use reserved::Reservations;
-use slots::{Hold, Slots};
+use shared::SharedCards;
+use slots::Hold;
 use std::sync::Arc;
 use trouble::Trouble;
 use unseen::Unseen;
@@ -41,26 +43,21 @@ use win_back::Searches;
 
 /// What is known of cards and their reservations.
 ///
-/// The first four are who holds which card, and change together. The others are parts: each owns what
-/// it knows, is given what else it needs, and says what is to be done.
+/// Each part owns what it knows, is given what else it needs, and says what is to be done. Here they
+/// hear of what concerns several of them.
 #[derive(Debug, Default)]
 pub(super) struct Cards {
-    slots: Slots,
-    reservations: Reservations,
-    /// Nodes whose shared cards are to be looked at.
-    unsettled: HashSet<Box<str>>,
-    /// Nodes whose reservations may not be needed any more.
-    idle: HashSet<Box<str>>,
+    shared: SharedCards,
     /// The cards of whole-GPU pods, where the kubelet tells.
     devices: Devices,
     unseen: Unseen,
     searches: Searches,
     trouble: Trouble,
     nodes: HashMap<Box<str>, KnownNode>,
-    pub(super) ghosts: Ghosts,
-    pub(super) adoption: Adoption,
+    ghosts: Ghosts,
+    adoption: Adoption,
     /// What is to stand on nodes and pods.
-    pub(super) wanted: Wanted,
+    wanted: Wanted,
 }
 
 /// What is known of a node besides what the engine knows.
@@ -77,8 +74,12 @@ impl Cards {
         self.wanted.seen(Place::Taint(name.into()), is_tainted.then(Box::default));
     }
 
-    /// What a node has may have changed.
-    pub(super) fn node_read(&mut self, name: Box<str>, node: KnownNode) {
+    /// What a node has may have changed; then what KAI left there can be taken over, if it does not
+    /// run.
+    pub(super) fn node_read(&mut self, name: Box<str>, node: KnownNode, kai_runs: bool) {
+        if !kai_runs {
+            self.adoption.look_again();
+        }
         self.look_at(&name);
         self.nodes.insert(name, node);
     }
@@ -88,13 +89,23 @@ impl Cards {
         self.wanted.forget(&Place::Taint(name.into()));
     }
 
-    /// A pod is bound.
+    /// A pod is there, whatever it is.
+    pub(super) fn pod_seen(&mut self, key: &ObjectKey) {
+        self.adoption.no_stranger(key);
+    }
+
+    /// A pod with GPUs is bound: how long its containers have to end.
+    pub(super) fn grace_seen(&mut self, key: &ObjectKey, pod: &PodItem) {
+        self.ghosts.seen(key, pod);
+    }
+
+    /// A pod is bound, and the engine knows.
     pub(super) fn pod_bound(&mut self, key: &ObjectKey, pod: &PodItem, cx: &Context) {
-        let Self { adoption, trouble, slots, wanted, .. } = self;
-        adoption.meet(key, pod, slots, wanted, cx);
+        let Self { adoption, trouble, shared, wanted, .. } = self;
+        adoption.meet(key, pod, shared.slots(), wanted, cx);
         let node = pod.node().unwrap_or_default();
         if trouble.notice(key, pod, wanted) {
-            self.unsettle(node);
+            self.shared.unsettle(node);
         }
         if self.devices.notice(key, pod) {
             self.look_at(node);
@@ -126,8 +137,27 @@ impl Cards {
         }
     }
 
-    /// Keeps the cards of a pod that was taken out of the API while its containers may still run.
-    pub(super) fn quarantine(&mut self, key: &ObjectKey, cx: &mut Context) {
+    /// A pod was taken out of the API, as it was at last if that is known: its containers may still run,
+    /// so its cards are kept.
+    pub(super) fn pod_vanished(
+        &mut self,
+        key: &ObjectKey,
+        pod: Option<&PodItem>,
+        cx: &mut Context,
+    ) {
+        if let Some(pod) = pod {
+            self.ghosts.seen(key, pod);
+        }
+        self.quarantine(key, cx);
+    }
+
+    /// Another pod of that name is there, and nobody saw how the first one went.
+    pub(super) fn pod_replaced(&mut self, key: &ObjectKey, cx: &mut Context) {
+        self.quarantine(key, cx);
+        self.ghosts.forget_grace(key);
+    }
+
+    fn quarantine(&mut self, key: &ObjectKey, cx: &mut Context) {
         for event in self.ghosts.quarantine(key, cx) {
             self.apply(event, cx);
         }
@@ -145,15 +175,35 @@ impl Cards {
         self.ghosts.haunted(key, request, |node| self.nodes.contains_key(node))
     }
 
+    /// A watch has told of all pods.
+    pub(super) fn all_seen(&mut self, bindings: &mut Bindings, cx: &mut Context) {
+        self.forget_unseen(bindings, cx);
+        self.adoption.look_again();
+    }
+
+    /// KAI may be gone for good.
+    pub(super) const fn look_for_strangers(&mut self) {
+        self.adoption.look_again();
+    }
+
+    /// KAI has decided something.
+    pub(super) fn decided(&mut self, item: BindRequestItem) {
+        self.adoption.decided(item);
+    }
+
+    pub(super) fn undecided(&mut self, key: &ObjectKey) {
+        self.adoption.undecided(key);
+    }
+
     /// Gives what KAI left to be looked at again, if something has changed; all of it if it is taken
     /// over.
     pub(super) fn take_strangers(&mut self, adopts: bool, cx: &Context) -> LeftByKai {
-        self.adoption.take_strangers(adopts, &self.slots, cx)
+        self.adoption.take_strangers(adopts, self.shared.slots(), cx)
     }
 
     /// What KAI left was looked at.
     pub(super) fn looked_at(&mut self, left: &LeftByKai, adopts: bool, cx: &mut Context) {
-        self.adoption.looked_at(left, adopts, &self.slots, &mut self.wanted, cx);
+        self.adoption.looked_at(left, adopts, self.shared.slots(), &mut self.wanted, cx);
     }
 
     /// The shares of a pod that KAI bound, as far as it is known on which cards.
@@ -163,7 +213,7 @@ impl Cards {
         request: &Request,
         cx: &Context,
     ) -> Vec<CardShare> {
-        self.adoption.shares_by_group(pod, request, &self.slots, cx)
+        self.adoption.shares_by_group(pod, request, self.shared.slots(), cx)
     }
 
     /// Tells the engine of a pod. If it has cards, they may be nobody's soon.
@@ -174,7 +224,8 @@ impl Cards {
             _ => None,
         };
         let has_gpus = |h: &&Holding| !h.needs.request.is_none() || h.keeps.is_some() || h.unknown;
-        if let Some(key) = key.filter(|_| !self.slots.is_empty() || !self.trouble.is_empty())
+        if let Some(key) =
+            key.filter(|_| !self.shared.slots().is_empty() || !self.trouble.is_empty())
             && cx.scheduler.holding(key).filter(has_gpus).is_some()
             && let Some(node) = cx.node_of(key)
         {
@@ -185,40 +236,61 @@ impl Cards {
 
     /// Looks at the shared cards of a node before the next pass, if it has any.
     fn look_at(&mut self, node: &str) {
-        if self.slots.of(node).next().is_some() || self.trouble.is_on(node) {
-            self.unsettled.insert(node.into());
+        if self.shared.slots().of(node).next().is_some() || self.trouble.is_on(node) {
+            self.shared.unsettle(node);
         }
     }
 
     /// Looks at the shared cards of a node before the next pass.
     pub(super) fn unsettle(&mut self, node: &str) {
-        self.unsettled.insert(node.into());
+        self.shared.unsettle(node);
     }
 
-    /// Whether a pod has or will have a share of a card.
-    fn is_used(&self, node: &str, index: u32, cx: &Context) -> bool {
-        let mut unentered = cx.scheduler.claimants(node, index);
-        // One of those whose cards nobody knows may be on it.
-        cx.node(node).is_some_and(Node::has_unknown_holder)
-            || unentered.next().is_some()
-            || !sharers(node, index, cx).is_empty()
+    /// Writes what is not as it should be on nodes and pods.
+    pub(super) fn write(&mut self, cx: &mut Context) {
+        self.wanted.write(cx);
     }
 
-    /// The index for a card that nobody has named yet: a free one, if there is.
-    fn vacant(&self, node: &str, cx: &Context) -> u32 {
-        let free = cx.node(node).into_iter().flat_map(Node::free_cards);
-        self.slots.vacant(node, free.filter_map(|index| u32::try_from(index).ok()))
+    /// What became of a write.
+    pub(super) fn written(
+        &mut self,
+        place: Place,
+        text: Option<Box<str>>,
+        result: Result<(), Failure>,
+        cx: &mut Context,
+    ) {
+        self.wanted.written(place, text, result, cx);
+    }
+
+    /// Some time has passed since a write failed.
+    pub(super) fn write_again(&mut self, place: &Place) {
+        self.wanted.write_again(place);
     }
 
     /// Cards that are shared and given to another pod, and such that are missing.
     pub(super) fn troubled(&self) -> (usize, usize) {
-        (self.slots.count(Hold::Taken), self.slots.count(Hold::Missing))
+        let slots = self.shared.slots();
+        (slots.count(Hold::Taken), slots.count(Hold::Missing))
+    }
+
+    /// Pods that vanished, and whose cards are not free yet.
+    pub(super) fn ghost_count(&self) -> usize {
+        self.ghosts.count()
     }
 
     #[cfg(test)]
-    pub(super) const fn slots(&self) -> &Slots {
-        &self.slots
+    pub(super) const fn slots(&self) -> &slots::Slots {
+        self.shared.slots()
     }
+}
+
+/// Whether a pod has or will have a share of a card.
+fn is_used(node: &str, index: u32, cx: &Context) -> bool {
+    let mut unentered = cx.scheduler.contenders(node, index);
+    // One of those whose cards nobody knows may be on it.
+    cx.node(node).is_some_and(Node::has_unknown_holder)
+        || unentered.next().is_some()
+        || !sharers(node, index, cx).is_empty()
 }
 
 /// The pods that have or will have a share of a card.

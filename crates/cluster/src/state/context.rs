@@ -54,9 +54,9 @@ pub(super) struct Context {
     pub(super) settings: StateSettings,
     /// When what is looked at happened.
     pub(super) now: Instant,
-    pub(super) actions: Vec<Action>,
     pub(super) held_back: HeldBack,
-    pub(super) timers: Timers,
+    actions: Vec<Action>,
+    timers: Timers,
     bounds: Bounds,
 }
 
@@ -75,6 +75,40 @@ impl Context {
 
     pub(super) fn act(&mut self, action: Action) {
         self.actions.push(action);
+    }
+
+    /// What is to be done, in the order in which it was found.
+    pub(super) fn take_actions(&mut self) -> Vec<Action> {
+        std::mem::take(&mut self.actions)
+    }
+
+    #[cfg(test)]
+    pub(super) fn actions(&self) -> &[Action] {
+        &self.actions
+    }
+
+    pub(super) const fn action_count(&self) -> usize {
+        self.actions.len()
+    }
+
+    /// Has something done at that time.
+    pub(super) fn at(&mut self, when: Instant, timer: Timer) {
+        self.timers.add(when, timer);
+    }
+
+    /// When something is due.
+    pub(super) fn next_timer(&self) -> Option<Instant> {
+        self.timers.next()
+    }
+
+    /// Something that is due by now.
+    pub(super) fn take_due(&mut self) -> Option<Timer> {
+        self.timers.pop(self.now)
+    }
+
+    /// Has those looked at again soon that were held back and need not be any more.
+    pub(super) fn go_on_soon(&mut self) {
+        self.held_back.go_on_soon(&mut self.timers, self.now);
     }
 
     /// Has something done after a while.

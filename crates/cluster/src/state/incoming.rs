@@ -11,12 +11,14 @@ use super::cards::KnownNode;
 use super::kai::{Kai, Koordinator};
 use super::{State, records};
 use crate::listing::{Keyed, News};
-use crate::objects::{BindRequestItem, GroupItem, NamespaceItem, NodeItem, PodItem, StorageItem};
+use crate::objects::{
+    BindRequestItem, NamespaceItem, NodeItem, PodGroupItem, PodItem, StorageItem,
+};
 use divvy_api::resources::PODS;
 use divvy_engine::{Event, ObjectKey, PodRecord, StorageEvent};
 use divvy_words::isolation::cdi_kind;
 use divvy_words::manifest::{Metadata, StorageKind};
-use divvy_words::{Content, Groups, Object, OtherSchedulers, keys};
+use divvy_words::{Content, Object, OtherSchedulers, PodGroups, keys};
 use foldhash::HashSet;
 use std::time::Instant;
 
@@ -25,7 +27,7 @@ use std::time::Instant;
 pub(super) struct Incoming {
     /// The watches that have not told all yet.
     missing: HashSet<&'static str>,
-    groups: Groups,
+    groups: PodGroups,
     kai: Kai,
     koordinator: Koordinator,
 }
@@ -34,7 +36,7 @@ impl Incoming {
     pub(super) fn new(watches: impl Iterator<Item = &'static str>) -> Self {
         Self {
             missing: watches.collect(),
-            groups: Groups::default(),
+            groups: PodGroups::default(),
             kai: Kai::default(),
             koordinator: Koordinator::default(),
         }
@@ -62,6 +64,11 @@ impl Incoming {
 }
 
 impl State {
+    /// Tells the engine, by way of the cards: those of a pod may be nobody's soon.
+    pub(crate) fn apply(&mut self, event: Event) {
+        self.cards.apply(event, &mut self.cx);
+    }
+
     pub(crate) fn pod_changed(&mut self, news: News<PodItem>, now: Instant) {
         self.cx.now = now;
         match news {
@@ -75,15 +82,14 @@ impl State {
         self.cx.now = now;
         self.incoming.missing.remove(watch);
         if watch == PODS.name {
-            self.cards.forget_unseen(&mut self.bindings, &mut self.cx);
-            self.cards.adoption.look_again();
+            self.cards.all_seen(&mut self.bindings, &mut self.cx);
         }
     }
 
     /// Takes in what is known of a pod.
     pub(super) fn pod_seen(&mut self, pod: &PodItem) {
         let key = pod.key();
-        self.cards.adoption.no_stranger(&key);
+        self.cards.pod_seen(&key);
         if let Some(node) = pod.node().filter(|_| pod.status.has_slice_as_gpu()) {
             self.cx.apply(Event::Divided(node.into()));
         }
@@ -96,9 +102,7 @@ impl State {
         let is_koordinators = divvy_words::is_koordinator_scheduler(&pod.metadata, &pod.status);
         self.incoming.koordinator.notice(&key, is_koordinators, &mut self.cx);
         if self.cx.scheduler.uid(&key).is_some_and(|known| *known != *pod.metadata.uid) {
-            // Another pod of that name, and nobody saw how the first one went.
-            self.cards.quarantine(&key, &mut self.cx);
-            self.cards.ghosts.forget_grace(&key);
+            self.cards.pod_replaced(&key, &mut self.cx);
         }
         if pod.status.has_ended() {
             // Of pods that failed before anybody looked it is not known how the node is since.
@@ -107,8 +111,7 @@ impl State {
                 self.apply(Event::OneEach(node.into()));
             }
             if pod.is_given_up() {
-                self.cards.ghosts.seen(&key, pod);
-                self.cards.quarantine(&key, &mut self.cx);
+                self.cards.pod_vanished(&key, Some(pod), &mut self.cx);
             }
             self.stop(&key);
             self.cards.pod_ended(&key, &self.cx);
@@ -121,7 +124,7 @@ impl State {
             let gets_shares = self.is_ours(scheduler) || scheduler == keys::KAI_SCHEDULER;
             let record = records::bound(pod, gets_shares, &mut self.cards, &self.cx);
             if !record.spec.request.is_none() {
-                self.cards.ghosts.seen(&key, pod);
+                self.cards.grace_seen(&key, pod);
             }
             self.apply(Event::Pod(Box::new(record)));
             if let Some(node) = pod.node().filter(|_| self.cx.scheduler.unentered(&key).is_some()) {
@@ -179,10 +182,7 @@ impl State {
             None => true,
         };
         if may_run && !self.cards.is_reservation(key) {
-            if let Some(pod) = pod {
-                self.cards.ghosts.seen(key, pod);
-            }
-            self.cards.quarantine(key, &mut self.cx);
+            self.cards.pod_vanished(key, pod, &mut self.cx);
         }
         self.forget(key);
     }
@@ -203,8 +203,7 @@ impl State {
 
     fn is_ours(&self, name: &str) -> bool {
         let (kai, koordinator) = (self.incoming.kai.runs(), self.incoming.koordinator.runs());
-        let is_left_alone = OtherSchedulers { kai, koordinator }.whose(name).is_some();
-        !is_left_alone && self.cx.settings.names.iter().any(|ours| ours == name)
+        OtherSchedulers { kai, koordinator }.is_ours(name, &self.cx.settings.names)
     }
 
     /// Whether KAI is gone, and what it left is taken over.
@@ -257,10 +256,8 @@ impl State {
                 for warning in warnings {
                     tracing::debug!("{warning}");
                 }
-                if !self.incoming.kai.runs() {
-                    self.cards.adoption.look_again();
-                }
-                self.cards.node_read(name, KnownNode { uid, kind });
+                let kai_runs = self.incoming.kai.runs();
+                self.cards.node_read(name, KnownNode { uid, kind }, kai_runs);
                 self.cx.apply(Event::Node(Box::new(record)));
             }
             Err(why) => {
@@ -298,7 +295,7 @@ impl State {
     }
 
     /// `api_group` is the one that the group's kind belongs to.
-    pub(crate) fn group_changed(&mut self, api_group: &str, news: News<GroupItem>) {
+    pub(crate) fn group_changed(&mut self, api_group: &str, news: News<PodGroupItem>) {
         match news {
             News::Seen(group) => self.set_group(api_group, &group.metadata, group.spec.minimum()),
             News::Gone(key, _) => {
@@ -322,8 +319,8 @@ impl State {
 
     pub(crate) fn bind_request_changed(&mut self, news: News<BindRequestItem>) {
         match news {
-            News::Seen(item) => self.cards.adoption.decided(item),
-            News::Gone(key, _) => self.cards.adoption.undecided(&key),
+            News::Seen(item) => self.cards.decided(item),
+            News::Gone(key, _) => self.cards.undecided(&key),
         }
     }
 }

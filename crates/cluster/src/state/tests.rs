@@ -13,7 +13,7 @@ mod trouble;
 
 use super::*;
 use crate::listing::{Keyed, Listing, News};
-use crate::objects::{BindRequestItem, GroupItem, NodeItem, PodItem, StorageItem};
+use crate::objects::{BindRequestItem, NodeItem, PodGroupItem, PodItem, StorageItem};
 use crate::place::Place;
 use divvy_api::Failure;
 use divvy_api::watch::{Change, Item};

@@ -235,9 +235,9 @@ impl Told {
             let told = self.said.iter().filter(|(_, said)| said.text.is_some());
             told.for_each(|(key, _)| self.old.push(key.clone()));
         }
-        let (before, mut work) = (cx.actions.len(), REFRESH_WORK);
+        let (before, mut work) = (cx.action_count(), REFRESH_WORK);
         while work > 0
-            && cx.actions.len() - before < REWRITES
+            && cx.action_count() - before < REWRITES
             && self.writing < MOST_WRITING
             && let Some(key) = self.old.pop()
         {

@@ -2,6 +2,7 @@
 
 use super::{divvy, pod, simulate};
 use crate::output::{code, stderr, stdout};
+use crate::program;
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -207,7 +208,7 @@ fn a_kustomization_is_made_by_kubectl_or_told_that_it_is_not_there() {
     let folder = std::env::temp_dir().join(format!("divvy-kustomize-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let run = |path: &std::path::Path| {
-        std::process::Command::new(env!("CARGO_BIN_EXE_divvy"))
+        program::divvy()
             .args(["simulate", "-k", "overlays/prod"])
             .env("PATH", path)
             .output()

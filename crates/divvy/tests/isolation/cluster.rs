@@ -1,5 +1,6 @@
 //! A cluster of one real node, and what its containers say.
 
+use crate::program;
 use divvy_testbed::api::{Api, JSON};
 use divvy_testbed::image::Image;
 use divvy_testbed::node::{Node, Options, STAND_IN_PROVIDER};
@@ -8,7 +9,7 @@ use http::Method;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -101,7 +102,7 @@ impl Cluster {
 
     /// divvy as an administrator runs it.
     pub fn divvy(&self, arguments: &[&str]) -> Output {
-        let mut divvy = Command::new(env!("CARGO_BIN_EXE_divvy"));
+        let mut divvy = program::divvy();
         let kubectl = PathBuf::from(self.plane.kubectl().get_program());
         let paths = std::env::var_os("PATH").unwrap_or_default();
         let beside = kubectl.parent().unwrap().to_owned();

@@ -1,6 +1,7 @@
 //! divvy in the cluster, with levels told apart, and what its pods have.
 
 use super::cluster::{CHECKER, Cluster, LOOK, SERVER, text};
+use crate::program;
 use divvy_testbed::api::JSON;
 use divvy_testbed::manifests::webhooks_at;
 use divvy_testbed::node::Options;
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 pub const LEVEL: &str = "koordinator.sh/gpu-share-isolation-level";
 pub const PROVIDER: &str = "koordinator.sh/gpu-isolation-provider";
@@ -54,7 +55,7 @@ impl Cluster {
         let webhooks = std::fs::read_to_string(root.join("deploy/webhooks.yaml")).unwrap();
         self.apply_text(&webhooks_at(address, &webhooks));
         let kubeconfig = self.plane.kubeconfig_as("divvy-system", "divvy-admission").unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_divvy"));
+        let mut command = program::divvy();
         command.arg("admission").arg("--kubeconfig").arg(kubeconfig);
         command.args(["--gpu-sharing", &gate(levels), "--tls-names=127.0.0.1"]);
         command.arg("--listen").arg(address.to_string());
@@ -64,7 +65,7 @@ impl Cluster {
     /// A scheduler; how long it waits for what an earlier one has sent, in seconds.
     pub fn start_scheduler(&self, levels: bool, wait: u32) -> Process {
         let kubeconfig = self.plane.kubeconfig_as("divvy-system", "divvy-scheduler").unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_divvy"));
+        let mut command = program::divvy();
         command.arg("scheduler").arg("--kubeconfig").arg(kubeconfig);
         command.args(["--leader-elect=false", "--listen=127.0.0.1:0", "--gpu-sharing"]);
         command.args([&gate(levels), "--quarantine=1", &format!("--takeover-wait={wait}")]);

@@ -4,6 +4,9 @@
 
 #[path = "../common/account.rs"]
 mod account;
+#[path = "../common/program.rs"]
+mod program;
+
 mod cluster;
 mod divvy;
 mod requests;

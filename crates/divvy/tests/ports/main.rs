@@ -4,6 +4,8 @@
 
 #[path = "../common/limits.rs"]
 mod limits;
+#[path = "../common/program.rs"]
+mod program;
 #[path = "../common/tls.rs"]
 mod tls;
 

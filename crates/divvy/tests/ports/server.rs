@@ -1,5 +1,6 @@
 //! A `divvy` process that answers on a port, and its honest clients.
 
+use crate::program;
 use crate::tls::trusting;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -43,7 +44,7 @@ impl Server {
         let (certificate, key) = (folder.join("tls.crt"), folder.join("tls.key"));
         std::fs::write(&certificate, made.cert.pem()).unwrap();
         std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_divvy"));
+        let mut command = program::divvy();
         command.args(["admission", "--gpu-sharing"]);
         command.arg("--tls-cert").arg(certificate).arg("--tls-key").arg(key);
         let tls = (made.cert.pem(), trusting(made.cert.der().clone()));
@@ -52,7 +53,7 @@ impl Server {
 
     /// `divvy scheduler`, which asks for a lease that nobody gives.
     pub async fn scheduler(name: &str) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_divvy"));
+        let mut command = program::divvy();
         command.arg("scheduler");
         Self::start(command, &folder(name), None).await
     }

@@ -1,6 +1,6 @@
 //! One cluster with a real node, emptied for one test at a time.
 
-use crate::pages;
+use crate::{pages, program};
 use divvy_testbed::api::{Api, ApiError, JSON};
 use divvy_testbed::image::Image;
 use divvy_testbed::manifests::webhooks_at;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -154,7 +154,7 @@ impl Cluster {
             }
             None => self.kubeconfig_of_divvy(),
         };
-        let mut command = Command::new(env!("CARGO_BIN_EXE_divvy"));
+        let mut command = program::divvy();
         command.arg("scheduler").arg("--kubeconfig").arg(kubeconfig);
         if divvy.replica.is_some() {
             command.args(["--lease-namespace=divvy-system", "--lease-duration=8"]);
@@ -200,7 +200,7 @@ impl Cluster {
         let Found::Cluster(parts) = &mut *self.found else { panic!("no cluster") };
         if parts.admission.is_none() {
             let kubeconfig = parts.plane.kubeconfig_as("divvy-system", "divvy-admission").unwrap();
-            let mut command = Command::new(env!("CARGO_BIN_EXE_divvy"));
+            let mut command = program::divvy();
             command.arg("admission").arg("--kubeconfig").arg(kubeconfig);
             command.args(["--gpu-sharing", "--tls-names=127.0.0.1"]);
             command.arg("--listen").arg(parts.address.to_string());
@@ -306,7 +306,7 @@ impl Cluster {
 
     /// What a command of divvy prints about this cluster.
     pub fn run(&self, command: &[&str]) -> String {
-        let mut divvy = Command::new(env!("CARGO_BIN_EXE_divvy"));
+        let mut divvy = program::divvy();
         divvy.args(command).arg("--kubeconfig").arg(self.parts().plane.kubeconfig());
         let output = divvy.output().unwrap();
         assert!(output.status.success(), "{output:?}");

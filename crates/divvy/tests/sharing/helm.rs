@@ -2,6 +2,7 @@
 //! that an operator does, and in the end nothing is left.
 
 use crate::cluster::{Cluster, half};
+use crate::program;
 use divvy_testbed::{Program, Programs};
 use serde_json::Value;
 use std::io::Write;
@@ -88,7 +89,7 @@ impl Cluster {
 
     /// What `divvy uninstall` says, and its exit code.
     fn uninstall(&mut self) -> (Option<i32>, String) {
-        let mut divvy = Command::new(env!("CARGO_BIN_EXE_divvy"));
+        let mut divvy = program::divvy();
         divvy.arg("uninstall").arg("--kubeconfig").arg(self.plane().kubeconfig());
         let output = divvy.output().unwrap();
         (output.status.code(), both(&output))

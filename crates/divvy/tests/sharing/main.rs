@@ -8,6 +8,8 @@ mod account;
 mod leases;
 #[path = "../common/pages.rs"]
 mod pages;
+#[path = "../common/program.rs"]
+mod program;
 
 mod adoption;
 mod cards;

@@ -10,6 +10,8 @@ mod leases;
 mod limits;
 #[path = "../common/pages.rs"]
 mod pages;
+#[path = "../common/program.rs"]
+mod program;
 #[path = "../common/tls.rs"]
 mod tls;
 

@@ -1,10 +1,10 @@
 //! What is said about pods: events, conditions, metrics, `divvy explain`.
 
 use crate::arena::{Arena, NAMESPACE, pod};
+use crate::program;
 use crate::scheduler::Divvy;
 use divvy_testbed::manifests::{GpuNode, with_fraction};
 use serde_json::json;
-use std::process::Command;
 
 /// The condition PodScheduled of a pod.
 fn condition(arena: &Arena, name: &str) -> serde_json::Value {
@@ -48,7 +48,7 @@ async fn a_pod_that_waits_says_why_once_for_each_change_and_explain_says_the_sam
     let told = condition(&arena, "large-2");
     assert_eq!((&told["status"], &told["reason"]), (&json!("False"), &json!("Unschedulable")));
 
-    let explained = Command::new(env!("CARGO_BIN_EXE_divvy"))
+    let explained = program::divvy()
         .args(["explain", "pod", "default/large-2", "-o", "json", "--kubeconfig"])
         .arg(arena.plane.kubeconfig())
         .output()

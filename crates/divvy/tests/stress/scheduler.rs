@@ -1,12 +1,11 @@
 //! A `divvy scheduler` process.
 
 use crate::arena::{Arena, PATIENCE, US};
-use crate::pages;
+use crate::{pages, program};
 use divvy_testbed::Process;
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -36,7 +35,7 @@ impl Divvy {
 
     /// Starts one and waits for nothing.
     pub fn spawn(arena: &Arena, kubeconfig: &Path, options: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_divvy"));
+        let mut command = program::divvy();
         command.arg("scheduler").arg("--kubeconfig").arg(kubeconfig);
         command.args(["--scheduler-names", US, "--listen", "127.0.0.1:0"]).args(options);
         let name = format!("divvy-{}", STARTED.fetch_add(1, Ordering::Relaxed));

@@ -1,7 +1,7 @@
 //! What the API server trusts the webhooks by.
 
 use crate::finding::Finding;
-use crate::objects::Webhook;
+use crate::objects::ObservedWebhook;
 use crate::observed::Observed;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -14,8 +14,8 @@ pub(super) fn check(cluster: &Observed) -> Vec<Finding> {
     }
     let mut found = Vec::new();
     let all = cluster.mutating.iter().chain(&cluster.validating);
-    let webhooks: Vec<&Webhook> = all.flat_map(|all| &all.webhooks).collect();
-    let of = |webhook: &&Webhook| bundle(webhook, cluster);
+    let webhooks: Vec<&ObservedWebhook> = all.flat_map(|all| &all.webhooks).collect();
+    let of = |webhook: &&ObservedWebhook| bundle(webhook, cluster);
     // One sentence for all that have the same wrong with them.
     let wrong: BTreeSet<(&str, String)> = webhooks
         .iter()
@@ -62,7 +62,7 @@ fn restart(cluster: &Observed) -> String {
 }
 
 /// What is wrong with the bundle of a webhook.
-fn bundle(webhook: &Webhook, cluster: &Observed) -> Option<&'static str> {
+fn bundle(webhook: &ObservedWebhook, cluster: &Observed) -> Option<&'static str> {
     let given = &webhook.client_config.ca_bundle;
     if given.is_empty() {
         return Some("their caBundle is empty");

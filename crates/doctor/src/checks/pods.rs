@@ -1,7 +1,7 @@
 //! Pods that say what is wrong with their cards.
 
 use crate::finding::Finding;
-use crate::objects::Pod;
+use crate::objects::ObservedPod;
 use crate::observed::Observed;
 use divvy_words::reservation::{CONFLICT, MISSING, MIXED, UNPROVIDED, condition};
 
@@ -35,14 +35,15 @@ const TROUBLES: [(&str, &str, &str, &str); 4] = [
 pub(super) fn check(cluster: &Observed) -> Vec<Finding> {
     let found = |(reason, name, what, fix): (&str, &'static str, &str, &str)| {
         let kind = condition(reason);
-        let message = |pod: &Pod| {
+        let message = |pod: &ObservedPod| {
             let mut all = pod.status.conditions.iter();
             let found = all.find(|one| one.kind == kind && one.status == "True")?;
             let place = format!("pod {} on {}", pod.metadata.key(), pod.spec.node_name);
             Some(format!("{place}: {}", found.message))
         };
         let with_message = |pod| Some((pod, message(pod)?));
-        let all: Vec<(&Pod, String)> = cluster.pods.iter().filter_map(with_message).collect();
+        let all: Vec<(&ObservedPod, String)> =
+            cluster.pods.iter().filter_map(with_message).collect();
         let (first, _) = all.first()?;
         let (namespace, pod) = (&first.metadata.namespace, &first.metadata.name);
         let fix = fix.replace("pod POD", &format!("pod -n {namespace} {pod}"));

@@ -1,7 +1,7 @@
 //! The pods that hold shared cards, and what they need.
 
 use crate::finding::Finding;
-use crate::objects::{Pod, Quota};
+use crate::objects::{ObservedPod, Quota};
 use crate::observed::Observed;
 use divvy_words::reservation::{NAMESPACE, PRIORITY_CLASS};
 
@@ -86,7 +86,7 @@ fn without_room(cluster: &Observed) -> Option<Finding> {
 
 /// Reservations that do not start, by the reason.
 fn failing(cluster: &Observed) -> Vec<Finding> {
-    let why = |pod: &Pod| -> Option<(&'static str, String)> {
+    let why = |pod: &ObservedPod| -> Option<(&'static str, String)> {
         if pod.metadata.namespace != NAMESPACE {
             return None;
         }
@@ -101,7 +101,7 @@ fn failing(cluster: &Observed) -> Vec<Finding> {
         let place = format!("pod {} on {}", pod.metadata.key(), pod.spec.node_name);
         Some((cause(reason), format!("{place}: {reason}: {message}")))
     };
-    let all: Vec<(&Pod, &'static str, String)> = cluster
+    let all: Vec<(&ObservedPod, &'static str, String)> = cluster
         .pods
         .iter()
         .filter_map(|pod| why(pod).map(|(cause, text)| (pod, cause, text)))

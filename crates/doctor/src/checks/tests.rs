@@ -1,10 +1,10 @@
 //! Each check: what is as it should be is not found, and what is broken is found alone.
 
 use super::diagnose;
-use crate::finding::Report;
+use crate::finding::DoctorReport;
 use crate::looked::Looked;
 use crate::observed::Observed;
-use crate::source::{Saved, Source};
+use crate::source::{ClusterSource, Saved};
 use crate::text::report_text;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -140,10 +140,10 @@ impl Cluster {
     }
 
     /// What is found if all kinds may be listed.
-    async fn report(&self) -> Report {
+    async fn report(&self) -> DoctorReport {
         let text = serde_json::to_string(&json!({"kind": "List", "items": self.0})).unwrap();
         let saved = Saved::parse("test", &text).unwrap();
-        let mut seen = Observed::look(&Source::Saved(&saved), NOW).await.unwrap();
+        let mut seen = Observed::look(&ClusterSource::Saved(&saved), NOW).await.unwrap();
         macro_rules! unhide {
             ($($field:ident)*) => {$(
                 if seen.$field.why_hidden().is_some() {
@@ -158,7 +158,7 @@ impl Cluster {
 }
 
 /// What was found, by name.
-fn names(report: &Report) -> Vec<&'static str> {
+fn names(report: &DoctorReport) -> Vec<&'static str> {
     report.findings.iter().map(|finding| finding.name).collect()
 }
 
@@ -324,7 +324,7 @@ async fn what_is_broken_is_found_alone_with_evidence_and_a_fix() {
 async fn what_may_not_be_looked_at_is_said_and_is_no_finding() {
     let text = "{kind: Node, apiVersion: v1, metadata: {name: n}}";
     let saved = Saved::parse("some.yaml", text).unwrap();
-    let seen = Observed::look(&Source::Saved(&saved), NOW).await.unwrap();
+    let seen = Observed::look(&ClusterSource::Saved(&saved), NOW).await.unwrap();
     let report = diagnose(&seen);
     assert_eq!(names(&report), [""; 0]);
     assert_eq!(

@@ -2,7 +2,7 @@
 
 use super::compare::differences;
 use crate::finding::Finding;
-use crate::objects::{Webhook, Webhooks};
+use crate::objects::{ObservedWebhook, Webhooks};
 use crate::observed::{Observed, SERVICE};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -31,7 +31,7 @@ fn expected() -> Vec<(String, Value)> {
     divvy_words::untyped(FILE).unwrap_or_default().into_iter().flat_map(of).collect()
 }
 
-fn all_of<'a>(cluster: &'a Observed, kind: &str) -> impl Iterator<Item = &'a Webhook> {
+fn all_of<'a>(cluster: &'a Observed, kind: &str) -> impl Iterator<Item = &'a ObservedWebhook> {
     let all = if kind == MUTATING { &cluster.mutating } else { &cluster.validating };
     all.iter().flat_map(|all: &Webhooks| &all.webhooks)
 }

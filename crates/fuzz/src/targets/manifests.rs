@@ -6,7 +6,7 @@ use crate::edit::edit;
 use crate::input::Input;
 use crate::objects;
 use divvy_words::cards;
-use divvy_words::{Content, Entry, Groups, Object, Priorities, keys, read};
+use divvy_words::{Content, Entry, Object, PodGroups, Priorities, keys, read};
 use serde_json::Value;
 
 /// A JSON value takes far more than its text, and what is wrong is read twice.
@@ -52,7 +52,7 @@ fn yaml(object: &Value) -> Option<String> {
 /// Makes records of all that is there.
 fn digest(entries: &[Entry]) {
     let mut priorities = Priorities::default();
-    let mut groups = Groups::default();
+    let mut groups = PodGroups::default();
     for entry in entries {
         let Entry::Object(object) = entry else { continue };
         priorities.add(object);
@@ -65,7 +65,7 @@ fn digest(entries: &[Entry]) {
     }
 }
 
-fn content(object: &Object, priorities: &Priorities, groups: &Groups) {
+fn content(object: &Object, priorities: &Priorities, groups: &PodGroups) {
     match &object.content {
         Content::Pod(spec, status) => {
             let mut record =

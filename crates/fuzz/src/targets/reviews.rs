@@ -129,7 +129,7 @@ impl Review {
 
     /// What is allowed is what the scheduler binds.
     fn agrees(&self, metadata: &Metadata, spec: &PodManifest) {
-        if !self.settings.places(spec) {
+        if !self.settings.places(&spec.scheduler_name) {
             return;
         }
         let asks = |key| metadata.annotations.get(key).is_some();

@@ -3,7 +3,7 @@
 
 use crate::edit::{Edit, New};
 use crate::object::{Found, Look};
-use crate::tree::{Map, Node};
+use crate::tree::{Map, TreeNode};
 use divvy_words::mistakes::shown;
 
 /// Stable name: a name that no DeviceClass can have.
@@ -55,7 +55,7 @@ pub(crate) fn look(look: &mut Look<'_, '_>) {
 }
 
 /// The name of a class is that of a domain; what stands before a slash goes behind the rest.
-fn class_name(look: &mut Look<'_, '_>, node: &Node, field: &str) {
+fn class_name(look: &mut Look<'_, '_>, node: &TreeNode, field: &str) {
     let Some((domain, name)) = node.text().and_then(|name| name.split_once('/')) else { return };
     let right = format!("{name}.{domain}");
     let is_name = !right.contains('/') && right.len() <= 253;
@@ -66,7 +66,7 @@ fn class_name(look: &mut Look<'_, '_>, node: &Node, field: &str) {
     look.note(found.mended(edit.map(|edit| vec![edit])));
 }
 
-fn devices(look: &mut Look<'_, '_>, devices: Option<&Node>, field: &str) {
+fn devices(look: &mut Look<'_, '_>, devices: Option<&TreeNode>, field: &str) {
     let Some(devices) = devices else { return };
     for (at, request) in list(devices.get("requests")) {
         let field = format!("{field}.requests[{at}]");
@@ -85,11 +85,11 @@ fn devices(look: &mut Look<'_, '_>, devices: Option<&Node>, field: &str) {
     configs(look, devices, field);
 }
 
-fn list(node: Option<&Node>) -> impl Iterator<Item = (usize, &Node)> {
-    node.and_then(Node::as_list).unwrap_or_default().iter().enumerate()
+fn list(node: Option<&TreeNode>) -> impl Iterator<Item = (usize, &TreeNode)> {
+    node.and_then(TreeNode::as_list).unwrap_or_default().iter().enumerate()
 }
 
-fn request_of_v1beta1(look: &mut Look<'_, '_>, request: &Node, field: &str) {
+fn request_of_v1beta1(look: &mut Look<'_, '_>, request: &TreeNode, field: &str) {
     if look.object.api_version == "resource.k8s.io/v1beta1" {
         return;
     }
@@ -112,7 +112,8 @@ fn request_of_v1beta1(look: &mut Look<'_, '_>, request: &Node, field: &str) {
 
 /// Puts the fields that stand together under one more.
 fn under_exactly(look: &Look<'_, '_>, map: &Map) -> Option<Vec<Edit>> {
-    let is_one = |(key, _): &(Node, Node)| key.text().is_some_and(|name| EXACT.contains(&name));
+    let is_one =
+        |(key, _): &(TreeNode, TreeNode)| key.text().is_some_and(|name| EXACT.contains(&name));
     let first = map.entries.iter().position(is_one)?;
     let last = map.entries.iter().rposition(is_one)?;
     if !map.entries.get(first..=last)?.iter().all(is_one) {
@@ -137,7 +138,7 @@ fn under_exactly(look: &Look<'_, '_>, map: &Map) -> Option<Vec<Edit>> {
     Some(edits)
 }
 
-fn configs(look: &mut Look<'_, '_>, node: &Node, field: &str) {
+fn configs(look: &mut Look<'_, '_>, node: &TreeNode, field: &str) {
     let Some(config) = node.get("config") else { return };
     if let Some(map) = config.as_map() {
         let found = Found::new(
@@ -157,7 +158,7 @@ fn configs(look: &mut Look<'_, '_>, node: &Node, field: &str) {
 }
 
 /// Makes a list of a map.
-fn as_list(look: &Look<'_, '_>, node: &Node, map: &Map) -> Option<Vec<Edit>> {
+fn as_list(look: &Look<'_, '_>, node: &TreeNode, map: &Map) -> Option<Vec<Edit>> {
     let at = node.at.clone();
     if map.is_flow {
         return Some(vec![
@@ -170,10 +171,10 @@ fn as_list(look: &Look<'_, '_>, node: &Node, map: &Map) -> Option<Vec<Edit>> {
     Some(edits)
 }
 
-fn opaque(look: &mut Look<'_, '_>, config: &Node, field: &str) {
+fn opaque(look: &mut Look<'_, '_>, config: &TreeNode, field: &str) {
     let Some(opaque) = config.get("opaque") else { return };
     let driver = opaque.get("driver");
-    let name = driver.and_then(Node::text).unwrap_or_default();
+    let name = driver.and_then(TreeNode::text).unwrap_or_default();
     if let Some(node) = driver.filter(|_| name.contains('/')) {
         let edit = (name == RESOURCE).then(|| look.source.replace(node, NVIDIA)).flatten();
         let what = "the name of a driver is that of a domain, without a slash";
@@ -212,7 +213,7 @@ fn driver_next() -> String {
     format!("write {NVIDIA}, the driver of NVIDIA")
 }
 
-fn replicas(look: &mut Look<'_, '_>, parameters: &Node, sharing: &Node, field: &str) {
+fn replicas(look: &mut Look<'_, '_>, parameters: &TreeNode, sharing: &TreeNode, field: &str) {
     let Some((key, _)) = sharing.as_map().and_then(|map| map.entry("replicas")) else { return };
     let edits = match sharing.as_map().map_or(0, |map| map.entries.len()) {
         0 | 1 => look
@@ -232,7 +233,7 @@ fn replicas(look: &mut Look<'_, '_>, parameters: &Node, sharing: &Node, field: &
 }
 
 /// Selectors that ask for a driver which cannot be.
-fn selectors(look: &mut Look<'_, '_>, node: &Node, field: &str) {
+fn selectors(look: &mut Look<'_, '_>, node: &TreeNode, field: &str) {
     for (at, selector) in list(node.get("selectors")) {
         let Some(expression) = selector.find(&["cel", "expression"]) else { continue };
         let Some(text) = expression.text() else { continue };

@@ -1,7 +1,7 @@
 //! Configs of NVIDIA's device plugin and MIG manager that cannot work.
 
-use crate::object::{Found, Look, Object};
-use crate::tree::Node;
+use crate::object::{Found, Look, WrittenObject};
+use crate::tree::TreeNode;
 use divvy_ledger::mig::{self, ConfigVerdict, EntryOutcome};
 use divvy_words::mistakes::shown;
 use divvy_words::{is_device_plugin_config, is_mig_config, keys, mig_configs, plugin_config};
@@ -18,7 +18,7 @@ pub(crate) const DEFAULT_CONFIG: &str = "DefaultConfig";
 
 /// What all files say together.
 #[derive(Default)]
-pub(crate) struct Together {
+pub(crate) struct ConfigsTogether {
     /// Whether some pod asks for GPUs by their usual name.
     asks_gpus: bool,
     /// Whether some pod asks by the name of replicas.
@@ -27,8 +27,8 @@ pub(crate) struct Together {
     maps: BTreeMap<String, Vec<String>>,
 }
 
-impl Together {
-    pub(crate) fn add(&mut self, objects: &[Object<'_>]) {
+impl ConfigsTogether {
+    pub(crate) fn add(&mut self, objects: &[WrittenObject<'_>]) {
         for object in objects {
             if let Some(pod) = object.pod() {
                 let lists = pod.containers().flat_map(|(_, container)| {
@@ -40,7 +40,7 @@ impl Together {
                 }
             }
             if let ("ConfigMap", Some(name)) = (&*object.kind, object.name()) {
-                let data = object.node.get("data").and_then(Node::as_map);
+                let data = object.node.get("data").and_then(TreeNode::as_map);
                 let names = data.into_iter().flat_map(crate::tree::Map::named);
                 let names = names.map(|(name, ..)| name.to_owned()).collect();
                 self.maps.insert(name.to_owned(), names);
@@ -49,10 +49,10 @@ impl Together {
     }
 }
 
-pub(crate) fn look(look: &mut Look<'_, '_>, together: &Together) {
+pub(crate) fn look(look: &mut Look<'_, '_>, together: &ConfigsTogether) {
     match (&*look.object.kind, look.object.group()) {
         ("ConfigMap", "") => {
-            let data = look.object.node.get("data").and_then(Node::as_map);
+            let data = look.object.node.get("data").and_then(TreeNode::as_map);
             for (name, key, value) in data.into_iter().flat_map(crate::tree::Map::named) {
                 let Some(text) = value.text() else { continue };
                 if is_mig_config(text) {
@@ -71,7 +71,13 @@ fn field(name: &str) -> String {
     format!("data[\"{}\"]", shown(name))
 }
 
-fn plugin(look: &mut Look<'_, '_>, name: &str, key: &Node, text: &str, together: &Together) {
+fn plugin(
+    look: &mut Look<'_, '_>,
+    name: &str,
+    key: &TreeNode,
+    text: &str,
+    together: &ConfigsTogether,
+) {
     let config = match plugin_config(text) {
         Ok(config) => config,
         Err(why) => {
@@ -102,7 +108,7 @@ fn plugin(look: &mut Look<'_, '_>, name: &str, key: &Node, text: &str, together:
     }
 }
 
-fn mig(look: &mut Look<'_, '_>, name: &str, key: &Node, text: &str) {
+fn mig(look: &mut Look<'_, '_>, name: &str, key: &TreeNode, text: &str) {
     let configs = match mig_configs(text) {
         Ok(configs) => configs,
         Err(why) => {
@@ -136,9 +142,9 @@ fn reason(verdict: &ConfigVerdict<'_>) -> String {
     reasons.take(2).collect::<Vec<_>>().join("; ")
 }
 
-fn default_config(look: &mut Look<'_, '_>, together: &Together) {
+fn default_config(look: &mut Look<'_, '_>, together: &ConfigsTogether) {
     let Some(config) = look.object.node.find(&["spec", "devicePlugin", "config"]) else { return };
-    let text = |field| config.get(field).and_then(Node::text);
+    let text = |field| config.get(field).and_then(TreeNode::text);
     let (Some(map), Some(default), Some(node)) =
         (text("name"), text("default"), config.get("default"))
     else {

@@ -1,9 +1,9 @@
 //! Fields that Kubernetes does not have: most are a slip of the keyboard, and what stands below is
 //! not read.
 
-use crate::object::{Found, Look, Object};
+use crate::object::{Found, Look, WrittenObject};
 use crate::rules::tables::{self, Fields, Inside};
-use crate::tree::{Map, Node};
+use crate::tree::{Map, TreeNode};
 use divvy_words::mistakes::{is_near, shown};
 
 /// Stable name: no such field.
@@ -17,7 +17,7 @@ pub(crate) fn look(look: &mut Look<'_, '_>) {
     walk(look, look.object.node, table, "");
 }
 
-fn is_of_kubernetes(object: &Object<'_>) -> bool {
+fn is_of_kubernetes(object: &WrittenObject<'_>) -> bool {
     match object.group() {
         "" | "apps" | "batch" | "extensions" => true,
         "resource.k8s.io" => object.api_version != "resource.k8s.io/v1beta1",
@@ -25,7 +25,7 @@ fn is_of_kubernetes(object: &Object<'_>) -> bool {
     }
 }
 
-fn walk(look: &mut Look<'_, '_>, node: &Node, table: &Fields, path: &str) {
+fn walk(look: &mut Look<'_, '_>, node: &TreeNode, table: &Fields, path: &str) {
     let Some(map) = node.as_map() else { return };
     let mut taken: Vec<&str> = Vec::new();
     for (name, key, value) in map.named() {

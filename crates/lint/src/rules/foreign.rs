@@ -3,8 +3,8 @@
 
 use super::resources::Asked;
 use crate::edit::Edit;
-use crate::object::{Found, Look, Pod};
-use crate::tree::Node;
+use crate::object::{Found, Look, WrittenPod};
+use crate::tree::TreeNode;
 use divvy_words::mistakes::{FOREIGN_RESOURCE, foreign};
 use divvy_words::{keys, whole};
 
@@ -71,7 +71,7 @@ pub(crate) fn look(look: &mut Look<'_, '_>) {
     }
 }
 
-fn scheduler<'a>(pod: &Pod<'a>) -> Option<&'a Node> {
+fn scheduler<'a>(pod: &WrittenPod<'a>) -> Option<&'a TreeNode> {
     let node = pod.spec()?.get("schedulerName")?;
     node.text().filter(|name| SCHEDULERS.contains(name)).map(|_| node)
 }

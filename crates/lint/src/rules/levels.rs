@@ -1,8 +1,8 @@
 //! Levels of isolation that make no sense, and queues that are not there.
 
 use crate::edit::Edit;
-use crate::object::{Found, Look, Object, Pod};
-use crate::tree::Node;
+use crate::object::{Found, Look, WrittenObject, WrittenPod};
+use crate::tree::TreeNode;
 use divvy_words::isolation::{Isolation, Level, Provider};
 use divvy_words::keys;
 use divvy_words::mistakes::{is_near, shown};
@@ -37,13 +37,14 @@ pub(crate) fn look(look: &mut Look<'_, '_>, queues: &BTreeSet<String>) {
 }
 
 /// The names of the Queues among objects.
-pub(crate) fn queues(objects: &[Object<'_>]) -> BTreeSet<String> {
-    let is_queue =
-        |object: &&Object<'_>| object.kind == "Queue" && object.group() == "scheduling.run.ai";
+pub(crate) fn queues(objects: &[WrittenObject<'_>]) -> BTreeSet<String> {
+    let is_queue = |object: &&WrittenObject<'_>| {
+        object.kind == "Queue" && object.group() == "scheduling.run.ai"
+    };
     objects.iter().filter(is_queue).filter_map(|queue| queue.name().map(str::to_owned)).collect()
 }
 
-fn queue(look: &mut Look<'_, '_>, value: &Node, field: &str, queues: &BTreeSet<String>) {
+fn queue(look: &mut Look<'_, '_>, value: &TreeNode, field: &str, queues: &BTreeSet<String>) {
     let Some(name) = value.text().filter(|name| !queues.contains(*name)) else { return };
     let near = queues.iter().find(|known| is_near(name, known));
     let names: Vec<String> = queues.iter().take(MOST_NAMES).map(|name| shown(name)).collect();
@@ -56,19 +57,20 @@ fn queue(look: &mut Look<'_, '_>, value: &Node, field: &str, queues: &BTreeSet<S
     look.note(Found::new(UNKNOWN_QUEUE, value, field.to_owned(), what, next));
 }
 
-fn level(look: &mut Look<'_, '_>, pod: &Pod<'_>) {
+fn level(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>) {
     let label = |key| pod.label(key);
     let (level, provider) = (label(keys::ISOLATION_LEVEL), label(keys::ISOLATION_PROVIDER));
     // Which providers there are is a matter of the config file: those of others are left alone.
     let known = Isolation::default();
-    let of_known = provider.and_then(Node::text).map(|name| known.named(name));
+    let of_known = provider.and_then(TreeNode::text).map(|name| known.named(name));
     let hami = Provider::hami_core().name;
     let note =
-        |look: &mut Look<'_, '_>, node: &Node, key: &str, what: String, next: String, edits| {
+        |look: &mut Look<'_, '_>, node: &TreeNode, key: &str, what: String, next: String, edits| {
             let field = format!("{}metadata.labels[\"{key}\"]", pod.path);
             look.note(Found::new(ISOLATION_LEVEL, node, field, what, next).mended(edits));
         };
-    let text = |node: Option<&Node>| node.map(|node| node.text().unwrap_or_default().to_owned());
+    let text =
+        |node: Option<&TreeNode>| node.map(|node| node.text().unwrap_or_default().to_owned());
     if let Some(node) = level
         && let Some(given) = text(level)
         && Level::parse(&given).is_none()
@@ -96,7 +98,7 @@ fn level(look: &mut Look<'_, '_>, pod: &Pod<'_>) {
         }
         return;
     }
-    let is_isolated = level.and_then(Node::text) == Some(Level::Isolated.as_str());
+    let is_isolated = level.and_then(TreeNode::text) == Some(Level::Isolated.as_str());
     let Some(node) = level.filter(|_| is_isolated && provider.is_none() && !pod.is_open("labels"))
     else {
         return;

@@ -1,10 +1,10 @@
 //! Names in the metadata of pods, and of what makes them.
 
 use crate::edit::Edit;
-use crate::object::{Found, Look, Pod};
-use crate::tree::{Map, Node};
+use crate::object::{Found, Look, WrittenPod};
+use crate::tree::{Map, TreeNode};
 use divvy_words::keys;
-use divvy_words::mistakes::{self, Mistake, Place, mistake};
+use divvy_words::mistakes::{self, Mistake, PodField, mistake};
 
 /// Stable name: what is asked of a GPU stands on the controller instead of its pods.
 pub(crate) const NOT_ON_TEMPLATE: &str = "NotOnTemplate";
@@ -33,15 +33,15 @@ pub(crate) fn look(look: &mut Look<'_, '_>) {
 /// `pod` is the one that the metadata is of; none for what makes pods.
 fn of_metadata(
     look: &mut Look<'_, '_>,
-    metadata: Option<&Node>,
+    metadata: Option<&TreeNode>,
     field: &str,
-    pod: Option<&Pod<'_>>,
+    pod: Option<&WrittenPod<'_>>,
 ) {
-    for (place, name) in [(Place::Annotations, "annotations"), (Place::Labels, "labels")] {
+    for (place, name) in [(PodField::Annotations, "annotations"), (PodField::Labels, "labels")] {
         let Some(node) = metadata.and_then(|metadata| metadata.get(name)) else { continue };
         let Some(map) = node.as_map() else { continue };
         // Of two that mean the same one can be mended.
-        let mut taken: Vec<(Place, &str)> = Vec::new();
+        let mut taken: Vec<(PodField, &str)> = Vec::new();
         for (text, key, value) in map.named().take(MOST_KEYS) {
             let Some(mistake) = mistake(place, text) else { continue };
             let field = format!("{field}.{name}[\"{}\"]", mistakes::shown(text));
@@ -62,7 +62,7 @@ fn of_metadata(
 }
 
 /// What is wrong, and what comes of it.
-fn said(mistake: &Mistake, pod: Option<&Pod<'_>>) -> String {
+fn said(mistake: &Mistake, pod: Option<&WrittenPod<'_>>) -> String {
     let asks = mistake.meant.is_some_and(|(_, meant)| keys::REQUEST.contains(&meant));
     match pod {
         Some(_) if asks => format!("{}, so the pod gets no GPU by it", mistake.what),
@@ -73,14 +73,14 @@ fn said(mistake: &Mistake, pod: Option<&Pod<'_>>) -> String {
 /// Takes an entry to where it belongs.
 fn moved(
     look: &Look<'_, '_>,
-    pod: &Pod<'_>,
-    (node, key, value): (&Node, &str, &Node),
-    (there, meant): (Place, &str),
+    pod: &WrittenPod<'_>,
+    (node, key, value): (&TreeNode, &str, &TreeNode),
+    (there, meant): (PodField, &str),
 ) -> Option<Vec<Edit>> {
     let field = match there {
-        Place::Annotations => "annotations",
-        Place::Labels => "labels",
-        Place::Resources => return None,
+        PodField::Annotations => "annotations",
+        PodField::Labels => "labels",
+        PodField::Resources => return None,
     };
     let is_there = pod.metadata(field).is_some_and(|map| map.get(meant).is_some());
     if is_there || pod.is_open(field) {
@@ -103,7 +103,12 @@ fn moved(
 }
 
 /// Takes an entry out of the annotations or labels of `metadata`, and these if it was the only one.
-fn remove(look: &Look<'_, '_>, metadata: &Node, node: &Node, key: &str) -> Option<Vec<Edit>> {
+fn remove(
+    look: &Look<'_, '_>,
+    metadata: &TreeNode,
+    node: &TreeNode,
+    key: &str,
+) -> Option<Vec<Edit>> {
     if node.as_map()?.entries.len() > 1 {
         return look.source.remove(node, &|name| name == key);
     }
@@ -119,10 +124,10 @@ fn remove(look: &Look<'_, '_>, metadata: &Node, node: &Node, key: &str) -> Optio
 /// Takes out what nobody reads, if the pod asks for a GPU without it.
 fn without(
     look: &Look<'_, '_>,
-    metadata: Option<&Node>,
+    metadata: Option<&TreeNode>,
     name: &str,
     (map, key): (&Map, &str),
-    pod: Option<&Pod<'_>>,
+    pod: Option<&WrittenPod<'_>>,
 ) -> Option<Vec<Edit>> {
     let pod = match pod {
         Some(pod) if asks(pod) => pod,
@@ -141,12 +146,13 @@ fn without(
 }
 
 /// Whether a pod asks for GPUs in a way that is read.
-fn asks(pod: &Pod<'_>) -> bool {
+fn asks(pod: &WrittenPod<'_>) -> bool {
     let is_annotated =
         [keys::GPU_FRACTION, keys::GPU_MEMORY].iter().any(|key| pod.annotation(key).is_some());
-    let asks = |container: &Node| {
+    let asks = |container: &TreeNode| {
         let lists = ["limits", "requests"].map(|list| container.find(&["resources", list]));
-        let mut names = lists.into_iter().flatten().filter_map(Node::as_map).flat_map(Map::named);
+        let mut names =
+            lists.into_iter().flatten().filter_map(TreeNode::as_map).flat_map(Map::named);
         names.any(|(name, _, value)| {
             let is_ours = name.starts_with(keys::GPU)
                 || name.starts_with(keys::MIG_PREFIX)
@@ -159,12 +165,12 @@ fn asks(pod: &Pod<'_>) -> bool {
 
 /// What is read of pods alone stands on what makes them. The strategy is read of both, and so is the
 /// queue.
-fn on_owner(look: &mut Look<'_, '_>, pod: &Pod<'_>) {
+fn on_owner(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>) {
     let Some(owner) = pod.owner else { return };
     let levels = [keys::ISOLATION_LEVEL, keys::ISOLATION_PROVIDER];
     let asked: [(&str, &[&str]); 2] = [("annotations", &keys::REQUEST), ("labels", &levels)];
     for (field, names) in asked {
-        let Some(map) = owner.get(field).and_then(Node::as_map) else { continue };
+        let Some(map) = owner.get(field).and_then(TreeNode::as_map) else { continue };
         for name in names {
             let Some((key, value)) = map.entry(name) else { continue };
             if pod.is_open(field) || pod.metadata(field).is_some_and(|map| map.get(name).is_some())
@@ -193,7 +199,7 @@ fn on_owner(look: &mut Look<'_, '_>, pod: &Pod<'_>) {
     }
 }
 
-fn scheduler(look: &mut Look<'_, '_>, pod: &Pod<'_>) {
+fn scheduler(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>) {
     let Some(node) = pod.spec().and_then(|spec| spec.get("schedulerName")) else { return };
     let Some(name) = node.text() else { return };
     let Some(meant) = mistakes::scheduler(name) else { return };

@@ -2,7 +2,7 @@
 
 use super::{names, resources};
 use crate::object::{Found, Look};
-use crate::tree::Node;
+use crate::tree::TreeNode;
 use divvy_words::manifest::Metadata;
 use divvy_words::mistakes::shown;
 use divvy_words::{Content, Entry, Object, PodManifest, Priorities};
@@ -70,7 +70,7 @@ fn invalid(metadata: &Metadata, spec: &PodManifest, owner: Option<&Metadata>) ->
 }
 
 /// The node at the end of a path as messages write it: `spec.containers[0].resources.limits["x"]`.
-fn find<'a>(node: &'a Node, path: &str) -> Option<&'a Node> {
+fn find<'a>(node: &'a TreeNode, path: &str) -> Option<&'a TreeNode> {
     let (mut node, mut rest) = (node, path);
     while !rest.is_empty() {
         if let Some(inner) = rest.strip_prefix("[\"") {

@@ -1,10 +1,10 @@
 //! What containers ask: parts of what is only counted, misspelt names, and a share beside whole GPUs.
 
 use crate::edit::{Edit, New};
-use crate::object::{Found, Look, Pod};
-use crate::tree::{Map, Node};
+use crate::object::{Found, Look, WrittenPod};
+use crate::tree::{Map, TreeNode};
 use divvy_words::keys;
-use divvy_words::mistakes::{self, Place, mistake};
+use divvy_words::mistakes::{self, PodField, mistake};
 use divvy_words::{decimal, whole};
 
 /// Stable name: a part of something that is only counted.
@@ -18,12 +18,12 @@ const MOST_RESOURCES: usize = 256;
 /// A container's lists of resources.
 pub(crate) struct Asked<'a> {
     pub(crate) field: String,
-    pub(crate) container: &'a Node,
-    pub(crate) lists: Vec<(&'static str, &'a Node, &'a Map)>,
+    pub(crate) container: &'a TreeNode,
+    pub(crate) lists: Vec<(&'static str, &'a TreeNode, &'a Map)>,
 }
 
 impl<'a> Asked<'a> {
-    pub(crate) fn of((field, container): (String, &'a Node)) -> Self {
+    pub(crate) fn of((field, container): (String, &'a TreeNode)) -> Self {
         let lists = ["limits", "requests"].into_iter().filter_map(|name| {
             let node = container.find(&["resources", name])?;
             Some((name, node, node.as_map()?))
@@ -34,7 +34,7 @@ impl<'a> Asked<'a> {
     /// All entries, those of limits first.
     pub(crate) fn entries(
         &self,
-    ) -> impl Iterator<Item = (&'static str, &'a str, &'a Node, &'a Node)> {
+    ) -> impl Iterator<Item = (&'static str, &'a str, &'a TreeNode, &'a TreeNode)> {
         let each = self.lists.iter().map(|(list, _, map)| (*list, *map));
         each.flat_map(|(list, map)| {
             map.named().take(MOST_RESOURCES).map(move |(name, key, value)| (list, name, key, value))
@@ -94,8 +94,8 @@ pub(crate) fn look(look: &mut Look<'_, '_>) {
 }
 
 /// The entries of a container by name, each name once.
-fn by_name<'a>(asked: &Asked<'a>) -> Vec<(&'static str, &'a str, &'a Node, &'a Node)> {
-    let mut all: Vec<(&str, &str, &Node, &Node)> = Vec::new();
+fn by_name<'a>(asked: &Asked<'a>) -> Vec<(&'static str, &'a str, &'a TreeNode, &'a TreeNode)> {
+    let mut all: Vec<(&str, &str, &TreeNode, &TreeNode)> = Vec::new();
     for (list, name, key, value) in asked.entries() {
         if !all.iter().any(|(_, known, ..)| *known == name) {
             all.push((list, name, key, value));
@@ -104,15 +104,15 @@ fn by_name<'a>(asked: &Asked<'a>) -> Vec<(&'static str, &'a str, &'a Node, &'a N
     all
 }
 
-fn names(look: &mut Look<'_, '_>, pod: &Pod<'_>, asked: &Asked<'_>) {
+fn names(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>, asked: &Asked<'_>) {
     for (list, name, key, value) in by_name(asked) {
-        let Some(mistake) = mistake(Place::Resources, name) else { continue };
+        let Some(mistake) = mistake(PodField::Resources, name) else { continue };
         if mistake.name == mistakes::FOREIGN_RESOURCE {
             continue;
         }
         let edits = match mistake.meant {
-            Some((Place::Resources, meant)) => renamed(look, asked, name, meant),
-            Some((Place::Annotations, meant)) => {
+            Some((PodField::Resources, meant)) => renamed(look, asked, name, meant),
+            Some((PodField::Annotations, meant)) => {
                 let is_free = pod.annotation(meant).is_none() && !pod.is_open("annotations");
                 let moved = || {
                     let gone = asked.remove(look, &[name])?;
@@ -120,7 +120,7 @@ fn names(look: &mut Look<'_, '_>, pod: &Pod<'_>, asked: &Asked<'_>) {
                 };
                 is_free.then(moved).flatten()
             }
-            Some((Place::Labels, _)) | None => None,
+            Some((PodField::Labels, _)) | None => None,
         };
         let field = format!("{}.resources.{list}[\"{}\"]", asked.field, mistakes::shown(name));
         look.note(Found::of(mistake, key, field).mended(edits));
@@ -137,7 +137,7 @@ fn renamed(look: &Look<'_, '_>, asked: &Asked<'_>, name: &str, to: &str) -> Opti
 }
 
 /// A part of what is only counted. Of one GPU it is a share.
-fn fractions(look: &mut Look<'_, '_>, pod: &Pod<'_>, all: &[Asked<'_>], at: usize) {
+fn fractions(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>, all: &[Asked<'_>], at: usize) {
     let Some(asked) = all.get(at) else { return };
     for (list, name, key, value) in by_name(asked) {
         let is_counted = name.contains('/') && !name.starts_with("kubernetes.io/");
@@ -182,7 +182,7 @@ fn fractions(look: &mut Look<'_, '_>, pod: &Pod<'_>, all: &[Asked<'_>], at: usiz
 /// The annotation instead, if only this container asks and nothing else is asked.
 fn share(
     look: &Look<'_, '_>,
-    pod: &Pod<'_>,
+    pod: &WrittenPod<'_>,
     all: &[Asked<'_>],
     at: usize,
     part: &str,
@@ -207,7 +207,7 @@ fn share(
     let gone = asked.remove(look, &[keys::GPU])?;
     // Without a name the first container that is no init container gets the share.
     let spec = pod.spec()?;
-    let first = spec.get("containers").and_then(Node::as_list).and_then(<[Node]>::first);
+    let first = spec.get("containers").and_then(TreeNode::as_list).and_then(<[TreeNode]>::first);
     if first.is_some_and(|first| first.at == asked.container.at) {
         return pod.set(&look.source, "annotations", (keys::GPU_FRACTION, part), &gone);
     }
@@ -218,12 +218,13 @@ fn share(
 }
 
 /// KAI and divvy refuse a share beside whole GPUs; which of the two was meant is for people.
-fn beside(look: &mut Look<'_, '_>, pod: &Pod<'_>, all: &[Asked<'_>]) {
+fn beside(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>, all: &[Asked<'_>]) {
     let share = [keys::GPU_FRACTION, keys::GPU_MEMORY]
         .into_iter()
         .find(|key| pod.annotation(key).is_some());
     let Some(share) = share else { return };
-    let entry = pod.metadata("annotations").and_then(Node::as_map).and_then(|map| map.entry(share));
+    let entry =
+        pod.metadata("annotations").and_then(TreeNode::as_map).and_then(|map| map.entry(share));
     let Some((key, _)) = entry else { return };
     let whole = all.iter().find_map(|asked| {
         let mut entries = asked.entries();

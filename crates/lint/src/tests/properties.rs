@@ -1,6 +1,6 @@
 //! Whatever a text says: nothing panics, what is mended is mended, and the rest stays.
 
-use crate::{Text, fix, lint};
+use crate::{NamedText, fix, lint};
 use proptest::prelude::*;
 
 /// Pieces of manifests, right and wrong.
@@ -85,12 +85,12 @@ fn changed() -> impl Strategy<Value = String> {
 }
 
 fn holds(text: &str) {
-    let texts = [Text { name: "f", text }];
+    let texts = [NamedText { name: "f", text }];
     let Ok(findings) = lint(&texts) else { return };
     let (fixed, left) = fix(&texts).unwrap();
     let after = &fixed[0].after;
     assert!(findings.iter().any(|f| f.fixable) || after == text);
-    let again = [Text { name: "f", text: after }];
+    let again = [NamedText { name: "f", text: after }];
     lint(&again).unwrap();
     let (twice, still) = fix(&again).unwrap();
     assert_eq!(&twice[0].after, after, "of {text}");

@@ -1,7 +1,7 @@
 //! The files of a provider, in a folder of their own for each version: what containers have mounted
 //! does not change below them.
 
-use super::{Host, ProviderError, Source, provided};
+use super::{Host, ProviderError, ToInstall, provided};
 use crate::limit;
 use divvy_words::isolation::Provider;
 use rustix::fs::StatVfsMountFlags;
@@ -20,7 +20,7 @@ pub(super) struct Version {
 }
 
 impl Version {
-    pub fn read(provider: &Provider, source: &Source) -> Result<Self, ProviderError> {
+    pub fn read(provider: &Provider, source: &ToInstall) -> Result<Self, ProviderError> {
         let folder = &source.library;
         let failed = |path: &Path| file("read", path);
         let mut files = BTreeMap::new();

@@ -1,6 +1,6 @@
 //! What the node says of its provider: a label for whoever schedules, and the kind of its cards.
 
-use super::{Host, Installed, ProviderError, Source, install, remove};
+use super::{Host, Installed, ProviderError, ToInstall, install, remove};
 use divvy_api::resources::NODES;
 use divvy_api::{Api, PatchKind};
 use divvy_words::isolation::Provider;
@@ -12,7 +12,7 @@ pub async fn put(
     api: &Api,
     node: &str,
     provider: &Provider,
-    source: &Source,
+    source: &ToInstall,
     host: &Host,
 ) -> Result<Installed, ProviderError> {
     match install(provider, source, host) {

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 struct Machine {
     folder: PathBuf,
     host: Host,
-    source: Source,
+    source: ToInstall,
 }
 
 const CONFIG: &str = "etc/nvidia-container-runtime/config.toml";
@@ -20,7 +20,7 @@ impl Machine {
             folder: "/var/lib/divvy/providers".into(),
             runtime: None,
         };
-        let source = Source { library: folder.join("library"), checker: folder.join("checker") };
+        let source = ToInstall { library: folder.join("library"), checker: folder.join("checker") };
         let machine = Self { folder, host, source };
         machine.write("checker", b"a program");
         machine.write("library/libvgpu.so", library("the first"));

@@ -69,7 +69,7 @@ impl fmt::Display for SaidStrategy {
 }
 
 /// A ConfigMap: what it is called, what its configs are called, and their names.
-pub(crate) struct Map {
+pub(crate) struct MapNames {
     pub(crate) name: String,
     pub(crate) labels: Vec<String>,
     pub(crate) names: Vec<String>,
@@ -302,16 +302,16 @@ impl Configs {
     }
 
     /// All ConfigMaps with configs.
-    pub(crate) fn maps(&self) -> Vec<Map> {
+    pub(crate) fn maps(&self) -> Vec<MapNames> {
         let mut maps = maps(&self.plugin, keys::LABEL_PLUGIN_CONFIG);
         maps.extend(self::maps(&self.mig, keys::LABEL_MIG_CONFIG));
         maps
     }
 }
 
-fn maps<T>(configs: &[NamedConfig<T>], label: &'static str) -> Vec<Map> {
+fn maps<T>(configs: &[NamedConfig<T>], label: &'static str) -> Vec<MapNames> {
     let chunks = configs.chunk_by(|a, b| a.map == b.map);
-    let map = |chunk: &[NamedConfig<T>]| Map {
+    let map = |chunk: &[NamedConfig<T>]| MapNames {
         name: chunk.first().map(|config| config.map.clone()).unwrap_or_default(),
         labels: chunk.iter().map(NamedConfig::label).collect(),
         names: chunk.iter().map(|config| config.name.clone()).collect(),

@@ -1,6 +1,6 @@
 //! What is said of configs, each thing once for all nodes that it holds for.
 
-use super::configs::{Configs, Map, NamedConfig, NotThere};
+use super::configs::{Configs, MapNames, NamedConfig, NotThere};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a config would do.
@@ -117,7 +117,7 @@ impl Log {
             let why = format!("ClusterPolicy {policy} names it, and no manifest has it");
             self.all.insert(0, ConfigOutcome::nothing(map.to_owned(), &why));
         }
-        for Map { name, labels, names, label } in configs.maps() {
+        for MapNames { name, labels, names, label } in configs.maps() {
             if labels.iter().any(|label| said.contains(label)) {
                 continue;
             }

@@ -21,13 +21,13 @@ const THINNEST: f64 = 13.0;
 const INSET: f64 = 4.5;
 
 /// What all cards of a picture have in common.
-pub(super) struct Look<'s> {
+pub(super) struct CardStyle<'s> {
     pub(super) palette: Palette<'s>,
     pub(super) names: Names,
     pub(super) width: f64,
 }
 
-impl Look<'_> {
+impl CardStyle<'_> {
     /// A card with its number above it; its upper left corner is at `x`, `y`.
     pub(super) fn card(&self, out: &mut String, card: &CardUse<'_>, x: f64, y: f64) {
         let width = self.width;

@@ -4,7 +4,7 @@ use super::queues::queue_of;
 use crate::API_VERSION;
 use crate::options::TextOptions;
 use crate::paint::Tint;
-use crate::simulation::{Refusals, outcome};
+use crate::simulation::{KnownRefusals, outcome};
 use crate::table::{Cell, Table};
 use crate::when::{age, rfc3339};
 use divvy_engine::{ObjectKey, Scheduler};
@@ -60,7 +60,7 @@ pub fn top_pending<'a>(
     others: impl Iterator<Item = (&'a ObjectKey, &'a str)>,
     now: i64,
 ) -> TopPending<'a> {
-    let mut refusals = Refusals::default();
+    let mut refusals = KnownRefusals::default();
     let waiting = scheduler.without_place().into_iter().chain(placed);
     let mut waiting: Vec<&ObjectKey> = waiting.collect();
     waiting.sort_by_key(|key| {
@@ -90,7 +90,7 @@ pub fn top_pending<'a>(
 fn pending<'a>(
     scheduler: &'a Scheduler,
     key: &'a ObjectKey,
-    refusals: &mut Refusals,
+    refusals: &mut KnownRefusals,
     now: i64,
 ) -> PendingPod<'a> {
     let facts = scheduler.pod_facts(key);

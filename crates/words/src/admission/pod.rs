@@ -85,7 +85,7 @@ impl<'a> ReviewedPod<'a> {
 
     /// Whether divvy places it.
     pub(super) fn is_ours(&self, settings: &Settings) -> bool {
-        settings.places(&self.spec)
+        settings.places(&self.spec.scheduler_name)
     }
 
     /// Whether divvy places it, and it asks for a share.

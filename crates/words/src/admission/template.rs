@@ -23,7 +23,7 @@ pub fn template(
 ) -> Result<Mutation, String> {
     let mut mutation = Mutation::default();
     let (now, before) = (Owner::read(object)?, Owner::read(old)?);
-    if !settings.scheduler_names.iter().any(|name| **name == *now.scheduler) {
+    if !settings.places(&now.scheduler) {
         return Ok(mutation);
     }
     let is_ours = now.of_pods.is_none() || now.of_pods == before.own;

@@ -10,7 +10,7 @@ mod scalar;
 
 use flow::{Empty, Flow};
 use lines::Lines;
-use scalar::{Scalar, is_end};
+use scalar::{LineValue, is_end};
 use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::fmt;
@@ -89,7 +89,7 @@ enum Shape<'de> {
     Map,
     List,
     Literal(&'de str),
-    Scalar(Scalar<'de>),
+    Scalar(LineValue<'de>),
 }
 
 impl<'de> Node<'_, 'de> {
@@ -112,7 +112,7 @@ impl<'de> Node<'_, 'de> {
             }
             At::Behind(text) if text.starts_with('|') => Ok(Shape::Literal(text)),
             At::Behind(text) => {
-                let scalar = Scalar::read(text)?;
+                let scalar = LineValue::read(text)?;
                 self.lines.advance();
                 // A line that is indented more would continue the value.
                 if self.lines.is_below(self.parent) {
@@ -127,7 +127,7 @@ impl<'de> Node<'_, 'de> {
     fn visit<V: Visitor<'de>>(
         mut self,
         visitor: V,
-        scalar: impl FnOnce(Scalar<'de>, V) -> Result<V::Value, Unsure>,
+        scalar: impl FnOnce(LineValue<'de>, V) -> Result<V::Value, Unsure>,
     ) -> Result<V::Value, Unsure> {
         let shape = self.shape()?;
         self.visit_shape(&shape, visitor, scalar)
@@ -137,13 +137,13 @@ impl<'de> Node<'_, 'de> {
         self,
         shape: &Shape<'de>,
         visitor: V,
-        scalar: impl FnOnce(Scalar<'de>, V) -> Result<V::Value, Unsure>,
+        scalar: impl FnOnce(LineValue<'de>, V) -> Result<V::Value, Unsure>,
     ) -> Result<V::Value, Unsure> {
         let lines = self.lines;
         match shape {
             Shape::Null => visitor.visit_unit(),
-            Shape::Scalar(Scalar::List(items)) => visitor.visit_seq(Flow::new(items)),
-            Shape::Scalar(Scalar::EmptyMap) => visitor.visit_map(Empty),
+            Shape::Scalar(LineValue::List(items)) => visitor.visit_seq(Flow::new(items)),
+            Shape::Scalar(LineValue::EmptyMap) => visitor.visit_map(Empty),
             Shape::Scalar(found) => scalar(*found, visitor),
             Shape::Literal(header) => {
                 let text = lines.literal(header, self.parent.unwrap_or(0))?;
@@ -259,7 +259,7 @@ impl<'de> Deserializer<'de> for Node<'_, 'de> {
     type Error = Unsure;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unsure> {
-        self.visit(visitor, Scalar::visit)
+        self.visit(visitor, LineValue::visit)
     }
 
     fn deserialize_option<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, Unsure> {
@@ -299,7 +299,7 @@ impl<'de> Deserializer<'de> for Looked<'_, 'de> {
     type Error = Unsure;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unsure> {
-        self.node.visit_shape(&self.shape, visitor, Scalar::visit)
+        self.node.visit_shape(&self.shape, visitor, LineValue::visit)
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unsure> {

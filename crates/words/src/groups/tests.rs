@@ -7,7 +7,7 @@ const PLUGINS: &str = "scheduling.x-k8s.io/v1alpha1";
 
 /// What keeps a pod with this head of a manifest back beside this group.
 fn refusal(api_version: &str, spec: &str, pod_text: &str) -> Option<String> {
-    let mut groups = Groups::default();
+    let mut groups = PodGroups::default();
     let text = format!(
         "apiVersion: {api_version}\nkind: PodGroup\nmetadata: {{name: g, namespace: ml}}\nspec: {spec}"
     );
@@ -53,9 +53,9 @@ fn a_pod_of_a_group_that_starts_together_waits_with_a_reason() {
 
 #[test]
 fn a_group_that_shrinks_to_one_lets_its_pods_go() {
-    let mut groups = Groups::default();
+    let mut groups = PodGroups::default();
     let metadata = Metadata { name: "g".into(), ..Metadata::default() };
     groups.set(keys::KAI_GROUPS, &metadata, 4);
     groups.set(keys::KAI_GROUPS, &metadata, 1);
-    assert_eq!(groups, Groups::default());
+    assert_eq!(groups, PodGroups::default());
 }

@@ -3,7 +3,7 @@
 
 use super::lenient::{Key, NoList, integer, list, optional};
 use super::{ClusterPolicyManifest, Metadata, NodeManifest, NodeStatus, PodManifest, PodStatus};
-use super::{GroupManifest, StorageKind, StorageManifest};
+use super::{PodGroupManifest, StorageKind, StorageManifest};
 use super::{Texts, WorkloadManifest};
 use crate::keys;
 use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -44,7 +44,7 @@ pub enum Content {
     /// A storage object.
     Storage(StorageKind, Box<StorageManifest>),
     /// A group of pods that start together.
-    PodGroup(GroupManifest),
+    PodGroup(PodGroupManifest),
     /// A ConfigMap: its `data`.
     ConfigMap(Texts),
     /// The settings of NVIDIA's GPU operator.
@@ -142,7 +142,7 @@ struct Fields {
     value: Option<i32>,
     global_default: bool,
     storage: Option<Box<StorageManifest>>,
-    group: Option<GroupManifest>,
+    group: Option<PodGroupManifest>,
     data: Option<Texts>,
     policy: Option<Box<ClusterPolicyManifest>>,
     items: Vec<Object>,

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn what_is_meant(place: Place, key: &str) -> Option<&'static str> {
+fn what_is_meant(place: PodField, key: &str) -> Option<&'static str> {
     mistake(place, key)?.meant.map(|(_, meant)| meant)
 }
 
@@ -15,7 +15,7 @@ fn what_is_read_is_no_mistake_where_it_is_read() {
 
 #[test]
 fn a_slip_of_the_keyboard_is_told_from_a_name_of_somebody_else() {
-    use Place::{Annotations, Labels, Resources};
+    use PodField::{Annotations, Labels, Resources};
     for (place, key, meant) in [
         (Annotations, "gpu-fractions", Some(keys::GPU_FRACTION)),
         (Annotations, "gpu_fraction", Some(keys::GPU_FRACTION)),
@@ -75,9 +75,9 @@ fn a_slip_of_the_keyboard_is_told_from_a_name_of_somebody_else() {
 #[test]
 fn the_recipes_annotation_and_resources_of_other_projects_are_named() {
     let named = |place, key: &str| mistake(place, key).map(|mistake| mistake.name);
-    assert_eq!(named(Place::Annotations, keys::GPU_SHARING), Some(SHARING_ANNOTATION));
+    assert_eq!(named(PodField::Annotations, keys::GPU_SHARING), Some(SHARING_ANNOTATION));
     for key in ["nvidia.com/gpumem", "volcano.sh/vgpu-cores", "aliyun.com/gpu-mem"] {
-        assert_eq!(named(Place::Resources, key), Some(FOREIGN_RESOURCE), "{key}");
+        assert_eq!(named(PodField::Resources, key), Some(FOREIGN_RESOURCE), "{key}");
     }
 }
 

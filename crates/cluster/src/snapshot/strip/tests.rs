@@ -2,18 +2,18 @@ mod filled;
 mod rehearsed;
 
 use super::*;
-use crate::snapshot::{EVERYTHING, Saved};
+use crate::snapshot::{EVERYTHING, SavedCollection};
 use divvy_words::{Object, keys};
 use filled::filled;
 use serde_json::json;
 use std::collections::BTreeSet;
 
-fn saved(kind: &str) -> &'static Saved {
+fn saved(kind: &str) -> &'static SavedCollection {
     EVERYTHING.iter().find(|saved| saved.resource.kind == kind).unwrap()
 }
 
 /// The object with every field, and with the annotations that divvy reads of any.
-fn annotated(saved: &Saved) -> Value {
+fn annotated(saved: &SavedCollection) -> Value {
     let mut object = filled(&saved.resource);
     for key in keys::ANNOTATIONS {
         object["metadata"]["annotations"][key] = "read".into();
@@ -105,7 +105,7 @@ fn read(object: Value) -> Object {
     serde_json::from_value(object).unwrap()
 }
 
-fn not_rehearsed(saved: &Saved) -> impl Iterator<Item = &'static str> {
+fn not_rehearsed(saved: &SavedCollection) -> impl Iterator<Item = &'static str> {
     let of_kind = NOT_REHEARSED.iter().filter(|(kind, _)| *kind == saved.resource.kind);
     of_kind.flat_map(|(_, paths)| *paths).copied()
 }

@@ -215,7 +215,7 @@ impl Adoption {
         let held = cx.scheduler.holding(&key);
         let has = |index: u32| {
             held.is_some_and(|held| held.cards.iter().any(|card| card.index == index))
-                || cx.scheduler.claimants(node, index).any(|(claimant, _)| *claimant == key)
+                || cx.scheduler.contenders(node, index).any(|(contender, _)| *contender == key)
         };
         let card = |group: &str| {
             let index = slots.by_group(node, group)?;

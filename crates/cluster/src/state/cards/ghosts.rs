@@ -108,7 +108,7 @@ impl Ghosts {
             ..PodRecord::default()
         };
         self.all.insert(key.clone(), left);
-        cx.timers.add(until, Timer::GhostGone(key));
+        cx.at(until, Timer::GhostGone(key));
         Event::Pod(Box::new(record))
     }
 

@@ -1,7 +1,7 @@
 //! What a share gets with its binding, and what a bound share has, by the names of its cards.
 
 use super::Cards;
-use super::slots::{Hold, Slot};
+use super::slots::Hold;
 use crate::listing::Keyed;
 use crate::objects::PodItem;
 use crate::state::action::{Binding, Grant, HandOff};
@@ -23,7 +23,8 @@ impl Cards {
 
     /// Whether all cards of a share are held by now.
     pub(in crate::state) fn are_held(&self, binding: &Binding) -> bool {
-        let slot = |share: &CardShare| self.slots.get(&binding.placement.node, share.index);
+        let slot =
+            |share: &CardShare| self.shared.slots().get(&binding.placement.node, share.index);
         let mut slots = binding.placement.cards.iter().map(slot);
         slots.all(|slot| slot.is_some_and(|slot| slot.hold == Hold::Held))
     }
@@ -32,7 +33,8 @@ impl Cards {
     fn hand_off(&self, binding: &Binding, cx: &Context) -> Option<HandOff> {
         let node = &binding.placement.node;
         let slot = |share: &CardShare| {
-            let slot = self.slots.get(node, share.index).filter(|slot| slot.hold == Hold::Held)?;
+            let slot = self.shared.slots().get(node, share.index);
+            let slot = slot.filter(|slot| slot.hold == Hold::Held)?;
             let card = CardName::Uuid(slot.uuid.clone()?);
             Some((NamedShare { card, bytes: share.bytes }, slot.group.clone()))
         };
@@ -75,7 +77,7 @@ impl Cards {
         let names: Vec<String> = named.clone().map(|(_, share)| share.card.to_string()).collect();
         let granted = named.zip(&names).map(|((placed, share), uuid)| {
             let capacity = held.get(placed.index as usize)?.capacity();
-            let minor = self.slots.get(node, placed.index)?.number;
+            let minor = self.shared.slots().get(node, placed.index)?.number;
             let (bytes, compute) = (share.bytes, part.compute);
             Some(device_allocated::WrittenCard { minor, uuid, bytes, capacity, compute })
         });
@@ -134,13 +136,7 @@ impl Cards {
         for NamedShare { card, bytes } in shares {
             let index = match card {
                 CardName::Index(index) => *index,
-                CardName::Uuid(uuid) => self.slots.by_card(node, uuid).unwrap_or_else(|| {
-                    let (index, uuid) = (self.vacant(node, cx), Some(uuid.clone()));
-                    let slot = Slot { uuid, ..Slot::new(group, Hold::Lost) };
-                    self.slots.insert(node, index, slot);
-                    self.unsettle(node);
-                    index
-                }),
+                CardName::Uuid(uuid) => self.shared.named(node, group, uuid, cx),
             };
             cards.push(CardShare { index, bytes: *bytes });
         }

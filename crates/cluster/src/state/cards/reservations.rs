@@ -20,7 +20,7 @@ use crate::state::records;
 use crate::state::timers::Timer;
 use divvy_api::Failure;
 use divvy_engine::{Bound, BoundCards, Event, ObjectKey, PodRecord, PodSpec};
-use divvy_ledger::{Holder, Node, Opening};
+use divvy_ledger::{Holder, Opening};
 use divvy_words::{keys, reservation};
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ impl Cards {
         cx: &Context,
     ) -> Option<&'a str> {
         let group = reservation::group(&pod.metadata).filter(|_| pod.node().is_some())?;
-        let known = self.reservations.get(&pod.key());
+        let known = self.shared.reservations().get(&pod.key());
         if known.is_some_and(|known| pod.node() != Some(&*known.node)) {
             // Its name is that of one for another node, which cannot be made until it is gone.
             return None;
@@ -54,55 +54,31 @@ impl Cards {
     }
 
     pub(in crate::state) fn is_reservation(&self, key: &ObjectKey) -> bool {
-        self.reservations.contains_key(key)
+        self.shared.reservations().contains_key(key)
     }
 
     /// Makes sure that each card of a share is held, or will be.
     pub(in crate::state) fn reserve(&mut self, binding: &Binding, cx: &mut Context) {
         let node = binding.placement.node.clone();
         for share in &binding.placement.cards {
-            if self.slots.get(&node, share.index).is_none() {
-                let group = self.new_group(&node, &binding.pod.uid);
+            if self.shared.slots().get(&node, share.index).is_none() {
+                let group = self.shared.new_group(&node, &binding.pod.uid);
                 self.ask(&node, share.index, &group, cx);
             }
         }
     }
 
-    /// A group for a card that this pod opens. The same after a restart, unless the reservation
-    /// pod of that name is on its way out.
-    fn new_group(&self, node: &str, uid: &str) -> String {
-        let more = (1..u32::MAX).map(|nth| format!("{uid}-{nth}"));
-        let mut all = std::iter::once(uid.to_owned()).chain(more);
-        all.find(|group| self.is_new(node, group)).unwrap_or_default()
-    }
-
-    /// Whether no reservation pod of this group is there, or on its way.
-    pub(super) fn is_new(&self, node: &str, group: &str) -> bool {
-        !self.reservations.contains_key(&key_of(node, group))
-    }
-
     /// Asks for a reservation pod that is to hold this card.
     pub(super) fn ask(&mut self, node: &Arc<str>, index: u32, group: &str, cx: &mut Context) {
-        let key = key_of(node, group);
-        self.slots.insert(node, index, Slot::new(group, Hold::Asked));
-        let made = Reservation {
-            node: node.clone(),
-            index,
-            uid: "".into(),
-            why: "it has not been seen yet".into(),
-            since: cx.now,
-            asks: cx.scheduler.config().hand_off.unwrap_or_default(),
-            adopted: None,
-        };
-        self.reservations.insert(key.clone(), made);
+        let key = self.shared.ask(node, index, group, cx);
         self.enter_reservation(&key, cx);
         cx.after(PATIENCE, Timer::NotReserved(key.clone()));
         self.ask_for(key, cx);
     }
 
     fn ask_for(&self, key: ObjectKey, cx: &mut Context) {
-        let Some(Reservation { node, index, .. }) = self.reservations.get(&key) else { return };
-        let Some(slot) = self.slots.get(node, *index) else { return };
+        let Some(Reservation { node, .. }) = self.shared.reservations().get(&key) else { return };
+        let Some(slot) = self.shared.slot_of(&key) else { return };
         let node_uid = self.nodes.get(&**node).map(|node| node.uid.clone()).unwrap_or_default();
         let (node, group) = (node.clone(), slot.group.clone());
         cx.act(Action::Reserve { key, node, node_uid, group });
@@ -118,17 +94,18 @@ impl Cards {
     ) {
         let key = pod.key();
         let node = pod.node().unwrap_or_default();
-        if !self.reservations.contains_key(&key) {
+        if !self.shared.reservations().contains_key(&key) {
             // It may have counted as another's until now.
             self.devices.remove(&key);
             self.apply(Event::PodGone(key.clone()), cx);
         }
-        let known = self.reservations.get(&key).filter(|known| known.uid == pod.metadata.uid);
+        let known = self.shared.reservations().get(&key);
+        let known = known.filter(|known| known.uid == pod.metadata.uid);
         let (is_same, since) = (known.is_some(), known.map_or(cx.now, |known| known.since));
         let is_kais = !reservation::is_ours(&pod.metadata);
         let adopted = known.map_or(is_kais.then_some(cx.now), |known| known.adopted);
         // Once it is known which card it has, that does not change while it runs.
-        let had = known.and_then(|known| self.slots.get(node, known.index)?.uuid.clone());
+        let had = known.and_then(|known| self.shared.slots().get(node, known.index)?.uuid.clone());
         let had = had.filter(|_| &*pod.status.phase == "Running");
         let uuid = reservation::card(&pod.metadata, &pod.status).or(had.as_deref());
         let is_slice = pod.status.has_slice_as_gpu();
@@ -141,10 +118,10 @@ impl Cards {
             unreserve(key.clone(), &pod.metadata.uid, cx);
             return self.reservation_lost(&key, &why, bindings, cx);
         }
-        let is_given_up = self.was_given_up_unseen(&key);
-        let index = self.slot_for(&key, node, uuid, group, cx);
+        let is_given_up = self.shared.was_given_up_unseen(&key);
+        let index = self.shared.slot_for(&key, node, uuid, group, cx);
         self.move_slot(&key, node, index, bindings, cx);
-        let was = self.slots.get(node, index).map(|slot| slot.hold);
+        let was = self.shared.slots().get(node, index).map(|slot| slot.hold);
         let hold = match uuid {
             _ if pod.is_ending() || is_given_up => Hold::Closing,
             // What is told now was written before it was deleted.
@@ -152,7 +129,7 @@ impl Cards {
             Some(_) => Hold::Held,
             None => Hold::Asked,
         };
-        let slot = self.slots.get(node, index).cloned();
+        let slot = self.shared.slots().get(node, index).cloned();
         let mut slot = slot.unwrap_or_else(|| Slot::new(group, hold));
         slot.hold = hold;
         slot.sick = pod.status.has_sick_card();
@@ -175,9 +152,8 @@ impl Cards {
             self.wanted.want(place, Some(slot.group.clone()));
         }
         if hold == Hold::Asked && !is_same {
-            cx.timers.add(since + PATIENCE, Timer::NotReserved(key.clone()));
+            cx.at(since + PATIENCE, Timer::NotReserved(key.clone()));
         }
-        self.slots.insert(node, index, slot);
         let PodSpec { cpu, memory, .. } = records::waiting(pod).spec;
         let seen = Reservation {
             node: node.into(),
@@ -188,8 +164,7 @@ impl Cards {
             asks: Opening { cpu, memory },
             adopted,
         };
-        self.unsettle(node);
-        self.reservations.insert(key.clone(), seen);
+        self.shared.seen(key.clone(), seen, slot);
         self.enter_reservation(&key, cx);
         for event in self.ghosts.restore(pod, index, cx) {
             self.apply(event, cx);
@@ -205,37 +180,6 @@ impl Cards {
         }
     }
 
-    /// The slot for a reservation pod: that of its card, else its own, else a new one.
-    fn slot_for(
-        &self,
-        key: &ObjectKey,
-        node: &str,
-        uuid: Option<&str>,
-        group: &str,
-        cx: &Context,
-    ) -> u32 {
-        let fits = |index: &u32| {
-            let slot = self.slots.get(node, *index);
-            slot.is_none_or(|s| uuid.is_none() || s.uuid.is_none() || s.uuid.as_deref() == uuid)
-        };
-        let is_others = |index: &u32| {
-            self.reservations.of(node).any(|(other, made)| other != key && made.index == *index)
-        };
-        let own = self.reservations.get(key).map(|r| r.index);
-        let by_card = uuid.and_then(|uuid| self.slots.by_card(node, uuid));
-        let by_group = || self.slots.by_group(node, group).filter(|index| !is_others(index));
-        by_card.or_else(|| own.filter(fits)).or_else(|| by_group().filter(fits)).unwrap_or_else(
-            || match uuid.is_none() && reservation::is_search(node, group) {
-                // Behind all cards: those that it looks for may be told of only later.
-                true => {
-                    let count = cx.node(node).map_or(0, Node::card_count);
-                    self.slots.vacant(node, count..)
-                }
-                false => self.vacant(node, cx),
-            },
-        )
-    }
-
     /// A reservation has turned out to hold the card of this slot, and not the one that it was asked
     /// for.
     fn move_slot(
@@ -246,15 +190,15 @@ impl Cards {
         bindings: &mut Bindings,
         cx: &mut Context,
     ) {
-        let before = self.reservations.get(key).map(|known| known.index);
+        let before = self.shared.reservations().get(key).map(|known| known.index);
         let Some(before) = before.filter(|before| *before != index) else { return };
-        self.leave_slot(node, before, cx);
-        if self.slots.get(node, before).is_some() {
+        self.shared.leave(node, before, cx);
+        if self.shared.slots().get(node, before).is_some() {
             // Others run on the card that it was to hold, and that one is won back first.
             bindings.card_lost(node, before, "its reservation was given another card", cx);
         } else if let Some(pod) = bindings.waiting_for(node, before).first() {
             // Shares that waited for it need another one.
-            let group = self.new_group(node, &pod.uid);
+            let group = self.shared.new_group(node, &pod.uid);
             self.ask(&node.into(), before, &group, cx);
         }
     }
@@ -263,23 +207,6 @@ impl Cards {
     fn forget_written(&mut self, key: &ObjectKey) {
         self.wanted.forget(&Place::Ghosts(key.clone()));
         self.wanted.forget(&Place::Group(key.clone()));
-    }
-
-    /// Whether a reservation was given up before anybody had seen its pod.
-    fn was_given_up_unseen(&self, key: &ObjectKey) -> bool {
-        let known = self.reservations.get(key).filter(|known| known.uid.is_empty());
-        let slot = known.and_then(|known| self.slots.get(&known.node, known.index));
-        slot.is_some_and(|slot| slot.hold == Hold::Closing)
-    }
-
-    /// A slot has no reservation any more. Without a card, or a pod that has it, there is nothing
-    /// to lose: the next reservation may have been given the same card.
-    fn leave_slot(&mut self, node: &str, index: u32, cx: &Context) {
-        let is_used = self.is_used(node, index, cx);
-        match self.slots.get_mut(node, index) {
-            Some(slot) if slot.uuid.is_some() && is_used => slot.hold = Hold::Lost,
-            _ => self.slots.remove(node, index),
-        }
     }
 
     /// A card is not held any more: shares that wait for it fail, and those that have it lose the
@@ -291,13 +218,13 @@ impl Cards {
         bindings: &mut Bindings,
         cx: &mut Context,
     ) {
-        let Some(Reservation { node, index, .. }) = self.reservations.remove(key) else { return };
+        let Some(Reservation { node, index, .. }) = self.shared.remove(key) else { return };
         self.forget_written(key);
         self.apply(Event::PodGone(key.clone()), cx);
         bindings.card_lost(&node, index, &format!("no card could be reserved: {why}"), cx);
-        self.leave_slot(&node, index, cx);
+        self.shared.leave(&node, index, cx);
         bindings.look_again();
-        self.unsettle(&node);
+        self.shared.unsettle(&node);
     }
 
     /// What became of [`Action::Reserve`].
@@ -308,7 +235,7 @@ impl Cards {
         bindings: &mut Bindings,
         cx: &mut Context,
     ) {
-        if !self.reservations.contains_key(&key) {
+        if !self.shared.reservations().contains_key(&key) {
             return;
         }
         match result {
@@ -323,7 +250,7 @@ impl Cards {
 
     /// Asks again for a reservation that nobody has seen yet.
     pub(in crate::state) fn reserve_again(&self, key: ObjectKey, cx: &mut Context) {
-        if self.reservations.get(&key).is_some_and(|r| r.uid.is_empty()) {
+        if self.shared.reservations().is_unseen(&key) {
             self.ask_for(key, cx);
         }
     }
@@ -335,28 +262,24 @@ impl Cards {
         bindings: &mut Bindings,
         cx: &mut Context,
     ) {
-        if self.reservations.get(key).is_some_and(|r| cx.now >= r.since + PATIENCE) {
+        let known = self.shared.reservations().get(key);
+        if known.is_some_and(|known| cx.now >= known.since + PATIENCE) {
             self.give_up(key, "no card could be reserved within a minute", bindings, cx);
         }
     }
 
     /// Deletes a reservation pod that does not run yet; the shares that wait for it fail.
     fn give_up(&mut self, key: &ObjectKey, what: &str, bindings: &mut Bindings, cx: &mut Context) {
-        let Some(made) = self.reservations.get(key) else { return };
-        let Reservation { node, index, uid, why, .. } = made.clone();
-        match self.slots.get_mut(&node, index) {
-            // From here on nobody gets it, also if it comes to run at last.
-            Some(slot) if slot.hold == Hold::Asked => slot.hold = Hold::Closing,
-            _ => return,
-        }
-        self.unsettle(&node);
+        let Some(Reservation { node, index, uid, why, .. }) = self.shared.give_up(key) else {
+            return;
+        };
         unreserve(key.clone(), &uid, cx);
         bindings.card_lost(&node, index, &format!("{what}: {why}"), cx);
     }
 
     /// Enters a reservation pod as the keeper of its card.
     pub(super) fn enter_reservation(&mut self, key: &ObjectKey, cx: &mut Context) {
-        let Some(made) = self.reservations.get(key) else { return };
+        let Some(made) = self.shared.reservations().get(key) else { return };
         let Reservation { node, index, asks, .. } = made.clone();
         // While lost cards are looked for, there are more reservations than indexes for them.
         let cards = if cx.node(&node).is_some_and(|node| index < node.card_count()) {
@@ -393,12 +316,12 @@ impl Cards {
 
     /// Has the pods listed, if reservations are sought that nobody has seen.
     pub(in crate::state) fn seek_unseen(&mut self, cx: &mut Context) {
-        self.unseen.seek(&self.reservations, cx);
+        self.unseen.seek(self.shared.reservations(), cx);
     }
 
     /// A list has ended: those that it did not show are gone.
-    pub(in crate::state) fn forget_unseen(&mut self, bindings: &mut Bindings, cx: &mut Context) {
-        for key in self.unseen.gone(&self.reservations, cx) {
+    pub(super) fn forget_unseen(&mut self, bindings: &mut Bindings, cx: &mut Context) {
+        for key in self.unseen.gone(self.shared.reservations(), cx) {
             self.reservation_lost(&key, DELETED, bindings, cx);
         }
     }
@@ -410,11 +333,10 @@ impl Cards {
         uid: Box<str>,
         cx: &mut Context,
     ) {
-        let known = self.reservations.get(&key);
-        if known.is_some_and(|known| known.uid != uid) {
+        if self.shared.reservations().get(&key).is_some_and(|known| known.uid != uid) {
             return;
         }
-        let slot = known.and_then(|known| self.slots.get(&known.node, known.index));
+        let slot = self.shared.slot_of(&key);
         if slot.is_none_or(|slot| slot.hold == Hold::Closing) {
             cx.act(Action::Unreserve { key, uid });
         }
@@ -423,8 +345,4 @@ impl Cards {
 
 pub(super) fn unreserve(key: ObjectKey, uid: &str, cx: &mut Context) {
     cx.act(Action::Unreserve { key, uid: uid.into() });
-}
-
-fn key_of(node: &str, group: &str) -> ObjectKey {
-    ObjectKey::new(reservation::NAMESPACE, &reservation::name(node, group))
 }

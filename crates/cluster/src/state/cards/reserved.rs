@@ -54,6 +54,11 @@ impl Reservations {
         here.any(|(_, made)| made.index == index && !made.uid.is_empty())
     }
 
+    /// The one for a slot.
+    pub(super) fn at(&self, node: &str, index: u32) -> Option<(&ObjectKey, &Reservation)> {
+        self.of(node).find(|(_, made)| made.index == index)
+    }
+
     /// Those of a node.
     pub(super) fn of(&self, node: &str) -> impl Iterator<Item = (&ObjectKey, &Reservation)> {
         let keys = self.nodes.get(node).map_or(&[][..], Vec::as_slice);

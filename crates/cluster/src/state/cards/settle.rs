@@ -2,11 +2,10 @@
 //! changed, this is looked at again: before each pass, so that nothing is given on a node that is
 //! not, and after it, so that cards that nobody shares are returned.
 
-use super::Cards;
 use super::reservations::unreserve;
-use super::reserved::Reservation;
 use super::slots::{Hold, Slot};
 use super::trouble::taker;
+use super::{Cards, is_used};
 use crate::place::Place;
 use crate::state::bindings::Bindings;
 use crate::state::context::Context;
@@ -21,18 +20,18 @@ const MAY_BE_USED: Duration = Duration::from_secs(60);
 impl Cards {
     /// Closes or opens nodes, where something has changed.
     pub(in crate::state) fn settle(&mut self, bindings: &mut Bindings, cx: &mut Context) {
-        for node in std::mem::take(&mut self.unsettled) {
+        for node in self.shared.take_unsettled() {
             let mut lost = Vec::new();
-            for (index, hold) in self.holds(&node) {
-                match (hold, self.is_used(&node, index, cx)) {
+            for (index, hold) in self.shared.holds(&node) {
+                match (hold, is_used(&node, index, cx)) {
                     (Hold::Asked, _) | (Hold::Held | Hold::Closing, false) => {}
-                    (Hold::Taken, false) if self.reservations.is_for(&node, index) => {
+                    (Hold::Taken, false) if self.shared.reservations().is_for(&node, index) => {
                         self.set_hold(&node, index, Hold::Held, bindings, cx);
                     }
                     (Hold::Lost | Hold::Taken | Hold::Missing, false) => {
-                        self.slots.remove(&node, index);
+                        self.shared.forget(&node, index);
                     }
-                    (_, true) if !self.has_card(&node, index) => {}
+                    (_, true) if !self.shared.has_card(&node, index) => {}
                     (_, true) => {
                         let found = self.true_hold(&node, index, cx);
                         if found == Hold::Lost {
@@ -52,18 +51,18 @@ impl Cards {
             if lost.is_empty() {
                 self.number(&node, cx);
             }
-            if !self.slots.of(&node).any(|(_, slot)| slot.hold == Hold::Missing) {
+            if !self.shared.slots().of(&node).any(|(_, slot)| slot.hold == Hold::Missing) {
                 self.trouble.none_is_missing(&node);
             }
-            let Self { trouble, slots, devices, wanted, .. } = self;
-            trouble.say(&node, slots, devices, wanted, cx);
+            let Self { trouble, shared, devices, wanted, .. } = self;
+            trouble.say(&node, shared.slots(), devices, wanted, cx);
             self.close_cards(&node, !lost.is_empty(), cx);
-            self.ghosts.write_down(&node, &self.reservations, &mut self.wanted);
+            self.ghosts.write_down(&node, self.shared.reservations(), &mut self.wanted);
             let keeps_taint = !lost.is_empty() && self.searches.keeps_taint(&node, cx);
             self.wanted.want(Place::Taint(node.clone()), keeps_taint.then(Box::default));
             if lost.is_empty() {
                 self.searches.stop(&node);
-                self.idle.insert(node);
+                self.shared.settled(node);
             } else {
                 self.win_back(&node, &lost, cx);
             }
@@ -72,11 +71,11 @@ impl Cards {
 
     /// How the card of a slot is held, as far as anybody tells.
     fn true_hold(&self, node: &str, index: u32, cx: &Context) -> Hold {
-        let Some(slot) = self.slots.get(node, index) else { return Hold::Lost };
+        let Some(slot) = self.shared.slots().get(node, index) else { return Hold::Lost };
         if taker(node, slot, &self.devices, cx).is_some() {
             return Hold::Taken;
         }
-        let is_reserved = || self.reservations.is_for(node, index);
+        let is_reserved = || self.shared.reservations().is_for(node, index);
         match slot.hold {
             Hold::Held => Hold::Held,
             Hold::Taken if is_reserved() => Hold::Held,
@@ -94,11 +93,11 @@ impl Cards {
         bindings: &mut Bindings,
         cx: &mut Context,
     ) {
-        let Some(slot) = self.slots.get_mut(node, index) else { return };
+        let Some(slot) = self.shared.slots().get(node, index) else { return };
         if slot.hold != hold && hold == Hold::Taken {
             tracing::error!(node, card = ?slot.uuid, "a shared card was given to another pod");
         }
-        slot.hold = hold;
+        self.shared.set_hold(node, index, hold);
         let why = match hold {
             Hold::Taken => "its card was given to another pod",
             Hold::Missing => "the device plugin does not hand out its card",
@@ -111,24 +110,20 @@ impl Cards {
     /// among them, and looking further is of no use.
     fn is_in_vain(&mut self, node: &str, cx: &Context) -> bool {
         let is_under_way = |slot: &Slot| matches!(slot.hold, Hold::Asked | Hold::Closing);
-        if self.slots.of(node).any(|(_, slot)| is_under_way(slot)) {
+        if self.shared.slots().of(node).any(|(_, slot)| is_under_way(slot)) {
             return false;
         }
         // One that does not work is not handed out either.
         let is_handed_out = |slot: &Slot| slot.hold == Hold::Held && !slot.sick;
-        let held = self.slots.of(node).filter(|(_, slot)| is_handed_out(slot)).count();
+        let held = self.shared.slots().of(node).filter(|(_, slot)| is_handed_out(slot)).count();
         self.trouble.is_in_vain(node, held, &self.devices, cx)
-    }
-
-    /// Without a card there is nothing to lose.
-    fn has_card(&self, node: &str, index: u32) -> bool {
-        self.slots.get(node, index).is_some_and(|slot| slot.uuid.is_some())
     }
 
     /// Shares that run on a card that does not work, or that is not theirs alone, run on; it takes
     /// no new ones, and none that is on its way back does.
     fn close_cards(&self, node: &str, unsettled: bool, cx: &mut Context) {
-        let cards = self.slots.of(node).map(|(index, slot)| (index, slot.known())).collect();
+        let slots = self.shared.slots().of(node);
+        let cards = slots.map(|(index, slot)| (index, slot.known())).collect();
         cx.apply(Event::Cards { node: node.into(), unsettled, cards });
     }
 
@@ -140,20 +135,14 @@ impl Cards {
             // Not known for the moment: the device plugin starts, or the node's labels are gone.
             return;
         }
-        let here = self.reservations.of(node);
+        let here = self.shared.reservations().of(node);
         let here: Vec<(ObjectKey, u32)> =
             here.map(|(key, made)| (key.clone(), made.index)).collect();
         for (key, before) in here {
             let mut index = before;
-            if before >= count && !self.is_used(node, before, cx) {
-                index = self.vacant(node, cx);
-                if let Some(slot) = self.slots.get(node, before).cloned() {
-                    self.slots.remove(node, before);
-                    self.slots.insert(node, index, slot);
-                }
-                if let Some(made) = self.reservations.get_mut(&key) {
-                    made.index = index;
-                }
+            if before >= count && !is_used(node, before, cx) {
+                index = self.shared.vacant(node, cx);
+                self.shared.renumber(&key, index);
             }
             let has_card = cx.scheduler.holding(&key).is_some_and(|h| h.keeps.is_some());
             if !has_card || index != before {
@@ -165,13 +154,14 @@ impl Cards {
     /// Returns the cards that nobody shares any more. Those that were taken to find a lost one are
     /// returned once it is found: earlier, they would be given again instead of it.
     pub(in crate::state) fn return_cards(&mut self, cx: &mut Context) {
-        for node in std::mem::take(&mut self.idle) {
-            for (index, hold) in self.holds(&node) {
+        for node in self.shared.take_idle() {
+            for (index, hold) in self.shared.holds(&node) {
                 if matches!(hold, Hold::Held | Hold::Asked)
-                    && !self.is_used(&node, index, cx)
+                    && !is_used(&node, index, cx)
                     && !self.is_wanted_by_kai(&node, index, cx)
+                    && let Some((key, uid)) = self.shared.close(&node, index)
                 {
-                    self.close(&node, index, cx);
+                    unreserve(key, &uid, cx);
                 }
             }
         }
@@ -179,33 +169,13 @@ impl Cards {
 
     /// Whether a reservation was KAI's, and a share that it bound may yet turn up.
     fn is_wanted_by_kai(&self, node: &str, index: u32, cx: &mut Context) -> bool {
-        let mut here = self.reservations.of(node);
-        let Some((_, made)) = here.find(|(_, made)| made.index == index) else { return false };
-        let Some(since) = made.adopted else { return false };
+        let made = self.shared.reservations().at(node, index);
+        let Some(since) = made.and_then(|(_, made)| made.adopted) else { return false };
         if cx.now < since + MAY_BE_USED {
-            cx.timers.add(since + MAY_BE_USED, Timer::LookAtCards(node.into()));
+            cx.at(since + MAY_BE_USED, Timer::LookAtCards(node.into()));
             return true;
         }
-        let group = self.slots.get(node, index).map_or("", |slot| &*slot.group);
+        let group = self.shared.slots().get(node, index).map_or("", |slot| &*slot.group);
         self.adoption.may_use(node, group)
-    }
-
-    /// Returns a card that nobody shares any more.
-    fn close(&mut self, node: &str, index: u32, cx: &mut Context) {
-        let is_its = |(_, made): &(&ObjectKey, &Reservation)| made.index == index;
-        let Some((key, made)) = self.reservations.of(node).find(is_its) else { return };
-        // One that nobody has seen yet is deleted once it is.
-        if made.uid.is_empty() {
-            return;
-        }
-        unreserve(key.clone(), &made.uid, cx);
-        if let Some(slot) = self.slots.get_mut(node, index) {
-            slot.hold = Hold::Closing;
-        }
-        self.unsettle(node);
-    }
-
-    fn holds(&self, node: &str) -> Vec<(u32, Hold)> {
-        self.slots.of(node).map(|(index, slot)| (index, slot.hold)).collect()
     }
 }

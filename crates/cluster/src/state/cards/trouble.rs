@@ -178,8 +178,8 @@ fn troubles_of_classes(
             let part = cx.scheduler.unentered(key).and_then(|record| record.spec.request.part());
             part.is_some_and(|part| part.class != class)
         };
-        let claimants = cx.scheduler.claimants(node, index).map(|(key, _)| key);
-        let others: Vec<&ObjectKey> = claimants.filter(differs).collect();
+        let contenders = cx.scheduler.contenders(node, index).map(|(key, _)| key);
+        let others: Vec<&ObjectKey> = contenders.filter(differs).collect();
         let other = others.first().and_then(|key| cx.scheduler.unentered(key)?.spec.request.part());
         if let Some(other) = other.map(|part| part.class) {
             let uuid = slots.get(node, index).and_then(|slot| slot.uuid.clone());

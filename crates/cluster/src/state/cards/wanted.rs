@@ -51,8 +51,7 @@ impl Wanted {
     fn change(&mut self, place: Place, change: impl FnOnce(&mut Entry)) {
         let mut entry = self.places.remove(&place).unwrap_or_default();
         change(&mut entry);
-        // The cards of a share are written once: it says itself which it has from then on.
-        let is_done = matches!(place, Place::Cards(_)) && entry.there.is_some();
+        let is_done = place.is_written_once() && entry.there.is_some();
         if entry != Entry::default() && !is_done {
             self.places.insert(place, entry);
         }
@@ -64,17 +63,10 @@ impl Wanted {
             if entry.writing || entry.wanted == entry.there {
                 continue;
             }
-            let uid = match place {
-                Place::Ghosts(_) | Place::Group(_) | Place::Taint(_) => "".into(),
-                Place::Cards(pod) if cx.scheduler.uid(&pod.key) == Some(&*pod.uid) => {
-                    pod.uid.clone()
-                }
-                Place::Cards(_) => continue,
-                Place::Condition(key, _) => cx.scheduler.uid(key).unwrap_or_default().into(),
-            };
+            let Some(uid) = place.uid(&cx.scheduler) else { continue };
             entry.writing = true;
-            if let (Place::Condition(key, reason), Some(note), None) =
-                (place, &entry.wanted, &entry.there)
+            if let (Some((key, reason)), Some(note), None) =
+                (place.warns(), &entry.wanted, &entry.there)
             {
                 let pod = Target { key: key.clone(), uid: uid.clone() };
                 cx.act(Action::Warn { pod, reason, note: note.to_string() });

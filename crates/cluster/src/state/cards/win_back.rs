@@ -9,7 +9,6 @@
 //! Meanwhile no GPU is given on the node.
 
 use super::Cards;
-use super::slots::Hold;
 use crate::state::context::Context;
 use crate::state::timers::Timer;
 use divvy_ledger::Device;
@@ -48,7 +47,7 @@ impl Cards {
         let gpus = cx.node(node).map(|node| &node.capacity().gpus);
         // Of replicas nobody knows which card is behind which.
         let has_cards = gpus.is_none_or(|gpus| gpus.pool(Device::Gpu).is_none());
-        if !cx.hands_off() || !is_there || !has_cards || self.is_searching(node) {
+        if !cx.hands_off() || !is_there || !has_cards || self.shared.is_asking(node) {
             return;
         }
         if !self.searches.begin(node, lost.len(), cx) {
@@ -59,17 +58,12 @@ impl Cards {
         // the device plugin.
         let free = room.whole.min(room.pods) as usize + lost.len();
         let groups = (0..MOST).map(|nth| reservation::search_group(node, nth));
-        let groups = groups.filter(|group| self.is_new(node, group));
+        let groups = groups.filter(|group| self.shared.is_new(node, group));
         let groups: Vec<String> = groups.take(free).collect();
         for group in groups {
-            let index = self.vacant(node, cx);
+            let index = self.shared.vacant(node, cx);
             self.ask(&node.into(), index, &group, cx);
         }
-    }
-
-    /// Whether a reservation of the node is on its way.
-    fn is_searching(&self, node: &str) -> bool {
-        self.slots.of(node).any(|(_, slot)| slot.hold == Hold::Asked)
     }
 }
 
@@ -90,7 +84,7 @@ impl Searches {
         );
         let (next, wait) = (now + search.wait, (search.wait * 2).min(LAST));
         self.0.insert(node.into(), Search { next, wait, refused: false, ..search });
-        cx.timers.add(next, Timer::LookAtCards(node.into()));
+        cx.at(next, Timer::LookAtCards(node.into()));
         true
     }
 

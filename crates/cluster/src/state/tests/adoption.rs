@@ -194,7 +194,7 @@ fn labels_count_only_with_a_reservation_that_holds_the_card() {
     assert_eq!(held(&state, "a"), [40, 0, 0], "the half of the card that is known");
     // It is said once.
     see(&mut state, &of_group("p", "made-up"));
-    state.cards.adoption.look_again();
+    state.cards.look_for_strangers();
     assert!(!acts(&mut state).iter().any(|act| act.starts_with("warn")));
     // A reservation that comes late makes it known.
     see(&mut state, &kais("a", "made-up", "GPU-2"));

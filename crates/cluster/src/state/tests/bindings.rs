@@ -200,7 +200,7 @@ fn a_look_for_another_reason_does_not_undo_a_binding_under_way() {
     see(&mut state, &member);
     assert_eq!(acts(&mut state), ["bind ml/p v10 to a 0:42949672960"]);
     let group = json!({"metadata": {"namespace": "ml", "name": "gang"}, "spec": {"minMember": 4}});
-    let group: GroupItem = serde_json::from_value(group).unwrap();
+    let group: PodGroupItem = serde_json::from_value(group).unwrap();
     state.group_changed(keys::KAI_GROUPS, News::Seen(group));
     assert!(acts(&mut state).is_empty());
     state.tick(Instant::now() + SECOND);

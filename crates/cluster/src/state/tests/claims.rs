@@ -65,10 +65,10 @@ fn each_place_has_its_own_time_for_claims_to_be_bound() {
     let result = Err("no space".to_owned());
     state.outcome(Outcome::Provided { pod: target("p"), result }, later);
     made_void(&mut state, "p", &with_claim("p", "data"), later);
-    state.cx.actions.clear();
+    state.take_actions();
     state.pass(later);
     assert!(state.bindings.is_providing(&ObjectKey::new("ml", "p")));
-    state.cx.actions.clear();
+    state.take_actions();
     state.tick(now + 605 * SECOND);
     assert!(
         state.bindings.is_providing(&ObjectKey::new("ml", "p")),

@@ -54,7 +54,7 @@ fn pods_of_a_group_that_starts_together_wait_and_are_looked_at_when_it_changes()
     let mut state = state(&[("a", 1)]);
     let group = |minimum: u32| {
         let group = json!({"metadata": {"namespace": "ml", "name": "gang"}, "spec": {"minMember": minimum}});
-        News::Seen(serde_json::from_value::<GroupItem>(group).unwrap())
+        News::Seen(serde_json::from_value::<PodGroupItem>(group).unwrap())
     };
     let member = with(&half("p"), "metadata.annotations.pod-group-name", "gang".into());
     state.group_changed(keys::KAI_GROUPS, group(4));
@@ -91,7 +91,7 @@ fn a_pod_whose_binding_is_under_way_when_kai_starts_holds_its_place() {
     bind_fails(&mut state, "q", "a", Failure::Conflict("changed".into()), now);
     looked(&mut state, "q", Some(&q), now);
     assert_eq!(held(&state, "a"), [40], "now it is KAI's");
-    state.cx.actions.clear();
+    state.take_actions();
     assert!(acts(&mut state).is_empty());
     see(&mut state, &bound(&p, "a", "0:42949672960"));
     assert_eq!(held(&state, "a"), [40]);

@@ -60,7 +60,7 @@ fn a_reason_is_told_on_the_version_that_it_holds_for_and_not_once_the_pod_has_a_
     let now = Instant::now();
     see(&mut state, &half("p"));
     state.pass(now);
-    let mut tell = state.cx.actions.pop().unwrap();
+    let mut tell = state.take_actions().pop().unwrap();
     see(&mut state, &with(&half("p"), "metadata.resourceVersion", "11".into()));
     assert!(state.is_due(&mut tell));
     assert!(matches!(&tell, Action::Tell { version, .. } if **version == *"11"), "{tell:?}");
@@ -73,7 +73,7 @@ fn a_reason_is_told_on_the_version_that_it_holds_for_and_not_once_the_pod_has_a_
     bind_fails(&mut state, "p", "a", Failure::Conflict("changed".into()), now);
     state.node_changed(Change::Gone(node("a", 1)));
     looked(&mut state, "p", Some(&with(&half("p"), "metadata.resourceVersion", "13".into())), now);
-    state.cx.actions.clear();
+    state.take_actions();
     assert_eq!(acts(&mut state), ["tell ml/p: the cluster has no nodes"], "it was never written");
     let (told_on, result) = ("13".into(), Ok("14".into()));
     state.outcome(Outcome::Told { pod: target("p"), told_on, result }, now);
@@ -83,7 +83,7 @@ fn a_reason_is_told_on_the_version_that_it_holds_for_and_not_once_the_pod_has_a_
 
 /// What was told of whom; all of it is written at once.
 fn tells(state: &mut State) -> Vec<ObjectKey> {
-    let told = std::mem::take(&mut state.cx.actions).into_iter().map(|act| match act {
+    let told = state.take_actions().into_iter().map(|act| match act {
         Action::Tell { pod, version, .. } => (pod, version),
         other => panic!("{other:?}"),
     });
@@ -137,13 +137,13 @@ fn nobody_waits_for_another_namespaces_many_different_pods() {
     let now = Instant::now();
     state.pass(now);
     assert!(state.is_behind(), "it is more than is looked at in one go");
-    state.cx.actions.clear();
+    state.take_actions();
     see(&mut state, &half("late"));
     state.node_changed(Change::Seen(node("with-card", 1)));
     for passes in 1.. {
         state.pass(now);
         let is_bound = |act: &Action| matches!(act, Action::Bind(b) if b.pod.key.name() == "late");
-        if state.cx.actions.iter().any(is_bound) {
+        if state.cx.actions().iter().any(is_bound) {
             assert!(passes <= 3, "it was placed after {passes} passes");
             assert!(state.is_behind(), "before the others were all looked at");
             return;
@@ -178,7 +178,7 @@ fn no_more_reasons_are_worked_out_than_can_be_written() {
     (0..1200).for_each(|i| see(&mut state, &half(&format!("p{i}"))));
     let now = Instant::now();
     (0..10).for_each(|_| state.pass(now));
-    assert_eq!(state.cx.actions.len(), 500);
+    assert_eq!(state.cx.action_count(), 500);
     assert!(!state.is_behind(), "there is nothing to do before some are written");
     assert_eq!(tells(&mut state).len(), 500);
     assert!(state.is_behind());

@@ -9,7 +9,7 @@ fn acts(state: &mut State) -> Vec<String> {
     let is_condition = |place: &Place| matches!(place, Place::Condition(..));
     let conditions: Vec<_> = state
         .cx
-        .actions
+        .actions()
         .iter()
         .filter_map(|action| match action {
             Action::Write { place, text, .. } if is_condition(place) => {

@@ -2,10 +2,10 @@
 //! and GPU feature discovery make of it.
 
 use crate::cluster::Cluster;
+use crate::program;
 use divvy_testbed::node::Card;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::process::Command;
 
 /// How the cards are divided, as a config of the MIG manager.
 const LAYOUT: &str = "layout";
@@ -42,7 +42,7 @@ impl Cluster {
         let [snapshot, file] =
             ["snapshot.json", "configs.yaml"].map(|name| self.folder().join(name));
         self.run(&["snapshot", "--output-file", snapshot.to_str().unwrap()]);
-        let mut divvy = Command::new(env!("CARGO_BIN_EXE_divvy"));
+        let mut divvy = program::divvy();
         divvy.args(["simulate", "--output=json", "--cluster"]).arg(snapshot);
         if !configs.is_empty() {
             let documents: Vec<String> = configs.iter().map(Value::to_string).collect();

@@ -3,10 +3,10 @@
 use super::{of_recipe, pod, time_slices};
 use crate::check::devices as given;
 use crate::cluster::{Cluster, devices, half, whole};
+use crate::program;
 use divvy_testbed::node::Options;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::process::Command;
 
 const GPU: &str = "nvidia.com/gpu";
 const SHARED: &str = "nvidia.com/gpu.shared";
@@ -121,7 +121,7 @@ async fn a_request_of_two_slices_that_the_plugin_refuses_ends_with_its_words() {
     cluster.said("default", "two", told).await;
     let snapshot = cluster.folder().join("refused.json");
     cluster.run(&["snapshot", "--output-file", snapshot.to_str().unwrap()]);
-    let mut explain = Command::new(env!("CARGO_BIN_EXE_divvy"));
+    let mut explain = program::divvy();
     explain.args(["explain", "pod", "default/two", "--cluster"]).arg(&snapshot);
     let explained = String::from_utf8(explain.output().unwrap().stdout).unwrap();
     assert!(explained.contains(told), "{explained}");

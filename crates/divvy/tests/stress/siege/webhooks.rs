@@ -2,6 +2,7 @@
 
 use super::watcher::Door;
 use crate::arena::{Arena, PATIENCE, pod_of};
+use crate::program;
 use crate::tls::trusting;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -14,7 +15,6 @@ use rustls::pki_types::pem::PemObject;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 const CONFIGURATION: &str =
@@ -44,7 +44,7 @@ impl Webhooks {
         let [port] = free_ports().unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         register(arena, address);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_divvy"));
+        let mut command = program::divvy();
         command.arg("admission").arg("--kubeconfig").arg(arena.plane.kubeconfig());
         command.args(["--gpu-sharing", "--tls-names=127.0.0.1", "--listen"]);
         command.arg(address.to_string());

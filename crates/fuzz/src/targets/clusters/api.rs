@@ -1,7 +1,7 @@
 //! An API server in memory, as far as the scheduler's writes go: versions, preconditions, and news
 //! that wait to be heard.
 
-use divvy_cluster::probe::{Answered, Asked};
+use divvy_cluster::probe::{Answered, Requested};
 use divvy_words::reservation;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
@@ -31,7 +31,7 @@ pub struct Api {
     /// What becomes of the next requests; then all is well.
     pub fates: VecDeque<Fate>,
     /// Requests that arrive later.
-    pub late: Vec<Asked>,
+    pub late: Vec<Requested>,
     /// Bindings and deletions that were done since somebody looked.
     pub done: Vec<Done>,
 }
@@ -126,7 +126,7 @@ impl Api {
     }
 
     /// Answers a request, as its fate is.
-    pub fn answer(&mut self, asked: Asked) -> Answered {
+    pub fn answer(&mut self, asked: Requested) -> Answered {
         match self.fates.pop_front().unwrap_or(Fate::Well) {
             Fate::Well => Some(self.perform(&asked)),
             Fate::Lost => None,
@@ -143,7 +143,7 @@ impl Api {
     }
 
     /// Does what a request asks.
-    pub fn perform(&mut self, asked: &Asked) -> (u16, Vec<u8>) {
+    pub fn perform(&mut self, asked: &Requested) -> (u16, Vec<u8>) {
         let body: Value = serde_json::from_slice(&asked.body).unwrap_or_default();
         let path = asked.path.as_str();
         let found = match asked.method.as_str() {

@@ -6,7 +6,7 @@ use crate::admission::Settings;
 use crate::grace_period::grace_period_allowed;
 use crate::hand_off::{has_no_device, missing, visible_devices};
 use crate::manifest::{Container, Metadata, PodManifest};
-use crate::mistakes::{Place, mistake};
+use crate::mistakes::{PodField, mistake};
 use crate::problem::{Problems, short};
 use crate::quantity::Quantity;
 use crate::request::{check_container, containers, is_share, request, share_containers};
@@ -59,7 +59,7 @@ pub(super) fn mutated(pod: &Value, settings: &Settings) -> Value {
         }
     }
     let (metadata, spec) = read(&pod);
-    if !settings.places(&spec) {
+    if !settings.places(&spec.scheduler_name) {
         return pod;
     }
     if !is_share(&metadata, &spec) {
@@ -150,7 +150,7 @@ pub(super) fn voided(pod: &Value, settings: &Settings) -> Value {
     let (metadata, spec) = read(&pod);
     let class = pod["spec"]["runtimeClassName"].as_str().unwrap_or_default();
     let has_gpu_runtime = class.starts_with("nvidia") || containers(&spec).any(asks_gpu);
-    if (settings.places(&spec) && is_share(&metadata, &spec)) || !has_gpu_runtime {
+    if (settings.places(&spec.scheduler_name) && is_share(&metadata, &spec)) || !has_gpu_runtime {
         return pod;
     }
     for (place, container) in places(&pod).iter().zip(containers(&spec)) {
@@ -164,7 +164,7 @@ pub(super) fn voided(pod: &Value, settings: &Settings) -> Value {
 /// What is said of a new pod, or why it is refused.
 pub(super) fn verdict(pod: &Value, settings: &Settings) -> Result<Vec<String>, String> {
     let (metadata, spec) = read(pod);
-    if !settings.places(&spec) {
+    if !settings.places(&spec.scheduler_name) {
         return Ok(Vec::new());
     }
     let (mut problems, mut warnings) = (Problems::default(), Vec::new());
@@ -233,7 +233,7 @@ pub(super) fn verdict(pod: &Value, settings: &Settings) -> Result<Vec<String>, S
 /// Names that nobody reads.
 fn mistaken(pod: &Value, spec: &PodManifest) -> Vec<String> {
     let mut all = Vec::new();
-    for (place, name) in [(Place::Annotations, "annotations"), (Place::Labels, "labels")] {
+    for (place, name) in [(PodField::Annotations, "annotations"), (PodField::Labels, "labels")] {
         let map = pod["metadata"][name].as_object().into_iter().flatten();
         all.extend(map.map(|(key, _)| (place, format!("metadata.{name}"), key.clone())));
     }
@@ -241,7 +241,7 @@ fn mistaken(pod: &Value, spec: &PodManifest) -> Vec<String> {
         let (list, at) = place.trim_start_matches("/spec/").split_once('/').unwrap();
         let field = format!("spec.{list}[{at}].resources.limits");
         let names = container.resources.limits.iter();
-        all.extend(names.map(|(name, _)| (Place::Resources, field.clone(), name.to_owned())));
+        all.extend(names.map(|(name, _)| (PodField::Resources, field.clone(), name.to_owned())));
     }
     let told = all.into_iter().filter_map(|(place, field, key)| {
         let why = mistake(place, &key)?;

@@ -1,7 +1,7 @@
 //! Lists in flow style on one line, `[run, "--fast"]`, and empty maps.
 
 use super::Unsure;
-use super::scalar::{Scalar, is_end};
+use super::scalar::{LineValue, is_end};
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 /// The items of a list, from behind its bracket on.
@@ -23,7 +23,7 @@ impl<'de> Flow<'de> {
     }
 
     /// The next item, or nothing behind the bracket.
-    fn item(&mut self) -> Result<Option<Scalar<'de>>, Unsure> {
+    fn item(&mut self) -> Result<Option<LineValue<'de>>, Unsure> {
         let mut rest = self.rest.trim_start_matches(' ');
         if let Some(after) = rest.strip_prefix(']') {
             self.rest = after;
@@ -41,7 +41,7 @@ impl<'de> Flow<'de> {
                 if inside.contains('\\') {
                     return Err(Unsure);
                 }
-                (Scalar::Quoted(inside), after)
+                (LineValue::Quoted(inside), after)
             }
             None => {
                 let allowed = |b: u8| b.is_ascii_alphanumeric() || b"_./=-".contains(&b);
@@ -51,7 +51,7 @@ impl<'de> Flow<'de> {
                 if !certain {
                     return Err(Unsure);
                 }
-                (Scalar::Plain(text), after)
+                (LineValue::Plain(text), after)
             }
         };
         if !after.trim_start_matches(' ').starts_with([',', ']']) {
@@ -74,7 +74,7 @@ impl<'de> SeqAccess<'de> for Flow<'de> {
 }
 
 /// A value in a list.
-struct Item<'de>(Scalar<'de>);
+struct Item<'de>(LineValue<'de>);
 
 impl<'de> Deserializer<'de> for Item<'de> {
     type Error = Unsure;

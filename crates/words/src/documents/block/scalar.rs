@@ -6,7 +6,7 @@ use serde::de::{Error, Visitor};
 
 /// A value that stands on one line.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Scalar<'de> {
+pub(super) enum LineValue<'de> {
     /// In quotes: a string.
     Quoted(&'de str),
     /// Without quotes: whatever it looks like.
@@ -17,7 +17,7 @@ pub(super) enum Scalar<'de> {
     EmptyMap,
 }
 
-impl<'de> Scalar<'de> {
+impl<'de> LineValue<'de> {
     /// Reads the rest of a line after `key: ` or `- `, up to its comment.
     pub(super) fn read(text: &'de str) -> Result<Self, Unsure> {
         let first = text.bytes().next().ok_or(Unsure)?;

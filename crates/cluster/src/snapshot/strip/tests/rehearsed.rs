@@ -3,7 +3,7 @@
 
 use super::super::strip;
 use super::filled::filled;
-use crate::snapshot::{EVERYTHING, Saved};
+use crate::snapshot::{EVERYTHING, SavedCollection};
 use divvy_differential::{Topic, generate};
 use divvy_sim::{EMBEDDED_CLUSTER, Input, Rehearsal, Setup};
 use divvy_testbed::manifests::{GpuNode, cpu_node, pod, with_fraction, with_gpus, with_memory};
@@ -11,8 +11,8 @@ use divvy_words::keys;
 use serde_json::{Value, json};
 use std::sync::LazyLock;
 
-fn saved(object: &Value) -> &'static Saved {
-    let is_its = |Saved { resource, .. }: &&Saved| {
+fn saved(object: &Value) -> &'static SavedCollection {
+    let is_its = |SavedCollection { resource, .. }: &&SavedCollection| {
         object["kind"] == resource.kind && object["apiVersion"] == resource.api_version
     };
     EVERYTHING.iter().find(is_its).unwrap_or_else(|| panic!("not in a snapshot: {object}"))

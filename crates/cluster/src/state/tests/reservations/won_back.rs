@@ -61,7 +61,7 @@ fn a_search_that_fails_is_repeated_in_time_and_not_at_once() {
     let later = now + 3 * SECOND;
     state.tick(later);
     state.pass(later);
-    let asked = std::mem::take(&mut state.cx.actions);
+    let asked = state.take_actions();
     assert_eq!(asked.len(), 4, "{asked:?}");
     assert!(asked.iter().all(|act| matches!(act, Action::Reserve { .. })), "{asked:?}");
 }
@@ -76,7 +76,7 @@ fn a_search_that_hung_when_the_leader_changed_is_given_up_in_time() {
     state.tick(later);
     state.pass(later);
     let is_deletion = |act: &Action| matches!(act, Action::Unreserve { .. });
-    assert!(state.cx.actions.iter().any(is_deletion), "{:?}", state.cx.actions);
+    assert!(state.cx.actions().iter().any(is_deletion), "{:?}", state.cx.actions());
 }
 
 #[test]
