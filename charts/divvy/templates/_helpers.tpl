@@ -34,6 +34,12 @@ imagePullSecrets:
 {{- join ", " (uniq (concat $all .Values.gpuSystemNamespaces)) -}}
 {{- end -}}
 
+{{/* Whether a pod's runtime class may be NVIDIA's runtime, in CEL: by its name, or because shares get it. */}}
+{{- define "divvy.gpuRuntime" -}}
+object.spec.?runtimeClassName.orValue('').startsWith('nvidia')
+{{- if not (hasPrefix "nvidia" .Values.runtimeClass.name) }} || object.spec.?runtimeClassName.orValue('') == '{{ .Values.runtimeClass.name }}'{{ end -}}
+{{- end -}}
+
 {{- define "divvy.gates" -}}
 {{- $all := list -}}
 {{- range $name, $on := .Values.featureGates }}{{ $all = append $all (printf "%s=%t" $name $on) }}{{ end -}}

@@ -2,6 +2,7 @@
 
 mod split;
 
+pub(crate) use split::MOST_ITEM;
 pub use split::Split;
 
 use crate::failure::{Failure, innermost};

@@ -3,6 +3,7 @@
 use crate::client::{ClientError, client};
 use crate::failure::{Failure, explain};
 use crate::fence::Fence;
+use crate::list::MOST_ITEM;
 use crate::observer::{Observer, Verb};
 use crate::timely::SendBy;
 use http::{Method, Request, Response, header};
@@ -180,8 +181,7 @@ impl Api {
         let answer = async {
             let response = self.send(method, path, body).await?;
             let (parts, body) = response.into_parts();
-            let bytes = body.collect_bytes().await.map_err(|e| Failure::Unclear(explain(&e)))?;
-            Ok((parts, bytes))
+            Ok((parts, whole(body).await?))
         };
         let (parts, bytes) = match tokio::time::timeout(patience, answer).await {
             Ok(Ok(answer)) => answer,
@@ -197,7 +197,7 @@ impl Api {
         };
         self.observer.request(verb, Some(parts.status.as_u16()));
         match Failure::of_answer(parts.status, &parts.headers, &bytes) {
-            None => Ok(bytes.into()),
+            None => Ok(bytes),
             Some(failure) => Err(failure),
         }
     }
@@ -213,7 +213,7 @@ impl Api {
         if parts.status.is_success() {
             return Ok(body);
         }
-        let bytes = tokio::time::timeout(self.patience, body.collect_bytes()).await;
+        let bytes = tokio::time::timeout(self.patience, whole(body)).await;
         let bytes = bytes.ok().and_then(Result::ok).unwrap_or_default();
         Err(Failure::of_answer(parts.status, &parts.headers, &bytes)
             .unwrap_or_else(|| Failure::Unclear(parts.status.to_string())))
@@ -236,6 +236,21 @@ impl Api {
         let request = request.map_err(|e| Failure::Refused { code: 0, message: e.to_string() })?;
         self.client.send(request).await.map_err(|e| Failure::of_client(&e))
     }
+}
+
+/// All of a body, which is one object or says what went wrong.
+async fn whole(mut body: Body) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    while let Some(piece) =
+        next_piece(&mut body).await.map_err(|e| Failure::Unclear(explain(&e)))?
+    {
+        if bytes.len() + piece.len() > MOST_ITEM {
+            let most = MOST_ITEM >> 20;
+            return Err(Failure::Unclear(format!("the answer is larger than {most} MiB")));
+        }
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(bytes)
 }
 
 /// The next piece of a body while it comes; nothing at its end.
@@ -292,6 +307,17 @@ mod tests {
         assert!(failure.to_string().contains("it was not sent"), "{failure}");
         api.request(Verb::Create, "/next", sent(None), PATIENCE).await.unwrap();
         assert_eq!(came.recv().await.unwrap(), "/next");
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_an_end_is_given_up() {
+        let api = Api::answered_by(|request| {
+            let size = if request.uri() == "/large" { MOST_ITEM + 1 } else { MOST_ITEM };
+            Some(Response::new(vec![b' '; size]))
+        });
+        let failure = api.get("/large").await.unwrap_err();
+        assert_eq!(failure.to_string(), "the answer is larger than 16 MiB");
+        assert_eq!(api.get("/small").await.map(|bytes| bytes.len()), Ok(MOST_ITEM));
     }
 
     #[tokio::test]

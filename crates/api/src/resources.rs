@@ -1,5 +1,8 @@
 //! The collections of the API that are read or written.
 
+use std::borrow::Cow;
+use std::fmt::Write;
+
 /// A collection of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resource {
@@ -99,6 +102,9 @@ pub const POLICIES: Resource =
 /// Where it does.
 pub const POLICY_BINDINGS: Resource =
     optional(ADMISSION, "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings");
+/// Who has which role in the whole cluster.
+pub const CLUSTER_ROLE_BINDINGS: Resource =
+    optional("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "clusterrolebindings");
 /// The settings of NVIDIA's GPU operator.
 pub const CLUSTER_POLICIES: Resource =
     optional("nvidia.com/v1", "ClusterPolicy", "clusterpolicies");
@@ -128,13 +134,13 @@ impl Resource {
         if namespace.is_empty() {
             format!("{root}/{version}/{plural}")
         } else {
-            format!("{root}/{version}/namespaces/{namespace}/{plural}")
+            format!("{root}/{version}/namespaces/{}/{plural}", segment(namespace))
         }
     }
 
     /// The path of one object; without a namespace where there is none.
     pub fn path_of(&self, namespace: &str, name: &str) -> String {
-        format!("{}/{name}", self.path_in(namespace))
+        format!("{}/{}", self.path_in(namespace), segment(name))
     }
 
     /// Its name as RBAC rules and kubectl write it.
@@ -146,9 +152,41 @@ impl Resource {
     }
 }
 
+/// A name as one segment of a path, whatever it is: it leads nowhere else.
+fn segment(name: &str) -> Cow<'_, str> {
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~:".contains(&b);
+    let is_dots = [".", ".."].contains(&name);
+    if !is_dots && name.bytes().all(is_plain) {
+        return Cow::Borrowed(name);
+    }
+    let mut text = String::new();
+    for b in name.bytes() {
+        if is_plain(b) && !is_dots {
+            text.push(b.into());
+        } else {
+            let _ = write!(text, "%{b:02X}");
+        }
+    }
+    Cow::Owned(text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_name_leads_out_of_its_collection() {
+        for (name, path) in [
+            ("../secrets/s", "/api/v1/namespaces/ml/pods/..%2Fsecrets%2Fs"),
+            ("..", "/api/v1/namespaces/ml/pods/%2E%2E"),
+            ("p?watch=1#", "/api/v1/namespaces/ml/pods/p%3Fwatch%3D1%23"),
+            ("a%2fb", "/api/v1/namespaces/ml/pods/a%252fb"),
+            ("system:node", "/api/v1/namespaces/ml/pods/system:node"),
+        ] {
+            assert_eq!(PODS.path_of("ml", name), path);
+        }
+        assert_eq!(PODS.path_in("a/b"), "/api/v1/namespaces/a%2Fb/pods");
+    }
 
     #[test]
     fn collections_are_found_where_the_api_has_them() {

@@ -1,9 +1,10 @@
 //! What the scheduler tells Prometheus.
 //!
 //! Label values come from enums and from the engine's reason names, and those of queues are so many at
-//! most, so the number of series is bounded whatever pods are called. Each recording method costs an atomic addition or two.
+//! most, so the number of series is bounded whatever pods are called, also over time. Each recording method costs an atomic addition or two.
 
 mod labels;
+mod queues;
 
 pub use labels::{Attempt, BindingResult};
 
@@ -19,17 +20,15 @@ use prometheus_client::metrics::{
     info::Info,
 };
 use prometheus_client::registry::{Registry, Unit};
-use std::cmp::Reverse;
+use queues::Places;
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 type Labels = [(&'static str, &'static str); 2];
 /// Resources of slices that have series.
 const MOST_RESOURCES: usize = 64;
-/// Queues that have series of their own.
-const MOST_QUEUES: usize = 64;
 /// The name of all others together; no label can have this value.
 const OTHER_QUEUES: &str = "(others)";
 
@@ -69,6 +68,7 @@ struct Inner {
     oldest_pending: Gauge,
     queue_gpus: Family<[(&'static str, String); 1], Gauge<f64, AtomicU64>>,
     queue_pods: Family<[(&'static str, String); 1], Gauge>,
+    queue_places: Mutex<Places>,
     queued_writes: Gauge,
     leader: Gauge,
     synced: Family<Label, Gauge>,
@@ -127,6 +127,7 @@ impl Metrics {
             oldest_pending: Gauge::default(),
             queue_gpus: Family::default(),
             queue_pods: Family::default(),
+            queue_places: Mutex::default(),
             queued_writes: Gauge::default(),
             leader: Gauge::default(),
             synced: Family::default(),
@@ -217,10 +218,9 @@ impl Metrics {
 
     /// What the pods of each queue hold. Users name queues, so only so many have a series of their own:
     /// those that hold most; the others are one together.
-    pub fn set_queues(&self, queues: &[QueueUse<'_>]) {
-        let mut queues: Vec<&QueueUse<'_>> = queues.iter().collect();
-        queues.sort_by_key(|queue| (Reverse(queue.gpus), queue.queue));
-        let (own, others) = queues.split_at(queues.len().min(MOST_QUEUES));
+    pub fn set_queues(&self, queues: &[QueueUse<'_>], now: Instant) {
+        let mut places = self.0.queue_places.lock().unwrap_or_else(PoisonError::into_inner);
+        let (own, others) = places.part(queues, now);
         let (gpus, pods) = (&self.0.queue_gpus, &self.0.queue_pods);
         gpus.clear();
         pods.clear();

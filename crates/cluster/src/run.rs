@@ -376,7 +376,7 @@ impl Loop {
         if position != self.counted && self.counted_at.elapsed() >= QUEUES_EVERY {
             (self.counted, self.counted_at) = (position, Instant::now());
             let scheduler = self.state.scheduler();
-            self.metrics.set_queues(&top_queues(scheduler).items);
+            self.metrics.set_queues(&top_queues(scheduler).items, self.counted_at);
             self.metrics.set_slices(&slice_totals(scheduler));
             self.metrics.set_oldest_pending(scheduler.oldest_waiting());
         }

@@ -14,7 +14,6 @@
 
 mod action;
 mod bindings;
-mod bounds;
 mod cards;
 mod context;
 mod held_back;
@@ -42,6 +41,7 @@ use told::Told;
 const SLICE: u64 = 1 << 19;
 
 /// The state of the cluster, and of what we are doing in it.
+#[derive(Debug)]
 pub(crate) struct State {
     cx: Context,
     incoming: Incoming,

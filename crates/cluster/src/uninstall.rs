@@ -9,10 +9,13 @@
 //! the policies, for its container reads its card from annotations at each start. Nobody in the cluster
 //! is left to see the last one end, so whoever uninstalled divvy says when.
 
-use divvy_api::resources::{LEASES, NAMESPACES, NODES, PODS, PRIORITY_CLASSES};
+use divvy_api::resources::{
+    CLUSTER_ROLE_BINDINGS, LEASES, MUTATING_WEBHOOKS, NAMESPACES, NODES, PODS, PRIORITY_CLASSES,
+};
 use divvy_api::{Api, Failure, List, ListProgress, PatchKind, Resource};
 use divvy_words::{keys, reservation};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Why it stopped; what was taken away before is gone.
@@ -82,16 +85,19 @@ const POLICIES: [&str; 11] = [
 /// What was applied by hand may still be there: `deploy/`.
 const ACCOUNTS: [&str; 3] = ["divvy-scheduler", "divvy-admission", "divvy-provider"];
 
-/// Looks for what there is of divvy; changes nothing.
-pub async fn look(api: &Api) -> Result<Remains, UninstallError> {
+/// Looks for what there is of divvy, which was installed in this namespace; changes nothing.
+pub async fn look(api: &Api, namespace: &str) -> Result<Remains, UninstallError> {
     let mut found = Remains::default();
+    let homes = homes(api, namespace).await?;
     each(api, &DEPLOYMENTS, |deployment| {
-        if is_part(deployment) && ACCOUNTS.contains(&text(deployment, "/metadata/name")) {
+        let is_home = homes.contains(text(deployment, "/metadata/namespace"));
+        let is_account = ACCOUNTS.contains(&text(deployment, "/metadata/name"));
+        if is_home && is_account && is_part(deployment) {
             found.working.push(format!("deployment {}", key(deployment)));
         }
     })
     .await?;
-    each(api, &PODS, |pod| found.see(pod)).await?;
+    each(api, &PODS, |pod| found.see(pod, &homes)).await?;
     each(api, &NODES, |node| {
         let name = text(node, "/metadata/name").to_owned();
         if taint(node).is_some() {
@@ -166,24 +172,49 @@ pub async fn remove(
     Ok(())
 }
 
+/// The namespaces in which divvy may work: that which was named, and where its webhooks and its
+/// scheduler's rights are for. Others have its public labels on their pods if they like.
+async fn homes(api: &Api, namespace: &str) -> Result<BTreeSet<String>, UninstallError> {
+    let mut homes = BTreeSet::from([namespace.to_owned()]);
+    for (resource, name, list, place) in [
+        (MUTATING_WEBHOOKS, "divvy", "/webhooks", "/clientConfig/service/namespace"),
+        (CLUSTER_ROLE_BINDINGS, ACCOUNTS[0], "/subjects", "/namespace"),
+    ] {
+        let object = match api.get(&resource.path_of("", name)).await {
+            Ok(object) => serde_json::from_slice(&object).unwrap_or_default(),
+            Err(Failure::NotFound(_)) => Value::Null,
+            Err(why) => return Err(failed(format!("read {} {name}", resource.kind))(why)),
+        };
+        let all = object.pointer(list).and_then(Value::as_array);
+        let places = all.into_iter().flatten().map(|one| text(one, place));
+        homes.extend(places.filter(|place| !place.is_empty()).map(str::to_owned));
+    }
+    Ok(homes)
+}
+
 impl Remains {
-    fn see(&mut self, pod: &Value) {
-        let has_ended = ["Succeeded", "Failed"].contains(&text(pod, "/status/phase"));
+    fn see(&mut self, pod: &Value, homes: &BTreeSet<String>) {
         if text(pod, "/metadata/namespace") == reservation::NAMESPACE {
             match text(pod, "/metadata/labels/app.kubernetes.io~1managed-by") {
                 "divvy" => self.reservations.push(text(pod, "/metadata/name").to_owned()),
                 _ => self.has_neighbours = true,
             }
-        } else if is_part(pod)
-            && ACCOUNTS.contains(&text(pod, "/metadata/labels/app.kubernetes.io~1name"))
-        {
-            self.working.push(format!("pod {}", key(pod)));
-        } else if !has_ended && pod["spec"]["nodeName"].is_string() && is_share(pod) {
+            return;
+        }
+        if ["Succeeded", "Failed"].contains(&text(pod, "/status/phase")) {
+            return;
+        }
+        if pod["spec"]["nodeName"].is_string() && is_share(pod) {
             self.shares.push(LiveShare {
                 pod: key(pod),
                 node: text(pod, "/spec/nodeName").to_owned(),
                 cards: pod["metadata"]["annotations"][keys::CARDS].as_str().unwrap_or("-").into(),
             });
+        } else if homes.contains(text(pod, "/metadata/namespace"))
+            && is_part(pod)
+            && ACCOUNTS.contains(&text(pod, "/metadata/labels/app.kubernetes.io~1name"))
+        {
+            self.working.push(format!("pod {}", key(pod)));
         }
     }
 }

@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use divvy_lint::{Fixed, LintReport, NamedText};
 use divvy_sim::{Input, read_inputs};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 #[derive(Args)]
@@ -60,8 +61,14 @@ pub fn run(args: &LintArgs) -> anyhow::Result<u8> {
     let diff: String = fixed.iter().map(divvy_lint::diff).collect();
     let findings = if args.fix { left } else { found };
     let code = if findings.is_empty() { DONE } else { FOUND };
+    let diff_is_empty = diff.is_empty();
     let report = LintReport::new(inputs.len(), findings, before, diff);
-    output::print(args.output, &report, |_| divvy_lint::text(&report, args.fix))?;
+    output::print(args.output, &report, |_| {
+        let text = divvy_lint::text(&report, args.fix);
+        // A diff goes on to `patch` as it is.
+        let goes_on = !diff_is_empty && !std::io::stdout().is_terminal();
+        if goes_on { text } else { output::cleaned(&text) }
+    })?;
     Ok(code)
 }
 

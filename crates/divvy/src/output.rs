@@ -91,8 +91,12 @@ pub fn write_if_read(text: &str) -> anyhow::Result<bool> {
 /// Says something on standard error, with nothing in it that a terminal would obey. Whoever closed
 /// it does not want to know.
 pub fn note(text: &str) {
-    let lines: Vec<_> = text.lines().map(divvy_views::clean).collect();
-    let _ = writeln!(std::io::stderr(), "{}", lines.join("\n"));
+    let _ = write!(std::io::stderr(), "{}", cleaned(text));
+}
+
+/// Lines with nothing in them that a terminal would obey.
+pub fn cleaned(text: &str) -> String {
+    text.lines().map(|line| divvy_views::clean(line).into_owned() + "\n").collect()
 }
 
 fn text_options(format: Format) -> TextOptions {

@@ -5,6 +5,7 @@ use anyhow::bail;
 use clap::Args;
 use divvy_api::{Api, Fence, config};
 use divvy_cluster::uninstall::{LiveShare, Remains, look, remove};
+use divvy_views::clean;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -50,7 +51,7 @@ pub fn run(args: &UninstallArgs) -> anyhow::Result<u8> {
         let api = Api::connect(config, Fence::open())?;
         let mut waits = false;
         let remains = loop {
-            let remains = look(&api).await?;
+            let remains = look(&api, &args.namespace).await?;
             if let Some(first) = remains.working.first() {
                 bail!(
                     "divvy is still installed ({first}): uninstall it first, with `helm uninstall -n {} \
@@ -88,7 +89,8 @@ fn waiting(remains: &Remains) -> String {
     };
     text += &format!("{:pod$}  {:node$}  CARDS\n", "POD", "NODE");
     for share in &remains.shares {
-        text += &format!("{:pod$}  {:node$}  {}\n", share.pod, share.node, share.cards);
+        // An annotation is as somebody wrote it.
+        text += &format!("{:pod$}  {:node$}  {}\n", share.pod, share.node, clean(&share.cards));
     }
     text
 }

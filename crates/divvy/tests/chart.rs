@@ -132,6 +132,18 @@ fn what_the_recipe_sets_is_in_the_config_file_as_divvy_reads_it() {
 }
 
 #[test]
+fn a_runtime_class_of_another_name_is_guarded_as_nvidias_is() {
+    const NVIDIAS: &str = "object.spec.?runtimeClassName.orValue('').startsWith('nvidia')";
+    for (name, is_named) in [("nvidia", false), ("nvidia-cdi", false), ("gpu", true)] {
+        let Some(made) = made(&[&format!("runtimeClass.name={name}")]) else { return };
+        let made = made.unwrap();
+        let or = format!("{NVIDIAS} || object.spec.?runtimeClassName.orValue('') == '{name}'");
+        assert_eq!(made.matches(NVIDIAS).count(), 2, "{name}: webhook and policy");
+        assert_eq!(made.matches(&or).count(), if is_named { 2 } else { 0 }, "{name}");
+    }
+}
+
+#[test]
 fn levels_and_their_providers_reach_both_programs_and_the_policy() {
     let values = [
         "featureGates.GPUIsolationLevel=true",

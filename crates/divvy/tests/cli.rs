@@ -598,6 +598,17 @@ fn lint_says_what_is_wrong_in_a_line_and_mends_it_once() {
 }
 
 #[test]
+fn nothing_that_lint_repeats_turns_the_lines_of_a_terminal() {
+    let turned = MISTAKEN.replace("name: ", "name: \u{202e}");
+    let found = divvy(&["lint", "-f", "-"], &turned);
+    let text = stdout(&found);
+    assert!(text.contains("\\u{202e}") && !text.contains('\u{202e}'), "{text}");
+    // A diff in a pipe is for `patch`.
+    let shown = stdout(&divvy(&["lint", "-f", "-", "--diff"], &turned));
+    assert!(shown.contains('\u{202e}'), "{shown}");
+}
+
+#[test]
 fn lint_has_a_contract_for_programs() {
     let output = divvy(&["lint", "-f", "-", "-o", "json"], MISTAKEN);
     let json: Value = serde_json::from_str(&stdout(&output)).unwrap();

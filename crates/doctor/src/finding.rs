@@ -1,5 +1,6 @@
 //! What was found.
 
+use crate::fix::Fix;
 use serde::Serialize;
 
 /// How bad it is.
@@ -73,9 +74,9 @@ impl Finding {
 
     /// With what mends it.
     #[must_use]
-    pub fn fix(mut self, fix: impl Into<String>) -> Self {
-        self.fix = fix.into();
-        self
+    pub(crate) fn fix(self, fix: impl Into<Fix>) -> Self {
+        let fix: Fix = fix.into();
+        Self { fix: fix.into(), ..self }
     }
 }
 

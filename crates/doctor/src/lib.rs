@@ -10,6 +10,7 @@
 
 mod checks;
 mod finding;
+mod fix;
 mod looked;
 mod objects;
 mod observed;

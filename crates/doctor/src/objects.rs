@@ -109,6 +109,9 @@ objects! {
     ServiceRef { namespace: String, name: String, }
     /// A policy or its binding.
     Policy { metadata: Metadata, spec: Value, }
+    /// Who has a role in the whole cluster.
+    RoleBinding { metadata: Metadata, subjects: Vec<Subject>, }
+    Subject { kind: String, namespace: String, name: String, }
     /// Who answers for a Service.
     EndpointSlice { metadata: Metadata, endpoints: Vec<Endpoint>, }
     Endpoint { conditions: EndpointConditions, }

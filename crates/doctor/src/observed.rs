@@ -3,8 +3,9 @@
 use crate::finding::{Count, Hidden};
 use crate::looked::Looked;
 use crate::objects::{
-    Certificates, ClusterPolicy, ConfigMap, EndpointSlice, Metadata, Node, ObservedPod, Plain,
-    Policy, Quota, ResourceSlice, Version, Webhooks, Workload,
+    Certificates, ClusterPolicy, ConfigMap, EndpointSlice, Metadata, Node, ObservedPod,
+    ObservedWebhook, Plain, Policy, Quota, ResourceSlice, RoleBinding, Subject, Version, Webhooks,
+    Workload,
 };
 use crate::source::ClusterSource;
 use divvy_api::{Resource, resources};
@@ -13,10 +14,10 @@ use divvy_words::manifest::PodStatus;
 use divvy_words::reservation::{NAMESPACE, TROUBLES, condition};
 use divvy_words::{OtherSchedulers, keys};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// The label by which divvy's own workloads are found, in whatever namespace.
+/// The label by which divvy's own workloads are found, in its namespace.
 pub(crate) const APP: &str = "app.kubernetes.io/name";
 pub(crate) const SCHEDULER: &str = "divvy-scheduler";
 pub(crate) const ADMISSION: &str = "divvy-admission";
@@ -27,6 +28,10 @@ pub(crate) const SERVICE: &str = "kubernetes.io/service-name";
 const MOST_CONFIG_MAPS: usize = 16;
 /// Where the GPU operator is, if nothing says so.
 const OPERATOR: &str = "gpu-operator";
+/// A namespace with it is one whose pods manage GPUs.
+const GPU_SYSTEM: &str = "divvy.dev/gpu-system";
+/// The policy that names others.
+const VISIBLE_DEVICES: &str = "divvy-visible-devices";
 /// What a check of the API server's version is called, in the way of the others.
 const VERSION: Resource = Resource { name: "version", plural: "version", ..resources::NAMESPACES };
 
@@ -41,6 +46,8 @@ pub struct Observed {
     pub(crate) namespaces: Looked<Plain>,
     pub(crate) deployments: Looked<Workload>,
     pub(crate) daemon_sets: Looked<Workload>,
+    /// That of divvy's scheduler, where the webhooks do not say where divvy is.
+    pub(crate) role_binding: Looked<RoleBinding>,
     pub(crate) runtime_classes: Looked<Plain>,
     pub(crate) priority_classes: Looked<Plain>,
     pub(crate) mutating: Looked<Webhooks>,
@@ -65,10 +72,11 @@ impl Observed {
             nodes: source.all(&resources::NODES, node).await?,
             pods: source.all(&resources::PODS, pod).await?.map(with_other),
             namespaces: source
-                .all(&resources::NAMESPACES, |place: &Plain| place.metadata.name == NAMESPACE)
+                .all(&resources::NAMESPACES, |place: &Plain| {
+                    let Metadata { name, labels, .. } = &place.metadata;
+                    name == NAMESPACE || labels.get(GPU_SYSTEM).is_some()
+                })
                 .await?,
-            deployments: source.all(&resources::DEPLOYMENTS, is_divvys).await?,
-            daemon_sets: source.all(&resources::DAEMON_SETS, daemon_set).await?,
             runtime_classes: source.all(&resources::RUNTIME_CLASSES, |_: &Plain| true).await?,
             priority_classes: source.all(&resources::PRIORITY_CLASSES, |_: &Plain| true).await?,
             mutating: source.all(&resources::MUTATING_WEBHOOKS, webhooks).await?,
@@ -89,6 +97,11 @@ impl Observed {
                 .await?,
             ..Self::default()
         };
+        if seen.webhooks_namespace().is_none() {
+            seen.role_binding =
+                source.one(&resources::CLUSTER_ROLE_BINDINGS, "", SCHEDULER).await?;
+        }
+        seen.look_at_workloads(source).await?;
         let services = seen.services();
         seen.endpoint_slices = source
             .all(&resources::ENDPOINT_SLICES, |slice: &EndpointSlice| {
@@ -109,6 +122,28 @@ impl Observed {
         Ok(seen)
     }
 
+    /// Looks at Deployments and DaemonSets, which every tenant makes, also with divvy's labels and with
+    /// images that have names like NVIDIA's: only where administrators alone make them.
+    async fn look_at_workloads(&mut self, source: &ClusterSource<'_>) -> Result<(), SnapshotError> {
+        let (own, gpu_system) = (self.own_namespace(), self.gpu_system());
+        let is_own = |set: &Workload| set.metadata.namespace == own;
+        self.deployments = source
+            .all(&resources::DEPLOYMENTS, |one: &Workload| is_own(one) && is_divvys(one))
+            .await?;
+        self.daemon_sets = source
+            .all(&resources::DAEMON_SETS, |set: &Workload| {
+                let manages = gpu_system.contains(&set.metadata.namespace) && manages_gpus(set);
+                manages || (is_own(set) && set.metadata.labels.is(APP, PROVIDER))
+            })
+            .await?;
+        let is_guess = self.named_namespace().is_none() && self.role_binding.why_hidden().is_some();
+        if is_guess && self.deployments.lacks(|_| true) {
+            let why = "nothing that was looked at says in which namespace divvy is";
+            self.deployments = Looked::hidden(why.to_owned());
+        }
+        Ok(())
+    }
+
     /// divvy's schedulers.
     pub(crate) fn schedulers(&self) -> impl Iterator<Item = &Workload> {
         self.deployments.iter().filter(|one| one.metadata.labels.is(APP, SCHEDULER))
@@ -119,10 +154,51 @@ impl Observed {
         self.deployments.iter().filter(|one| one.metadata.labels.is(APP, ADMISSION))
     }
 
-    /// The namespace that divvy is in.
+    /// The namespace that divvy is in, as only administrators can say: by an object of the whole
+    /// cluster. Else where it usually is.
     pub(crate) fn own_namespace(&self) -> String {
-        let first = self.schedulers().next();
-        first.map_or_else(|| "divvy-system".to_owned(), |one| one.metadata.namespace.clone())
+        self.named_namespace().unwrap_or("divvy-system").to_owned()
+    }
+
+    fn named_namespace(&self) -> Option<&str> {
+        let of_scheduler =
+            |subject: &&Subject| subject.kind == "ServiceAccount" && subject.name == SCHEDULER;
+        let subject = || self.role_binding.iter().flat_map(|b| &b.subjects).find(of_scheduler);
+        self.webhooks_namespace().or_else(|| Some(&*subject()?.namespace))
+    }
+
+    /// Where the server of divvy's webhooks is.
+    fn webhooks_namespace(&self) -> Option<&str> {
+        let all = self.mutating.iter().chain(&self.validating);
+        let ours = all.flat_map(|all| &all.webhooks).filter(|one| is_ours(one));
+        ours.filter_map(|one| Some(&*one.client_config.service.as_ref()?.namespace)).next()
+    }
+
+    /// The namespaces whose pods manage GPUs, as policies and labels of namespaces say: tenants make
+    /// nothing there.
+    fn gpu_system(&self) -> BTreeSet<String> {
+        let labelled =
+            self.namespaces.iter().filter(|place| place.metadata.labels.get(GPU_SYSTEM).is_some());
+        let labelled = labelled.map(|place| place.metadata.name.clone());
+        let exempt = self.policy_bindings.iter().filter(|one| one.metadata.name == VISIBLE_DEVICES);
+        let exempt = exempt.filter_map(|one| {
+            one.spec["matchResources"]["namespaceSelector"]["matchExpressions"].as_array()
+        });
+        let by_name = |rule: &&Value| {
+            rule["key"] == "kubernetes.io/metadata.name" && rule["operator"] == "NotIn"
+        };
+        let exempt = exempt.flatten().filter(by_name).filter_map(|rule| rule["values"].as_array());
+        let exempt = exempt.flatten().filter_map(Value::as_str).map(str::to_owned);
+        let usual = ["kube-system", OPERATOR].map(str::to_owned);
+        usual.into_iter().chain(labelled).chain(exempt).collect()
+    }
+
+    /// The RuntimeClass of shares.
+    pub(crate) fn runtime_class(&self) -> &str {
+        let of_shares = self.admissions().find_map(|one| one.option("runtime-class"));
+        let of_reservations =
+            || self.schedulers().find_map(|one| one.option("reservation-runtime-class"));
+        of_shares.or_else(of_reservations).unwrap_or("nvidia")
     }
 
     /// Whether some scheduler of divvy hands cards to shares.
@@ -211,7 +287,12 @@ impl Observed {
         let maps = || self.config_maps.iter();
         let of_maps = (maps().map(Looked::count).sum(), maps().find_map(Looked::why_hidden));
         let of_secret = (self.certificates.count(), self.certificates.why_hidden());
-        let named = [(resources::CONFIG_MAPS, of_maps), (resources::SECRETS, of_secret)];
+        let of_roles = (self.role_binding.count(), self.role_binding.why_hidden());
+        let named = [
+            (resources::CONFIG_MAPS, of_maps),
+            (resources::SECRETS, of_secret),
+            (resources::CLUSTER_ROLE_BINDINGS, of_roles),
+        ];
         for (resource, (count, why)) in named {
             if count > 0 || why.is_some() {
                 add(resource, count, why);
@@ -267,14 +348,16 @@ fn is_divvys(workload: &Workload) -> bool {
     app.is_some_and(|app| [SCHEDULER, ADMISSION].contains(&app))
 }
 
-fn daemon_set(set: &Workload) -> bool {
-    set.runs("k8s-device-plugin")
-        || set.runs("k8s-mig-manager")
-        || set.metadata.labels.is(APP, PROVIDER)
+fn manages_gpus(set: &Workload) -> bool {
+    set.runs("k8s-device-plugin") || set.runs("k8s-mig-manager")
 }
 
 fn webhooks(webhooks: &Webhooks) -> bool {
-    webhooks.webhooks.iter().any(|webhook| webhook.name.ends_with(".divvy.dev"))
+    webhooks.webhooks.iter().any(is_ours)
+}
+
+fn is_ours(webhook: &ObservedWebhook) -> bool {
+    webhook.name.ends_with(".divvy.dev")
 }
 
 fn policy(policy: &Policy) -> bool {

@@ -85,12 +85,18 @@ impl ClusterSource<'_> {
         namespace: &str,
         name: &str,
     ) -> Result<Looked<T>, SnapshotError> {
+        // Whoever wrote it somewhere else may have meant something else than an object.
+        let is_name = |text: &str| divvy_words::is_subdomain(text);
+        if !is_name(name) || !(namespace.is_empty() || is_name(namespace)) {
+            return Ok(Looked::hidden(format!("{namespace:?} and {name:?} are no names")));
+        }
         match self {
             Self::Live(..) => self.at(&resource.path_of(namespace, name), resource).await,
             Self::Saved(saved) => {
                 let is_it = |object: &&Value| {
                     let metadata = &object["metadata"];
-                    metadata["name"] == name && metadata["namespace"] == namespace
+                    let place = metadata["namespace"].as_str().unwrap_or_default();
+                    metadata["name"] == name && place == namespace
                 };
                 if saved.of_kind(resource).next().is_none() {
                     return Ok(Looked::hidden(format!("there are none in {}", saved.name)));

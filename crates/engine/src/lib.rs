@@ -17,6 +17,7 @@
 //! the first node by name. [`Scheduler::scan`] makes the same decision without any
 //! of the caches.
 
+mod bounds;
 mod cards;
 mod config;
 mod diagnosis;
@@ -44,6 +45,7 @@ mod turn;
 mod weight;
 mod world;
 
+pub use bounds::Bounds;
 pub use config::{Config, PerResource, Strategy};
 pub use diagnosis::{Diagnosis, Refusals, Standing};
 pub use event::{ClassName, Event, Placement, Plan, PlanEffect, Problem, Unit};

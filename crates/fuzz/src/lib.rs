@@ -33,13 +33,15 @@ const fn target(name: &'static str, check: fn(&[u8])) -> Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 15] = [
+pub const TARGETS: [Target; 17] = [
     target("quantities", targets::quantities),
     target("requests", targets::requests),
     target("devices", targets::devices),
     target("configs", targets::configs),
+    target("divisions", targets::divisions),
     target("manifests", targets::manifests),
     target("objects", targets::objects),
+    target("lint", targets::lint),
     target("pods", targets::pods),
     target("nodes", targets::nodes),
     target("reviews", targets::reviews),

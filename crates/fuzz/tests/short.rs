@@ -76,8 +76,10 @@ targets! {
     requests_that_are_accepted_are_shares: "requests", 3000;
     names_of_devices_are_each_one_card: "devices", 5000;
     configurations_that_are_accepted_can_be_placed_by: "configs", 2000;
+    divisions_of_cards_are_read_and_judged: "divisions", 2000;
     both_readers_of_yaml_agree: "manifests", 1000;
     objects_are_the_same_in_json_and_yaml: "objects", 1000;
+    what_is_mended_is_mended_once: "lint", 500;
     pods_become_records_that_can_be_kept: "pods", 1000;
     nodes_become_records_that_the_ledger_can_keep: "nodes", 1000;
     reviews_change_a_pod_once_and_allow_what_is_bound: "reviews", 1000;

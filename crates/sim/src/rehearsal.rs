@@ -13,7 +13,8 @@ use crate::storage::Storage;
 use crate::what_if::{self, WhatIf};
 use crate::{EMBEDDED_CLUSTER, Progress};
 use divvy_engine::{
-    Bound, BoundCards, Config, Event, ObjectKey, PlanEffect, PodRecord, PodSpec, Scheduler,
+    Bound, BoundCards, Bounds, Config, Event, ObjectKey, PlanEffect, PodRecord, PodSpec, Problem,
+    Scheduler,
 };
 use divvy_ledger::{Holder, Intake, Known, NodeId};
 use divvy_lint::{LintFinding, NamedText};
@@ -114,6 +115,7 @@ const ENDED: &str = "Pod that has ended";
 struct Loading<'a> {
     rehearsal: Rehearsal,
     known: BTreeSet<ObjectKey>,
+    bounds: Bounds,
     priorities: Priorities,
     groups: PodGroups,
     storage: Storage,
@@ -205,6 +207,7 @@ impl Rehearsal {
         let mut loading = Loading {
             rehearsal,
             known,
+            bounds: Bounds::default(),
             priorities,
             groups,
             storage,
@@ -271,6 +274,14 @@ impl Loading<'_> {
         if let Err(problem) = self.rehearsal.scheduler.apply(event) {
             self.warn(problem.to_string());
         }
+    }
+
+    /// Tells the engine of a pod, within the bounds of its namespace, as the scheduler does.
+    fn enter(&mut self, mut record: PodRecord) -> Result<(), Problem> {
+        let scheduler = &mut self.rehearsal.scheduler;
+        let matches = scheduler.matches_in(record.key.namespace());
+        self.bounds.enter(&mut record, matches);
+        scheduler.apply(Event::Pod(Box::new(record)))
     }
 
     fn nodes(&mut self, input: &str, entries: &[Entry]) -> Result<(), InputError> {
@@ -510,7 +521,7 @@ impl Loading<'_> {
         let terminating = self.terminating.contains(&record.key);
         let (key, is_changed) = (record.key.clone(), self.before.has(&node));
         record.bound = Some(Bound { terminating, devices, ..Bound::new(node, cards) });
-        match self.rehearsal.scheduler.apply(Event::Pod(Box::new(record))) {
+        match self.enter(record) {
             Err(problem) if is_changed => self.unentered.push((key, problem.to_string())),
             Err(problem) => self.warn(problem.to_string()),
             Ok(()) => {}
@@ -680,7 +691,9 @@ impl Loading<'_> {
         } else {
             self.warn(format!("pod {key} is given twice: the later one counts"));
         }
-        self.apply(Event::Pod(Box::new(record)));
+        if let Err(problem) = self.enter(record) {
+            self.warn(problem.to_string());
+        }
     }
 }
 

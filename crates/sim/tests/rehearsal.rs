@@ -530,3 +530,27 @@ fn a_namespace_is_given_to_what_names_none() {
     let names: Vec<String> = run(&setup).pods.iter().map(ToString::to_string).collect();
     assert_eq!(names, ["ml/a", "own/b", "ml/c-0"]);
 }
+
+/// A pod with a term of its own about pods of another namespace.
+fn reaching(name: &str, spec: &str) -> String {
+    let term = format!("{{topologyKey: {name}, namespaces: [web], labelSelector: {{}}}}");
+    format!(
+        "- apiVersion: v1\n  kind: Pod\n  metadata: {{name: {name}, namespace: ml}}\n  spec: {{{spec}containers: [{{name: c}}], \
+         affinity: {{podAntiAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: [{term}]}}}}}}\n"
+    )
+}
+
+#[test]
+fn what_the_pods_of_a_namespace_cost_together_has_the_bounds_of_the_scheduler() {
+    let mut items = vec![node("n1", 1)];
+    items.extend((0..40).map(|nth| reaching(&format!("bound-{nth:02}"), "nodeName: n1, ")));
+    items.extend((0..30).map(|nth| reaching(&format!("waits-{nth:02}"), "")));
+    let own = cluster(&[reaching("workload", "")]);
+    let rehearsal = rehearse(Some(&cluster(&items)), &own, None);
+    let lines = lines(&rehearsal);
+    let refused = "have 65 different affinity terms about other namespaces; allowed are 64";
+    let (room, beyond) = lines.split_at(24);
+    assert!(!room.iter().any(|line| line.contains(refused)), "{room:?}");
+    assert_eq!(beyond.len(), 7);
+    assert!(beyond.iter().all(|line| line.contains(refused)), "{beyond:?}");
+}

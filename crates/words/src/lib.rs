@@ -63,7 +63,7 @@ pub use namespace::{namespace_of, namespaces};
 pub use node::{Offer, Single, is_unsettled, mig_strategy_of, node};
 pub use pod::pod;
 pub use priorities::Priorities;
-pub use problem::shortened;
+pub use problem::{is_subdomain, shortened};
 pub use quantity::{Quantity, decimal, whole};
 pub use schedulers::OtherSchedulers;
 pub use selector::selector;

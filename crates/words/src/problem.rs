@@ -60,7 +60,7 @@ pub(crate) fn check_metadata(metadata: &Metadata, is_template: bool, problems: &
 }
 
 /// Whether a name is one that Kubernetes allows for most objects.
-pub(crate) fn is_subdomain(name: &str) -> bool {
+pub fn is_subdomain(name: &str) -> bool {
     let letter_or_digit = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let is_part = |part: &str| {
         let bytes = part.as_bytes();

@@ -1,6 +1,6 @@
 //! What a user sees.
 
-use crate::cluster::{cluster, eventually, is_about, namespace, pod, with_share};
+use crate::cluster::{cluster, eventually, is_about, manifest, namespace, pod, with_share};
 use divvy_testbed::free_ports;
 use serde_json::{Value, json};
 
@@ -176,6 +176,29 @@ fn a_container_that_another_webhook_adds_gets_no_card() {
             is_there
         })
     });
+}
+
+/// With what the chart adds to both expressions where `runtimeClass.name` is `gpu`.
+#[test]
+fn no_image_is_believed_in_a_runtime_class_of_another_name() {
+    const NVIDIAS: &str = "object.spec.?runtimeClassName.orValue('').startsWith('nvidia')";
+    let Some(mut cluster) = cluster() else { return };
+    let (tenant, api) = cluster.tenant();
+    cluster.admin_create(&json!({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass",
+        "metadata": {"name": "gpu"}, "handler": "nvidia"}));
+    let or = format!("{NVIDIAS} || object.spec.?runtimeClassName.orValue('') == 'gpu'");
+    let mut given = pod(&tenant, "silent", "default-scheduler");
+    given["spec"]["runtimeClassName"] = json!("gpu");
+    given["spec"]["nodeName"] = json!("gpu-1");
+    cluster.dry_create(&api, &given).unwrap();
+    let usual = manifest("policy-visible-devices");
+    cluster.apply(&usual.replace(NVIDIAS, &or));
+    let refused = "containers that ask for no GPU must have NVIDIA_VISIBLE_DEVICES=void";
+    eventually("the policy knows it", || is_about(&cluster.dry_create(&api, &given), refused));
+    given["spec"]["containers"][0]["env"] =
+        json!([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]);
+    cluster.dry_create(&api, &given).unwrap();
+    cluster.apply(&usual);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 /// What is told of a list besides its objects is a few hundred bytes.
 const MOST_REST: usize = 64 * 1024;
 /// The API server takes objects of up to 3 MB, and may hand them out larger.
-const MOST_ITEM: usize = 16 << 20;
+pub(crate) const MOST_ITEM: usize = 16 << 20;
 
 /// The state between two pieces of a list.
 #[derive(Debug, Default)]

@@ -71,13 +71,40 @@ fn queues_have_so_many_series_at_most_and_those_that_are_gone_have_none() {
     let queue = |name: &'static str| QueueUse { queue: Some(name), pods: 1, ..QueueUse::default() };
     let all =
         names.iter().map(|name| QueueUse { queue: Some(name), pods: 2, ..QueueUse::default() });
-    metrics.set_queues(&all.collect::<Vec<_>>());
+    let now = Instant::now();
+    metrics.set_queues(&all.collect::<Vec<_>>(), now);
     let text = metrics.text();
-    assert_eq!(text.matches("divvy_queue_pods{").count(), MOST_QUEUES + 1);
+    assert_eq!(text.matches("divvy_queue_pods{").count(), queues::MOST + 1);
     assert!(text.contains("divvy_queue_pods{queue=\"(others)\"} 272\n"), "{text}");
-    metrics.set_queues(&[queue("one"), queue("two")]);
+    metrics.set_queues(&[queue("team-000"), queue("team-001")], now);
     assert_eq!(metrics.text().matches("divvy_queue_pods{").count(), 2);
     assert_eq!(metrics.text().matches("divvy_queue_gpus{").count(), 2);
+}
+
+/// The queues with series.
+fn queues(metrics: &Metrics) -> BTreeSet<String> {
+    let text = metrics.text();
+    let names = text.lines().filter_map(|line| line.strip_prefix("divvy_queue_pods{queue=\""));
+    names.filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()
+}
+
+#[test]
+fn pods_that_are_labelled_anew_all_day_make_few_series() {
+    let metrics = Metrics::new();
+    let begin = Instant::now();
+    let waits = |pending| QueueUse { queue: Some("waits"), pending, ..QueueUse::default() };
+    let mut seen = BTreeSet::new();
+    // A tenant whose pods name another queue each time that somebody looks: for a day.
+    for nth in 0..5760_u32 {
+        let names = [0, 1].map(|pod| format!("q-{nth}-{pod}"));
+        let holds = |name| QueueUse { queue: Some(name), pods: 1, ..QueueUse::default() };
+        let all = [holds(&*names[0]), holds(&names[1]), waits(7)];
+        metrics.set_queues(&all, begin + Duration::from_secs(15) * nth);
+        let now = queues(&metrics);
+        assert!(now.len() <= 2 && !now.contains("waits"), "{now:?}");
+        seen.extend(now);
+    }
+    assert!(seen.len() <= 64 * 25, "{} series in a day", seen.len());
 }
 
 #[test]

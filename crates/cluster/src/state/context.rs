@@ -1,10 +1,9 @@
 //! What every part works with: the engine, the time, what is to be done and what is due later.
 
 use super::action::Action;
-use super::bounds::Bounds;
 use super::held_back::HeldBack;
 use super::timers::{Timer, Timers};
-use divvy_engine::{Event, ObjectKey, Scheduler};
+use divvy_engine::{Bounds, Event, ObjectKey, Scheduler};
 use divvy_ledger::Node;
 use divvy_words::isolation::Isolation;
 use std::time::{Duration, Instant};
@@ -49,6 +48,7 @@ impl Clock {
 }
 
 /// The engine and all that follows from what the parts are told.
+#[derive(Debug)]
 pub(super) struct Context {
     pub(super) scheduler: Scheduler,
     pub(super) settings: StateSettings,

@@ -2,6 +2,7 @@
 
 mod adoption;
 mod bindings;
+mod churn;
 mod claims;
 mod isolation;
 mod koordinators;

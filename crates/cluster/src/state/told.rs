@@ -66,6 +66,8 @@ const REFRESH: Duration = Duration::from_secs(10);
 /// How many are rewritten each second, and with how much work.
 const REWRITES: usize = 50;
 const REFRESH_WORK: u64 = 4 * SLICE;
+/// So many reasons are kept while nothing changes; pods that never fit come and go all the same.
+const MOST_SENTENCES: usize = 1024;
 /// With so many that are not written yet, no more are worked out: the next ones would only wait
 /// behind them, whosever they are.
 const MOST_WRITING: usize = 500;
@@ -220,6 +222,9 @@ impl Told {
         let reason = diagnosis.refusals.first().map_or("Unknown", |g| g.reason.name());
         let why = Why { text: diagnosis.sentence(cx.scheduler.node_count()).into(), reason };
         if let Some(shape) = shape {
+            if self.sentences.len() >= MOST_SENTENCES {
+                self.sentences.clear();
+            }
             self.sentences.insert(shape, why.clone());
         }
         Some(why)

@@ -11,7 +11,8 @@ fn pod(namespace: &str, name: &str) -> Value {
 
 fn seen(pods: &[Value]) -> Remains {
     let mut found = Remains::default();
-    pods.iter().for_each(|pod| found.see(pod));
+    let homes = ["divvy-system".to_owned()].into();
+    pods.iter().for_each(|pod| found.see(pod, &homes));
     found
 }
 
@@ -57,6 +58,63 @@ fn what_works_of_divvy_is_named() {
     scheduler["metadata"]["labels"] =
         json!({"app.kubernetes.io/part-of": "divvy", "app.kubernetes.io/name": "divvy-scheduler"});
     assert_eq!(seen(&[scheduler]).working, ["pod divvy-system/divvy-scheduler-1"]);
+}
+
+/// What a tenant makes with divvy's public labels, by name.
+fn imitations() -> [Value; 3] {
+    let labelled = |mut object: Value| {
+        object["metadata"]["labels"] = json!({"app.kubernetes.io/part-of": "divvy",
+            "app.kubernetes.io/name": "divvy-scheduler"});
+        object
+    };
+    let mut share = labelled(pod("a-team", "share"));
+    share["metadata"]["annotations"] =
+        json!({keys::VISIBLE_DEVICES: "GPU-1", keys::CARDS: "GPU-1:1024"});
+    let mut ended = labelled(pod("divvy-system", "ended"));
+    ended["status"]["phase"] = json!("Failed");
+    [labelled(pod("a-team", "divvy-scheduler-1")), share, ended]
+}
+
+#[test]
+fn a_pod_with_divvys_labels_elsewhere_is_not_divvys_and_may_be_a_share() {
+    let found = seen(&imitations());
+    assert_eq!(found.working, [""; 0]);
+    let names: Vec<&str> = found.shares.iter().map(|share| &*share.pod).collect();
+    assert_eq!(names, ["a-team/share"]);
+}
+
+/// Where divvy is besides the namespace that is named, as these objects say.
+async fn working(objects: &[(&'static str, Value)]) -> Vec<String> {
+    let deployments = ["divvy-system", "gpus", "a-team"].map(|place| {
+        json!({"metadata": {"namespace": place, "name": "divvy-scheduler",
+            "labels": {"app.kubernetes.io/part-of": "divvy"}}})
+    });
+    let objects = objects.to_vec();
+    let api = Api::answered_by(move |request| {
+        let path = request.uri().path();
+        let items = if path.ends_with("/deployments") { deployments.to_vec() } else { Vec::new() };
+        let list = json!({"metadata": {}, "items": items});
+        let found = objects.iter().find(|(name, _)| path.contains(name)).map(|(_, one)| one);
+        let is_list = path.ends_with('s');
+        let (code, body) = match found {
+            Some(object) => (200, object.clone()),
+            None if is_list => (200, list),
+            None => (404, json!({"message": "not found"})),
+        };
+        Response::builder().status(code).body(body.to_string().into_bytes()).ok()
+    });
+    look(&api, "divvy-system").await.unwrap().working
+}
+
+#[tokio::test]
+async fn divvy_works_where_it_was_installed_or_where_its_webhooks_and_rights_are_for() {
+    let here = "deployment divvy-system/divvy-scheduler";
+    let there = "deployment gpus/divvy-scheduler";
+    assert_eq!(working(&[]).await, [here]);
+    let webhooks = json!({"webhooks": [{"clientConfig": {"service": {"namespace": "gpus"}}}]});
+    assert_eq!(working(&[("mutatingwebhook", webhooks)]).await, [here, there]);
+    let rights = json!({"subjects": [{"namespace": "gpus"}]});
+    assert_eq!(working(&[("clusterrolebindings", rights)]).await, [here, there]);
 }
 
 /// A server on which nothing is but a node and these reservations; gives what was asked of it to be

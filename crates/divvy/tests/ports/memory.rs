@@ -2,7 +2,7 @@
 //! on what the API server shows it meanwhile.
 
 use crate::limits::memory_limit;
-use crate::reviews::{hostile, large_share, talkative};
+use crate::reviews::{Hostile, hostile, large_share, talkative};
 use crate::server::{PATIENCE, Server, is_allowed, post};
 use divvy_testbed::api::Api;
 use divvy_testbed::manifests::webhooks_at;
@@ -19,13 +19,16 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::client::TlsStream;
 
+/// All that take reviews; the last takes those of what makes pods.
+const PAGES: [&str; 4] = ["/mutate", "/void", "/validate", "/template"];
+
 /// Posts until it is decided on, and is told what: on a busy machine, beside so many others, it may
 /// have to wait too long for its turn.
-async fn decided(server: Arc<Server>, from: [u8; 4], body: Bytes) -> String {
+async fn decided(server: Arc<Server>, from: [u8; 4], page: &'static str, body: Bytes) -> String {
     let decided = async {
         loop {
             let mut client = server.connect(from).await.unwrap();
-            let (status, answer) = post(&mut client, "/mutate", body.clone()).await.unwrap();
+            let (status, answer) = post(&mut client, page, body.clone()).await.unwrap();
             if status != StatusCode::REQUEST_TIMEOUT {
                 assert_eq!(status, StatusCode::OK, "{answer}");
                 return answer;
@@ -58,29 +61,36 @@ async fn hostile_reviews_at_once_and_unfinished_ones_stay_within_the_limit() {
     }
     for pair in hostile().chunks(2) {
         let mut posts = JoinSet::new();
-        for (number, (_, body)) in (1..).zip(pair.iter().chain(pair)) {
-            posts.spawn(decided(Arc::clone(&server), [127, 0, 2, number], body.clone()));
+        let all = pair.iter().flat_map(|one| PAGES.map(|page| (page, one)));
+        for (number, (page, Hostile { pod, owner, .. })) in (1..).zip(all) {
+            let body = if page == "/template" { owner } else { pod };
+            posts.spawn(decided(Arc::clone(&server), [127, 0, 2, number], page, body.clone()));
         }
         posts.join_all().await;
         let peak = server.peak();
         let limit = memory_limit("admission.yaml");
-        assert!(peak < limit, "{} and {}: {peak} of {limit} bytes", pair[0].0, pair[1].0);
+        assert!(peak < limit, "{} and {}: {peak} of {limit} bytes", pair[0].name, pair[1].name);
     }
 }
 
-fn request(body: &[u8]) -> Vec<u8> {
+fn request(page: &str, body: &[u8]) -> Vec<u8> {
     let length = body.len();
-    let head = format!("POST /mutate HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n");
+    let head = format!("POST {page} HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n");
     [head.as_bytes(), body].concat()
 }
 
 /// Posts a review until it is decided on, and reads no more of the answer than its status. The
 /// connection is for the caller to keep open.
-async fn post_and_leave(server: Arc<Server>, from: [u8; 4], body: Bytes) -> TlsStream<TcpStream> {
+async fn post_and_leave(
+    server: Arc<Server>,
+    from: [u8; 4],
+    page: &'static str,
+    body: Bytes,
+) -> TlsStream<TcpStream> {
     loop {
         let Some(mut stream) = server.secured(from).await else { continue };
         let mut status = *b"HTTP/1.1 nnn";
-        if stream.write_all(&request(&body)).await.is_ok()
+        if stream.write_all(&request(page, &body)).await.is_ok()
             && stream.read_exact(&mut status).await.is_ok()
             && status != *b"HTTP/1.1 408"
         {
@@ -96,7 +106,9 @@ async fn answers_that_nobody_reads_stay_within_the_limit() {
         let mut posts = JoinSet::new();
         for number in 0..connections {
             let from = [127, 0, 4, 1 + (number % 200) as u8];
-            posts.spawn(post_and_leave(Arc::clone(&server), from, body.clone()));
+            // A patch of all containers is what the first page makes.
+            let page = if name == "patch" { PAGES[0] } else { PAGES[number % 4] };
+            posts.spawn(post_and_leave(Arc::clone(&server), from, page, body.clone()));
         }
         let _open = tokio::time::timeout(PATIENCE, posts.join_all()).await.unwrap();
         let (peak, limit) = (server.peak(), memory_limit("admission.yaml"));
@@ -109,12 +121,12 @@ async fn who_does_not_read_its_answer_is_disconnected() {
     let server = Arc::new(Server::admission("unread").await);
     let (_, body, _) = talkative().pop().unwrap();
     // Answers of far more than what the kernel keeps for a connection.
-    let requests = request(&body).repeat(100);
+    let requests = request(PAGES[0], &body).repeat(100);
     let mut stream = server.secured([127, 0, 4, 1]).await.unwrap();
     let end = async { while stream.write_all(&requests).await.is_ok() {} };
     tokio::time::timeout(PATIENCE, end).await.unwrap();
     // Whoever comes next has its turn.
-    let answer = decided(server, [127, 0, 0, 1], large_share()).await;
+    let answer = decided(server, [127, 0, 0, 1], PAGES[0], large_share()).await;
     assert!(is_allowed(&answer), "{answer}");
 }
 
@@ -126,7 +138,7 @@ async fn a_neighbour_that_sends_slowly_keeps_no_large_review_of_others_waiting()
         neighbours.spawn(stall(Arc::clone(&server), [127, 0, 2, 1], 100 << 10));
     }
     for _ in 0..10 {
-        let answer = decided(Arc::clone(&server), [127, 0, 0, 1], large_share()).await;
+        let answer = decided(Arc::clone(&server), [127, 0, 0, 1], PAGES[0], large_share()).await;
         assert!(is_allowed(&answer), "{answer}");
     }
 }

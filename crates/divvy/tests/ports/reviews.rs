@@ -31,8 +31,17 @@ fn framed(before: &str, middle: &str, after: &str) -> Bytes {
     Bytes::from([head, before, middle, after, "}}"].concat())
 }
 
+/// Reviews as large as they can be.
+pub struct Hostile {
+    /// What they are full of.
+    pub name: &'static str,
+    pub pod: Bytes,
+    /// Of something that makes such pods.
+    pub owner: Bytes,
+}
+
 /// Reviews as large as they can be, by what they are full of.
-pub fn hostile() -> Vec<(&'static str, Bytes)> {
+pub fn hostile() -> Vec<Hostile> {
     let pod = |metadata: &str, spec: &str| {
         format!(
             r#"{{"metadata":{{"annotations":{{"gpu-fraction":"0.5"}}{metadata}}},"spec":{{"schedulerName":"divvy-scheduler"{spec}}}}}"#
@@ -74,7 +83,16 @@ pub fn hostile() -> Vec<(&'static str, Bytes)> {
             r#"{"valueFrom":{"configMapKeyRef":{"name":"k-#x"}}}"#,
         ),
     ];
-    all.map(|(name, pod, element)| (name, filled(&pod, element))).into()
+    let owner = |pod: &str| {
+        let strategy = r#"{"annotations":{"scheduling.run.ai/scheduling-strategy":"spread"}}"#;
+        format!(r#"{{"metadata":{strategy},"spec":{{"template":{pod}}}}}"#)
+    };
+    let reviews = |(name, pod, element): (&'static str, String, &str)| Hostile {
+        name,
+        pod: filled(&pod, element),
+        owner: filled(&owner(&pod), element),
+    };
+    all.map(reviews).into()
 }
 
 /// Reviews that would have long answers, by what these would repeat or say, each with how many

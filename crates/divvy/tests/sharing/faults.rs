@@ -43,17 +43,30 @@ async fn shares_keep_their_cards_over_a_reboot_and_whole_pods_that_arrive_meanwh
     cluster.check().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_reservation_that_somebody_deletes_is_won_back() {
-    let Some(cluster) = Cluster::enter().await else { return };
+/// Deletes the reservations of shares; the kubelet may give the next ones any card that is free.
+async fn deleted_reservations_are_won_back(restart: bool) {
+    let Some(mut cluster) = Cluster::enter().await else { return };
     let _divvy = cluster.start_divvy();
     let before = three_halves(&cluster).await;
     delete_reservations(&cluster).await;
+    if restart {
+        cluster.node().restart_kubelet().unwrap();
+    }
     cluster.create(&whole("default", "rest", 6)).await;
     let rest = cluster.cards_of("default", "rest").await;
     assert!(!rest.iter().any(|card| before.contains(card)), "{rest:?} {before:?}");
     cluster.until_reservations(2).await;
     cluster.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reservation_that_somebody_deletes_is_won_back() {
+    deleted_reservations_are_won_back(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reservation_that_is_deleted_while_the_kubelet_restarts_is_won_back() {
+    deleted_reservations_are_won_back(true).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

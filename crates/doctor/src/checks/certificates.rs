@@ -1,6 +1,7 @@
 //! What the API server trusts the webhooks by.
 
 use crate::finding::Finding;
+use crate::fix::{Fix, fix};
 use crate::objects::ObservedWebhook;
 use crate::observed::Observed;
 use base64::Engine;
@@ -50,15 +51,15 @@ pub(super) fn check(cluster: &Observed) -> Vec<Finding> {
 }
 
 /// A replica fills in what it finds missing when it starts.
-fn restart(cluster: &Observed) -> String {
+fn restart(cluster: &Observed) -> Fix {
     let name = |one: &crate::objects::Workload| {
         let (namespace, name) = (&one.metadata.namespace, &one.metadata.name);
-        format!("kubectl -n {namespace} rollout restart deployment/{name}")
+        fix!("kubectl -n {namespace} rollout restart deployment/{name}", namespace, name)
     };
     cluster
         .admissions()
         .next()
-        .map_or_else(|| "kubectl apply -f deploy/admission.yaml".to_owned(), name)
+        .map_or_else(|| "kubectl apply -f deploy/admission.yaml".into(), name)
 }
 
 /// What is wrong with the bundle of a webhook.

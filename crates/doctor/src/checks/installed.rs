@@ -1,8 +1,10 @@
 //! divvy's own workloads: whether they are there, run, and agree with each other.
 
 use crate::finding::Finding;
-use crate::objects::{Version, Workload};
+use crate::fix::{Fix, fix};
+use crate::objects::{Metadata, Version, Workload};
 use crate::observed::{ADMISSION, APP, Observed, SCHEDULER};
+use serde_json::json;
 use std::collections::BTreeSet;
 
 /// What guards comes before what is guarded.
@@ -60,22 +62,29 @@ fn without_sharing(workload: &Workload, so: &str) -> Option<Finding> {
         return None;
     }
     let place = "/spec/template/spec/containers/0/args";
-    let step = match at {
-        Some(at) => format!(r#"{{"op":"replace","path":"{place}/{at}","value":"--gpu-sharing"}}"#),
-        None => format!(r#"{{"op":"add","path":"{place}/-","value":"--gpu-sharing"}}"#),
+    let (op, at) = match at {
+        Some(at) => ("replace", at.to_string()),
+        None => ("add", "-".to_owned()),
     };
-    let name = &workload.metadata.name;
+    let path = format!("{place}/{at}");
+    let steps = json!([{"op": op, "path": path, "value": "--gpu-sharing"}]).to_string();
+    let Metadata { namespace, name, .. } = &workload.metadata;
     let args = workload.spec.template.spec.containers.first().map(|first| first.args.join(" "));
     Some(
         Finding::problem("sharing-disabled", format!("{name} runs without --gpu-sharing: {so}"))
             .seen(format!("deployment {}: {}", workload.metadata.key(), args.unwrap_or_default()))
-            .fix(format!("{} -p '[{step}]'", kubectl("patch", workload, " --type=json"))),
+            .fix(fix!(
+                "kubectl -n {namespace} patch deployment/{name} --type=json -p {steps}",
+                namespace,
+                name,
+                steps
+            )),
     )
 }
 
 fn not_ready(workload: &Workload) -> Option<Finding> {
     let asked = workload.spec.replicas.unwrap_or(1);
-    let name = &workload.metadata.name;
+    let Metadata { namespace, name, .. } = &workload.metadata;
     let seen = format!(
         "deployment {}: {} of {asked} replicas are ready",
         workload.metadata.key(),
@@ -83,12 +92,17 @@ fn not_ready(workload: &Workload) -> Option<Finding> {
     );
     if asked == 0 {
         let finding = Finding::problem("not-running", format!("{name} is scaled to 0"));
-        return Some(finding.seen(seen).fix(kubectl("scale", workload, " --replicas=2")));
+        return Some(finding.seen(seen).fix(kubectl("scale", workload).and(" --replicas=2")));
     }
     (workload.status.ready_replicas == 0).then(|| {
-        Finding::problem("not-running", format!("no replica of {name} is ready"))
-            .seen(seen)
-            .fix(kubectl("describe", workload, "") + "\n" + &kubectl("logs", workload, ""))
+        Finding::problem("not-running", format!("no replica of {name} is ready")).seen(seen).fix(
+            fix!(
+                "kubectl -n {namespace} describe deployment/{name}\n\
+                 kubectl -n {namespace} logs deployment/{name}",
+                namespace,
+                name
+            ),
+        )
     })
 }
 
@@ -105,7 +119,7 @@ fn without_election(cluster: &Observed) -> Option<Finding> {
                 one.metadata.key(),
                 one.spec.replicas.unwrap_or(1)
             ))
-            .fix(kubectl("scale", one, " --replicas=1")),
+            .fix(kubectl("scale", one).and(" --replicas=1")),
     )
 }
 
@@ -127,7 +141,7 @@ fn several(cluster: &Observed) -> Option<Finding> {
             "two schedulers of divvy serve the same names: each has a lease of its own",
         )
         .seen_at(cluster.schedulers().map(seen))
-        .fix(kubectl("delete", last, ""))
+        .fix(kubectl("delete", last))
     })
 }
 
@@ -156,14 +170,14 @@ fn too_old(version: &Version) -> Option<Finding> {
     (version.major == "1" && minor < OLDEST).then(|| {
         Finding::problem("old-kubernetes", format!("this Kubernetes is older than 1.{OLDEST}"))
             .seen(format!("the API server says {}", version.git_version))
-            .fix(format!("# upgrade the cluster to 1.{OLDEST} or later"))
+            .fix(fix!("# upgrade the cluster to 1.{OLDEST} or later"))
     })
 }
 
-/// `kubectl -n divvy-system VERB deployment divvy-scheduler MORE`.
-fn kubectl(verb: &str, workload: &Workload, more: &str) -> String {
-    let (namespace, name) = (&workload.metadata.namespace, &workload.metadata.name);
-    format!("kubectl -n {namespace} {verb} deployment/{name}{more}")
+/// `kubectl -n divvy-system VERB deployment/divvy-scheduler`.
+fn kubectl(verb: &str, workload: &Workload) -> Fix {
+    let Metadata { namespace, name, .. } = &workload.metadata;
+    fix!("kubectl -n {namespace} {verb} deployment/{name}", namespace, verb, name)
 }
 
 #[cfg(test)]

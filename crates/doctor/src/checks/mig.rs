@@ -1,6 +1,7 @@
 //! MIG: what nodes are to be divided into, and what came of it.
 
 use crate::finding::Finding;
+use crate::fix::{Fix, fix};
 use crate::objects::{ConfigMap, Node};
 use crate::observed::Observed;
 use divvy_ledger::mig::{MigConfig, Model, check as judge};
@@ -29,12 +30,12 @@ fn said(node: &Node) -> String {
     format!("{}: {of_config}={config}, {of_state}={state}", node.called())
 }
 
-fn logs(cluster: &Observed) -> String {
+fn logs(cluster: &Observed) -> Fix {
     let manager = cluster.daemon_sets.iter().find(|set| set.runs("k8s-mig-manager"));
     let (namespace, name) = manager.map_or(("gpu-operator", "nvidia-mig-manager"), |set| {
         (&set.metadata.namespace, &set.metadata.name)
     });
-    format!("kubectl -n {namespace} logs daemonset/{name}   # says why")
+    fix!("kubectl -n {namespace} logs daemonset/{name}   # says why", namespace, name)
 }
 
 fn failed(cluster: &Observed) -> Option<Finding> {
@@ -78,10 +79,11 @@ fn unknown(cluster: &Observed) -> Option<Finding> {
         Finding::problem("unknown-mig-config", "nodes name a MIG config that is not there")
             .seen_at(nodes.iter().map(|node| said(node)))
             .seen(format!("configmap {} has no such config", map.metadata.key()))
-            .fix(format!(
-                "kubectl label --overwrite node {} {}={key}",
-                first.metadata.name,
-                keys::LABEL_MIG_CONFIG
+            .fix(fix!(
+                "kubectl label --overwrite node {node} {label}={key}",
+                node = first.metadata.name,
+                label = keys::LABEL_MIG_CONFIG,
+                key
             )),
     )
 }
@@ -106,9 +108,11 @@ fn illegal(cluster: &Observed) -> Option<Finding> {
     (!seen.is_empty()).then(|| {
         Finding::problem("mig-illegal", "cards cannot be divided as their MIG config says")
             .seen_at(seen)
-            .fix(format!(
+            .fix(fix!(
                 "kubectl -n {namespace} get configmap {name} -o yaml | divvy mig check -f -\n\
-                 kubectl -n {namespace} edit configmap {name}"
+                 kubectl -n {namespace} edit configmap {name}",
+                namespace,
+                name
             ))
     })
 }
@@ -135,12 +139,11 @@ fn off(cluster: &Observed) -> Option<Finding> {
             "nodes hand out no MIG slice, though their cards are to be divided",
         )
         .seen_at(nodes.iter().map(|node| said(node)))
-        .fix(format!(
-            "nvidia-smi --query-gpu=mig.mode.current --format=csv   # on {}: is the mode on?\n\
-                 kubectl label --overwrite node {} {}=all-disabled   # and then the config again",
-            first.metadata.name,
-            first.metadata.name,
-            keys::LABEL_MIG_CONFIG
+        .fix(fix!(
+            "nvidia-smi --query-gpu=mig.mode.current --format=csv   # on {node}: is the mode on?\n\
+                 kubectl label --overwrite node {node} {label}=all-disabled   # and then the config again",
+            node = first.metadata.name,
+            label = keys::LABEL_MIG_CONFIG
         )),
     )
 }

@@ -1,6 +1,7 @@
 //! What nodes with GPUs say of themselves.
 
 use crate::finding::Finding;
+use crate::fix::fix;
 use crate::objects::{Node, Workload};
 use crate::observed::Observed;
 use divvy_words::keys;
@@ -39,9 +40,11 @@ fn without_memory(cluster: &Observed) -> Option<Finding> {
             "nodes do not say how large their cards are: no share fits there",
         )
         .seen_at(nodes.iter().map(seen))
-        .fix(format!(
+        .fix(fix!(
             "# install NVIDIA's GPU feature discovery, or by hand:\n\
-                 kubectl label node {name} {key}=81920   # MiB of one card"
+                 kubectl label node {name} {key}=81920   # MiB of one card",
+            name,
+            key
         )),
     )
 }
@@ -66,11 +69,13 @@ fn below_capacity(cluster: &Observed) -> Option<Finding> {
     let logs = match cluster.plugins().next() {
         Some(Workload { metadata, .. }) => {
             let (namespace, set) = (&metadata.namespace, &metadata.name);
-            format!(
-                "kubectl -n {namespace} logs daemonset/{set}   # says which card is unhealthy, and why"
+            fix!(
+                "kubectl -n {namespace} logs daemonset/{set}   # says which card is unhealthy, and why",
+                namespace,
+                set
             )
         }
-        None => format!("kubectl describe node {}", first.metadata.name),
+        None => fix!("kubectl describe node {name}", name = first.metadata.name),
     };
     Some(
         Finding::problem("devices-unhealthy", "nodes have devices that are not handed out")
@@ -89,9 +94,10 @@ fn unsettled(cluster: &Observed) -> Option<Finding> {
             "nodes give no GPU until each of their shared cards is held again",
         )
         .seen_at(nodes.iter().map(|node| format!("{}: taint {}", node.called(), keys::UNSETTLED)))
-        .fix(format!(
+        .fix(fix!(
             "kubectl -n {NAMESPACE} get pods -o wide --field-selector spec.nodeName={name}   \
-                 # what its reservations wait for"
+                 # what its reservations wait for",
+            name
         )),
     )
 }
@@ -114,6 +120,10 @@ fn without_provider(cluster: &Observed) -> Option<Finding> {
             let provider = node.metadata.labels.get(label).unwrap_or_default();
             format!("{}: {label}={provider} and no annotation {}", node.called(), keys::CDI_KIND)
         }))
-        .fix(format!("kubectl label node {name} {label}-   # or install it: docs/isolation.md")),
+        .fix(fix!(
+            "kubectl label node {name} {label}-   # or install it: docs/isolation.md",
+            name,
+            label
+        )),
     )
 }

@@ -1,6 +1,7 @@
 //! Schedulers of other projects beside divvy.
 
 use crate::finding::Finding;
+use crate::fix::fix;
 use crate::observed::Observed;
 use divvy_words::keys;
 
@@ -31,9 +32,10 @@ pub(super) fn check(cluster: &Observed) -> Vec<Finding> {
                 Finding::warning(name, what)
                     .seen_at(pods.iter().map(|pod| format!("pod {}", pod.metadata.key())))
                     .seen(format!("divvy serves {served}"))
-                    .fix(format!(
+                    .fix(fix!(
                         "kubectl -n {namespace} scale deploy --all --replicas=0   # to hand over: \
-                     docs/gpu-sharing.md"
+                     docs/gpu-sharing.md",
+                        namespace
                     )),
             )
         };

@@ -1,6 +1,6 @@
 //! The policies by which the API server guards cards, beside those that this version of divvy has.
 
-use super::compare::differences;
+use super::compare::{Expected, differences};
 use super::webhooks::is_optional;
 use crate::finding::Finding;
 use crate::looked::Looked;
@@ -41,6 +41,7 @@ pub(super) fn check(cluster: &Observed) -> Vec<Finding> {
 
 fn of_file(cluster: &Observed, file: &str, text: &str) -> Vec<Finding> {
     let (mut missing, mut changed) = (Vec::new(), Vec::new());
+    let here = Expected::seen(cluster);
     for document in divvy_words::untyped(text).unwrap_or_default() {
         let (kind, name) = (&document["kind"], &document["metadata"]["name"]);
         let (Some(kind), Some(name)) = (kind.as_str(), name.as_str()) else { continue };
@@ -55,20 +56,19 @@ fn of_file(cluster: &Observed, file: &str, text: &str) -> Vec<Finding> {
         match all.iter().find(|policy| policy.metadata.name == name) {
             None => missing.push(format!("no {kind} {name}")),
             Some(policy) => {
-                let found = differences(&document["spec"], &policy.spec, &cluster.own_namespace());
+                let found = differences(&document["spec"], &policy.spec, &here);
                 changed.extend(found.into_iter().map(|at| format!("{kind} {name}: spec.{at}")));
             }
         }
     }
-    let fix = format!("kubectl apply -f deploy/{file}");
     let mut found = Vec::new();
     if !missing.is_empty() {
         let what = format!("policies of {file} are missing: nobody guards what they are for");
-        found.push(Finding::problem("policy-missing", what).seen_at(missing).fix(&*fix));
+        found.push(Finding::problem("policy-missing", what).seen_at(missing).fix(here.apply(file)));
     }
     if !changed.is_empty() {
         let what = format!("policies are not as {file} of this version of divvy has them");
-        found.push(Finding::warning("policy-changed", what).seen_at(changed).fix(fix));
+        found.push(Finding::warning("policy-changed", what).seen_at(changed).fix(here.apply(file)));
     }
     found
 }

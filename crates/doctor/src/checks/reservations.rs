@@ -1,9 +1,11 @@
 //! The pods that hold shared cards, and what they need.
 
 use crate::finding::Finding;
+use crate::fix::fix;
 use crate::objects::{ObservedPod, Quota};
 use crate::observed::Observed;
 use divvy_words::reservation::{NAMESPACE, PRIORITY_CLASS};
+use serde_json::json;
 
 /// What a container waits for while all is well.
 const STARTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
@@ -50,12 +52,14 @@ fn without_runtime(cluster: &Observed) -> Option<Finding> {
     };
     let name = cluster.schedulers().map(option).find(|name| !name.is_empty())?;
     cluster.runtime_classes.lacks(|class| class.metadata.name == name).then(|| {
-        Finding::problem("no-runtime-class", "shares and reservations cannot start: their RuntimeClass is missing")
-            .seen(format!("no RuntimeClass {name}"))
-            .fix(format!(
-                "echo '{{\"apiVersion\":\"node.k8s.io/v1\",\"kind\":\"RuntimeClass\",\
-                 \"metadata\":{{\"name\":\"{name}\"}},\"handler\":\"nvidia\"}}' | kubectl create -f -"
-            ))
+        let class = json!({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass",
+            "metadata": {"name": name}, "handler": "nvidia"});
+        Finding::problem(
+            "no-runtime-class",
+            "shares and reservations cannot start: their RuntimeClass is missing",
+        )
+        .seen(format!("no RuntimeClass {name}"))
+        .fix(fix!("echo {class} | kubectl create -f -", class = class.to_string()))
     })
 }
 
@@ -80,7 +84,7 @@ fn without_room(cluster: &Observed) -> Option<Finding> {
             "no more cards can be shared: a quota of the reservations is used up",
         )
         .seen_at(seen)
-        .fix(format!("kubectl -n {NAMESPACE} delete resourcequota {name}   # or raise it"))
+        .fix(fix!("kubectl -n {NAMESPACE} delete resourcequota {name}   # or raise it", name))
     })
 }
 
@@ -112,14 +116,16 @@ fn failing(cluster: &Observed) -> Vec<Finding> {
         let image = pod.spec.containers.first().map_or("", |container| &container.image);
         let node = &pod.spec.node_name;
         let fix = match cause {
-            IMAGE => format!(
+            IMAGE => fix!(
                 "# put the image {image} where {node} finds it, or start the scheduler with \
-                 --reservation-image"
+                 --reservation-image",
+                image,
+                node
             ),
             ROOM => {
-                format!("kubectl describe node {node}   # make room, or raise its limit of pods")
+                fix!("kubectl describe node {node}   # make room, or raise its limit of pods", node)
             }
-            _ => format!("kubectl -n {NAMESPACE} describe pod {}", pod.metadata.name),
+            _ => fix!("kubectl -n {NAMESPACE} describe pod {pod}", pod = pod.metadata.name),
         };
         let finding = Finding::problem(cause, what).fix(fix);
         Some(finding.seen_at(of.iter().map(|(_, _, text)| text.clone())))

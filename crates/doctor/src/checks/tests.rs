@@ -172,7 +172,7 @@ async fn nothing_is_found_where_nothing_is_wrong() {
 
 type Break = fn(&mut Cluster);
 
-const BROKEN: [(&str, Break); 38] = [
+const BROKEN: [(&str, Break); 40] = [
     ("not-installed", |c| c.without("Deployment", "divvy-scheduler")),
     ("sharing-disabled", |c| {
         c.args("divvy-scheduler", |args| args.retain(|a| a != "--gpu-sharing"));
@@ -237,6 +237,21 @@ const BROKEN: [(&str, Break); 38] = [
     ("policy-changed", |c| {
         c.the("ValidatingAdmissionPolicy", "divvy-hand-off")["spec"]["failurePolicy"] =
             json!("Ignore");
+    }),
+    ("policy-changed", |c| {
+        c.0.push(json!({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "gpu"}}));
+        c.args("divvy-admission", |args| args.push(json!("--runtime-class=gpu")));
+        let configuration = c.the("MutatingWebhookConfiguration", "divvy");
+        let text = configuration.to_string().replace(
+            "startsWith('nvidia')",
+            "startsWith('nvidia') || object.spec.?runtimeClassName.orValue('') == 'gpu'",
+        );
+        *configuration = serde_json::from_str(&text).unwrap();
+    }),
+    ("no-runtime-class", |c| {
+        c.args("divvy-scheduler", |args| {
+            args.push(json!("--reservation-runtime-class=nvidia-'; touch x; '"));
+        });
     }),
     ("no-reservation-namespace", |c| c.without("Namespace", "kai-resource-reservation")),
     ("no-priority-class", |c| c.without("PriorityClass", "divvy-reservation")),
@@ -317,6 +332,124 @@ async fn what_is_broken_is_found_alone_with_evidence_and_a_fix() {
         assert_eq!(names(&report), [name], "{report:#?}");
         let finding = &report.findings[0];
         assert!(!finding.evidence.is_empty() && !finding.fix.is_empty(), "{finding:?}");
+    }
+}
+
+/// What a tenant can make in its own namespace, with divvy's labels and NVIDIA's names.
+#[tokio::test]
+async fn what_a_tenant_makes_is_nothing_of_divvys_and_nothing_of_nvidias() {
+    let mut cluster = Cluster::healthy();
+    for name in ["divvy-scheduler", "divvy-admission"] {
+        let mut own = cluster.the("Deployment", name).clone();
+        own["metadata"]["namespace"] = json!("a-team");
+        own["spec"]["template"]["spec"]["containers"][0]["image"] = json!("divvy:9");
+        own["spec"]["template"]["spec"]["containers"][0]["args"] = json!([
+            "--lease-name=mine",
+            "--block-nvidia-visible-devices=false",
+            "--gpu-sharing=false",
+            "--reservation-runtime-class=x'; id; '",
+            "--namespace=ml",
+            "--secret=theirs"
+        ]);
+        cluster.0.insert(0, own);
+    }
+    let volumes: Vec<Value> = (0..16)
+        .map(|nth| json!({"name": "v", "configMap": {"name": format!("../../secrets/{nth}")}}))
+        .collect();
+    cluster.0.insert(0, json!({"apiVersion": "apps/v1", "kind": "DaemonSet",
+        "metadata": {"namespace": "a-team", "name": "plugin", "labels": {"app.kubernetes.io/name": "divvy-provider"}},
+        "spec": {"template": {"spec": {"containers": [{"image": "k8s-device-plugin"}], "volumes": volumes}}}}));
+    for kind in ["DaemonSet", "ValidatingAdmissionPolicy"] {
+        cluster.without(kind, "divvy-provider");
+    }
+    assert_eq!(cluster.report().await.findings, []);
+    // What is wrong is still found.
+    cluster.without("ValidatingAdmissionPolicy", "divvy-visible-devices");
+    assert_eq!(names(&cluster.report().await), ["policy-missing"]);
+}
+
+#[tokio::test]
+async fn the_device_plugin_is_found_where_administrators_say_that_pods_manage_gpus() {
+    for (place, is_found) in [("kube-system", true), ("nvidia", false), ("labelled", true)] {
+        let mut cluster = Cluster::healthy();
+        for (kind, name) in [("DaemonSet", "plugin"), ("ConfigMap", "slices")] {
+            cluster.the(kind, name)["metadata"]["namespace"] = json!(place);
+        }
+        cluster.0.push(json!({"apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": "labelled", "labels": {"divvy.dev/gpu-system": "true"}}}));
+        let report = cluster.report().await;
+        let names = names(&report);
+        assert_eq!(names.is_empty(), is_found, "{place}: {names:?}");
+        let policy =
+            &mut cluster.the("ValidatingAdmissionPolicyBinding", "divvy-visible-devices")["spec"];
+        let exempt =
+            &mut policy["matchResources"]["namespaceSelector"]["matchExpressions"][0]["values"];
+        exempt.as_array_mut().unwrap().push(json!(place));
+        let names = self::names(&cluster.report().await);
+        assert!(!names.iter().any(|name| name.contains("plugin")), "{place}: {names:?}");
+    }
+}
+
+#[tokio::test]
+async fn where_divvy_is_is_said_by_its_webhooks_or_by_who_has_its_role() {
+    let mut cluster = Cluster::healthy();
+    let text = serde_json::to_string(&cluster.0).unwrap();
+    cluster.0 = serde_json::from_str(&text.replace("divvy-system", "gpus")).unwrap();
+    assert_eq!(cluster.report().await.findings, []);
+    cluster.0.retain(|object| !object["kind"].as_str().unwrap().ends_with("WebhookConfiguration"));
+    assert_eq!(names(&cluster.report().await), ["webhook-missing"]);
+    cluster.without("ClusterRoleBinding", "divvy-scheduler");
+    assert_eq!(names(&cluster.report().await), ["not-installed"]);
+}
+
+/// A text without what is quoted for the shell.
+fn bare(line: &str) -> String {
+    let line = line.replace(r"'\''", "");
+    line.split('\'').step_by(2).collect()
+}
+
+#[tokio::test]
+async fn no_name_is_a_command_in_a_fix() {
+    for (name, break_it) in BROKEN.into_iter().chain(DIVIDED) {
+        let mut cluster = Cluster::healthy();
+        break_it(&mut cluster);
+        let mut text = serde_json::to_string(&cluster.0).unwrap();
+        // Nodes, configs and their keys, pods, quotas, images, whom to call.
+        let own = [
+            "plain",
+            "sliced",
+            "mig",
+            "slices",
+            "all-1g",
+            "wrong",
+            "p",
+            "q",
+            "r",
+            "s",
+            "another",
+            "plugin",
+            "cluster-policy",
+            "config.yaml",
+            "divvy:0",
+            "ml",
+        ];
+        for word in own {
+            for (begin, end) in [("\"", "\""), ("  ", ":")] {
+                let evil = format!("{begin}{word}';$(id)`id`\\n|id>x&#'{end}");
+                text = text.replace(&format!("{begin}{word}{end}"), &evil);
+            }
+        }
+        cluster.0 = serde_json::from_str(&text).unwrap();
+        for finding in cluster.report().await.findings {
+            // What follows is a remark of ours.
+            for line in finding.fix.lines() {
+                let bare = bare(line);
+                let bare = bare.split("   #").next().unwrap();
+                let remark = line.starts_with('#');
+                assert!(remark || !bare.contains(['$', '`', ';', '>', '&']), "{name}: {line}");
+                assert!(!remark || !bare.contains('$'), "{name}: {line}");
+            }
+        }
     }
 }
 

@@ -1,9 +1,11 @@
 //! Time slices and MPS replicas: what the device plugin is told, and what nodes hand out.
 
 use crate::finding::Finding;
+use crate::fix::fix;
 use crate::objects::{ConfigMap, Node};
 use crate::observed::Observed;
 use divvy_words::{PluginConfig, keys, plugin_config};
+use serde_json::json;
 
 /// The config that the plugin takes if nobody names one.
 const DEFAULT: &str = "default";
@@ -71,7 +73,11 @@ fn without_map(cluster: &Observed) -> Option<Finding> {
             "the device plugin's ConfigMap is missing: no card is divided",
         )
         .seen(format!("ConfigMap {name} is named, and is not there"))
-        .fix(format!("kubectl -n {} create configmap {name} --from-file=FILE", place(cluster))),
+        .fix(fix!(
+            "kubectl -n {place} create configmap {name} --from-file=FILE",
+            place = place(cluster),
+            name
+        )),
     )
 }
 
@@ -101,14 +107,19 @@ fn without_default(cluster: &Observed) -> Option<Finding> {
         "" => "says no default".to_owned(),
         other => format!("says {other:?}, which is no key of it"),
     };
+    let choice = json!({"spec": {"devicePlugin": {"config": {"name": name, "default": key}}}});
     Some(
-        Finding::problem("no-default-config", "nodes get no config of the device plugin: no card is divided")
-            .seen(format!("ClusterPolicy {policy} names ConfigMap {name} and {said}"))
-            .seen_at(nodes)
-            .fix(format!(
-                "kubectl patch clusterpolicies.nvidia.com {policy} --type=merge -p \
-                 '{{\"spec\":{{\"devicePlugin\":{{\"config\":{{\"name\":\"{name}\",\"default\":\"{key}\"}}}}}}}}'"
-            )),
+        Finding::problem(
+            "no-default-config",
+            "nodes get no config of the device plugin: no card is divided",
+        )
+        .seen(format!("ClusterPolicy {policy} names ConfigMap {name} and {said}"))
+        .seen_at(nodes)
+        .fix(fix!(
+            "kubectl patch clusterpolicies.nvidia.com {policy} --type=merge -p {choice}",
+            policy,
+            choice = choice.to_string()
+        )),
     )
 }
 
@@ -135,7 +146,12 @@ fn unknown_config(cluster: &Observed) -> Option<Finding> {
         )
         .seen_at(nodes.iter().map(seen))
         .seen(format!("configmap {} has {}", map.metadata.key(), known.join(", ")))
-        .fix(format!("kubectl label --overwrite node {} {label}={key}", first.metadata.name)),
+        .fix(fix!(
+            "kubectl label --overwrite node {node} {label}={key}",
+            node = first.metadata.name,
+            label,
+            key
+        )),
     )
 }
 
@@ -151,7 +167,7 @@ fn wrong_config(cluster: &Observed) -> Option<Finding> {
     (!seen.is_empty()).then(|| {
         Finding::problem("wrong-plugin-config", "the device plugin cannot read its config")
             .seen_at(seen)
-            .fix(format!("kubectl -n {namespace} edit configmap {name}"))
+            .fix(fix!("kubectl -n {namespace} edit configmap {name}", namespace, name))
     })
 }
 
@@ -187,6 +203,10 @@ fn not_handed_out(cluster: &Observed) -> Option<Finding> {
             "time slices do not appear: the device plugin has not read its config",
         )
         .seen_at(seen)
-        .fix(format!("kubectl -n {} rollout restart daemonset/{set}", place(cluster)))
+        .fix(fix!(
+            "kubectl -n {place} rollout restart daemonset/{set}",
+            place = place(cluster),
+            set
+        ))
     })
 }

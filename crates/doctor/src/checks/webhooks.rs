@@ -1,7 +1,8 @@
 //! The webhooks: whether the API server can reach them, and shows them the pods that it should.
 
-use super::compare::differences;
+use super::compare::{Expected, differences};
 use crate::finding::Finding;
+use crate::fix::fix;
 use crate::objects::{ObservedWebhook, Webhooks};
 use crate::observed::{Observed, SERVICE};
 use serde_json::Value;
@@ -67,7 +68,7 @@ fn missing(cluster: &Observed) -> Option<Finding> {
 }
 
 fn changed(cluster: &Observed) -> Option<Finding> {
-    let mut seen = Vec::new();
+    let (here, mut seen) = (Expected::seen(cluster), Vec::new());
     for (kind, mut expected) in expected() {
         let name = expected["name"].as_str().unwrap_or_default().to_owned();
         let Some(webhook) = all_of(cluster, &kind).find(|one| one.name == name) else { continue };
@@ -77,13 +78,13 @@ fn changed(cluster: &Observed) -> Option<Finding> {
             fields.remove("name");
         }
         let there = Value::Object(webhook.rest.clone());
-        let differences = differences(&expected, &there, &cluster.own_namespace());
+        let differences = differences(&expected, &there, &here);
         seen.extend(differences.into_iter().map(|at| format!("{kind} webhook {name}: {at}")));
     }
     (!seen.is_empty()).then(|| {
         Finding::warning("webhook-changed", "webhooks are not as this version of divvy has them")
             .seen_at(seen)
-            .fix("kubectl apply -f deploy/webhooks.yaml")
+            .fix(here.apply("webhooks.yaml"))
     })
 }
 
@@ -112,9 +113,11 @@ fn unreachable(cluster: &Observed) -> Option<Finding> {
             "the webhooks cannot be reached: pods with GPUs are refused",
         )
         .seen_at(dead.iter().map(seen))
-        .fix(format!(
+        .fix(fix!(
             "kubectl -n {namespace} rollout restart deployment/{name}\n\
-                 kubectl -n {namespace} describe deployment/{name}"
+                 kubectl -n {namespace} describe deployment/{name}",
+            namespace,
+            name
         )),
     )
 }

@@ -37,7 +37,33 @@ pub fn reviews(bytes: &[u8]) {
     let given = pod(&mut input);
     let review = Review { operation, subresource, old, settings };
     review.check(&given);
+    let old = if operation == "UPDATE" { owner(&mut input, &review.old) } else { Value::Null };
+    let given = owner(&mut input, &given);
+    Review { operation, subresource: "", old, settings: review.settings }.check_owner(&given);
 }
+
+/// What makes such pods and may say how they are placed, with changes.
+fn owner(input: &mut Input<'_>, pod: &Value) -> Value {
+    let strategy = input.pick(&["spread", "binpack", "wrong", ""]);
+    let annotations = match strategy {
+        "" => json!({}),
+        strategy => json!({ keys::STRATEGY: strategy }),
+    };
+    let mut template = json!({ "spec": pod["spec"] });
+    if input.once_in(2) {
+        template["metadata"] = json!({ "annotations": annotations });
+    }
+    let spec = match input.once_in(3) {
+        true => json!({ "jobTemplate": { "spec": { "template": template } } }),
+        false => json!({ "template": template }),
+    };
+    let mut owner = json!({ "metadata": { "annotations": annotations }, "spec": spec });
+    edit(input, &mut owner);
+    owner
+}
+
+/// Where a template may be.
+const TEMPLATES: [&str; 2] = ["/spec/template", "/spec/jobTemplate/spec/template"];
 
 fn settings(input: &mut Input<'_>) -> Settings {
     Settings {
@@ -125,6 +151,31 @@ impl Review {
         {
             self.agrees(&metadata, &spec);
         }
+    }
+
+    /// An owner's template gets its strategy at once, and nothing else.
+    fn check_owner(&self, given: &Value) {
+        let Some((prepared, _)) = self.changed("template", given) else { return };
+        let again = self.changed("template", &prepared);
+        assert_eq!(again, Some((prepared.clone(), false)), "template changes {prepared}");
+        let own = &given["metadata"]["annotations"][keys::STRATEGY];
+        let strategy = keys::STRATEGY.replace('/', "~1");
+        for place in TEMPLATES {
+            let place = format!("{place}/metadata/annotations/{strategy}");
+            let [before, now] = [given, &prepared].map(|owner| owner.pointer(&place));
+            assert!(
+                now == before || now.is_none_or(|now| now == own),
+                "{given} becomes {prepared}"
+            );
+        }
+        let without_metadata = |mut owner: Value| {
+            for place in TEMPLATES {
+                let template = owner.pointer_mut(place).and_then(Value::as_object_mut);
+                template.map(|template| template.remove("metadata"));
+            }
+            owner
+        };
+        assert_eq!(without_metadata(given.clone()), without_metadata(prepared));
     }
 
     /// What is allowed is what the scheduler binds.

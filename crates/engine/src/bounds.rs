@@ -1,7 +1,8 @@
 //! What the pods of one namespace may cost together. Each pod has a limit of its own, which
 //! `divvy_words` knows; this is for many of them.
 
-use divvy_engine::{ObjectKey, PodRecord, TermId};
+use crate::record::{ObjectKey, PodRecord};
+use crate::weight::TermId;
 use foldhash::HashMap;
 use std::sync::Arc;
 
@@ -18,9 +19,10 @@ const REACHING: usize = 64;
 const MATCHES: usize = 1 << 20;
 const MATCHES_EACH: usize = 256;
 
-/// What pods cost, by namespace.
+/// What pods cost, by namespace. Whoever tells a [`Scheduler`](crate::Scheduler) of pods that others
+/// wrote shows them here first.
 #[derive(Debug, Default)]
-pub(super) struct Bounds {
+pub struct Bounds {
     /// Of pods that cost more than usual.
     pods: HashMap<ObjectKey, Cost>,
     namespaces: HashMap<Box<str>, Sum>,
@@ -43,8 +45,9 @@ struct Sum {
 impl Bounds {
     /// Counts a pod. Beyond a bound it is made light: one that waits is held back, and one that
     /// is bound has no say about others.
-    /// `matches` is what the engine knows of its namespace.
-    pub(super) fn enter(&mut self, record: &mut PodRecord, (matches, labels): (usize, usize)) {
+    /// What the engine knows of its namespace is
+    /// [`Scheduler::matches_in`](crate::Scheduler::matches_in).
+    pub fn enter(&mut self, record: &mut PodRecord, (matches, labels): (usize, usize)) {
         self.leave(&record.key);
         let namespace = record.key.namespace();
         if matches > MATCHES && matches > MATCHES_EACH * labels {
@@ -81,7 +84,7 @@ impl Bounds {
     }
 
     /// A pod is gone.
-    pub(super) fn leave(&mut self, key: &ObjectKey) {
+    pub fn leave(&mut self, key: &ObjectKey) {
         let Some(cost) = self.pods.remove(key) else { return };
         let Some(sum) = self.namespaces.get_mut(key.namespace()) else { return };
         sum.bytes -= cost.bytes;
@@ -137,7 +140,7 @@ impl Sum {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use divvy_engine::{Bound, BoundCards, PodSelector, PodTerm, Relations, Selector};
+    use crate::{Bound, BoundCards, Labels, PodSelector, PodTerm, Relations, Selector};
     use divvy_ledger::{Device, Each, Request};
     use std::sync::Arc;
 
@@ -224,7 +227,7 @@ mod tests {
         assert_eq!(enter((MATCHES, 1)).held_back, None);
         assert_eq!(enter((MATCHES + 1, MATCHES)).held_back, None, "few for each");
         let refused = enter((MATCHES + 1, 1000));
-        assert_eq!(*refused.spec.labels, divvy_engine::Labels::default());
+        assert_eq!(*refused.spec.labels, Labels::default());
         assert_eq!(
             refused.held_back.as_deref(),
             Some(
