@@ -374,7 +374,7 @@ impl Loading<'_> {
                 // A node that configs change is another one than that which refused.
                 let node = &spec.node_name;
                 if status.is_refused_several() && !self.before.has(node) {
-                    self.apply(Event::OneEach(node.clone()));
+                    self.apply(Event::OneEach(node.clone(), true));
                 }
                 self.rehearsal.ended.insert(record.key);
                 continue;

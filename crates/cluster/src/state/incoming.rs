@@ -104,7 +104,7 @@ impl State {
             // Of pods that failed before anybody looked it is not known how the node is since.
             let is_known = self.cx.scheduler.uid(&key).is_some();
             if let Some(node) = pod.node().filter(|_| is_known && pod.status.is_refused_several()) {
-                self.apply(Event::OneEach(node.into()));
+                self.apply(Event::OneEach(node.into(), true));
             }
             if pod.is_given_up() {
                 self.cards.ghosts.seen(&key, pod);

@@ -15,8 +15,9 @@
 
 use super::{ConfigError, join, show};
 use crate::documents::untyped;
+use crate::node::unshared;
 use crate::problem::short;
-use divvy_ledger::Division;
+use divvy_ledger::{Division, Gpus, Pool};
 use serde_json::{Map, Value};
 use std::fmt;
 
@@ -58,6 +59,17 @@ impl Sharing {
     /// How often one of a resource is handed out; 1 if it is not shared.
     pub fn replicas(&self, resource: &str) -> u32 {
         self.resources.iter().find(|(name, _)| name == resource).map_or(1, |(_, n)| *n)
+    }
+
+    /// Enters which replicas of a node a container gets one of.
+    pub fn enter(&self, gpus: &mut Gpus) {
+        gpus.pools.iter_mut().for_each(|pool| pool.one_each |= self.gives_one_each(pool));
+    }
+
+    /// Whether a container gets one of these, as far as they are what this makes.
+    fn gives_one_each(&self, pool: &Pool) -> bool {
+        let replicas = self.replicas(&unshared(pool.device));
+        self.one_each && replicas > 1 && replicas == pool.replicas
     }
 }
 
