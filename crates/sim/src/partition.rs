@@ -125,6 +125,12 @@ fn mps_refusal(
 }
 
 impl Changed {
+    /// The numbers of the cards that MIG divides.
+    pub(crate) fn divided(&self) -> impl Iterator<Item = u32> {
+        let cards = self.layout.iter().flatten().zip(0u32..);
+        cards.filter(|(card, _)| **card != Layout::Whole).map(|(_, number)| number)
+    }
+
     /// What the labels do not say: what is on which card, and what is refused.
     pub(crate) fn complete(&self, gpus: &mut Gpus, before: &Gpus) {
         if let Some(layout) = &self.layout {
