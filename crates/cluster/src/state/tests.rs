@@ -8,6 +8,7 @@ mod koordinators;
 mod others;
 mod quarantine;
 mod reasons;
+mod replicas;
 mod reservations;
 mod trouble;
 

@@ -106,6 +106,43 @@ impl fmt::Display for MigStrategy {
     }
 }
 
+/// The config that nodes get which name none, if there are several and nobody says which.
+const DEFAULT: &str = "default";
+
+/// The config that the plugin takes on a node that names none, where nobody says another.
+pub fn usual_config<T>(configs: &[T], name: impl Fn(&T) -> &str) -> Option<&T> {
+    match configs {
+        [only] => Some(only),
+        several => several.iter().find(|config| name(config) == DEFAULT),
+    }
+}
+
+/// The configs of the device plugin that a ConfigMap has, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PluginConfigs(Vec<(String, PluginConfig)>);
+
+impl PluginConfigs {
+    /// Reads them; what is wrong is told with the key.
+    pub fn read<'a>(data: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Self, ConfigError> {
+        let named = |(key, text): (&str, &str)| match plugin_config(text) {
+            Ok(config) => Ok((key.to_owned(), config)),
+            Err(why) => Err(ConfigError(format!("data[{:?}]: {why}", short(key)))),
+        };
+        data.map(named).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Whether the plugin refuses a container of a node more than one replica of a kind. `named` is
+    /// what the node's label says.
+    pub fn give_one_each(&self, named: Option<&str>, gpus: &Gpus) -> bool {
+        let config = match named {
+            Some(named) => self.0.iter().find(|(name, _)| name == named),
+            None => usual_config(&self.0, |(name, _)| name),
+        };
+        let sharing = config.and_then(|(_, config)| config.sharing.as_ref());
+        sharing.is_some_and(|it| gpus.pools.iter().any(|pool| it.gives_one_each(pool)))
+    }
+}
+
 /// Whether a text, as it stands in a ConfigMap, is meant to be a config of the device plugin.
 pub fn is_device_plugin_config(text: &str) -> bool {
     if ![TIME_SLICING, MPS, MIG_STRATEGY].into_iter().any(|word| text.contains(word)) {
