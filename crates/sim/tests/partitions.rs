@@ -160,6 +160,36 @@ fn the_recipes_slices_take_its_pods_once_a_node_is_named() {
     assert_eq!(cards.iter().map(of).collect::<Vec<_>>(), [4; 8], "slices are known card by card");
 }
 
+/// The recipe as it is: its ClusterPolicy says nothing of how slices are called, so they are GPUs.
+#[test]
+fn the_whole_recipe_is_rehearsed_as_it_is_written() {
+    let recipe = include_str!("../../divvy/tests/sharing/partitions/recipe.yaml");
+    let cluster = eight("a", "");
+    let rehearsal = rehearse(Some(&cluster), recipe, &[]);
+    let said = messages(&rehearsal);
+    assert_eq!(said[0], "time-slicing-config: 4 replicas on a, resource nvidia.com/gpu.shared");
+    assert!(said[1].starts_with("mig-config: nothing changes: no node takes"), "{said:?}");
+    let outcome = outcomes(&rehearsal);
+    assert_eq!(outcome.len(), 5);
+    for (at, part) in [
+        (0, "no nvidia.com/gpu: time slices are called nvidia.com/gpu.shared there"),
+        (1, "no nvidia.com/gpu: time slices are called nvidia.com/gpu.shared there"),
+        (2, "no nvidia.com/mig-1g.10gb"),
+        (3, "no nvidia.com/mig-2g.20gb"),
+        (4, "no nvidia.com/mig-3g.40gb"),
+    ] {
+        assert!(outcome[at].contains(part), "{outcome:?}");
+    }
+    let rehearsal = rehearse(Some(&cluster), recipe, &[("a", "mixed-workload")]);
+    let said = messages(&rehearsal).join("\n");
+    assert!(said.contains("mig-config/mixed-workload: nothing would be handed out on a"), "{said}");
+    assert!(said.contains("MIG strategy single as the ClusterPolicy says nothing else"), "{said}");
+    let mixed = recipe
+        .replace("spec:\n  devicePlugin:", "spec:\n  mig: {strategy: mixed}\n  devicePlugin:");
+    let rehearsal = rehearse(Some(&cluster), &mixed, &[("a", "mixed-workload")]);
+    assert_eq!(outcomes(&rehearsal)[2..], ["a", "a", "a"]);
+}
+
 #[test]
 fn cards_that_stay_whole_are_whole_beside_slices() {
     let rehearsal = rehearse(Some(&eight("a", "")), MIG, &[("a", "half-of-the-cards")]);
