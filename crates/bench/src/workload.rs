@@ -74,8 +74,13 @@ pub fn sliced(mut node: NodeRecord) -> NodeRecord {
     } else if count > 0 {
         let by = Division::TimeSlices;
         let each = memory.map(|memory| Bytes(memory.0 / 4));
-        node.gpus.pools =
-            vec![Pool { by: Some(by), each, cards: count, ..Pool::of(Device::Replica, 4 * count) }];
+        node.gpus.pools = vec![Pool {
+            by: Some(by),
+            each,
+            cards: count,
+            replicas: 4,
+            ..Pool::of(Device::Replica, 4 * count)
+        }];
         let into = [(Device::Replica, 4)].into_iter().collect();
         node.gpus.divided = vec![DividedCard { memory, by, into }; cards.len()];
     }

@@ -1,5 +1,5 @@
-//! The configuration in a ConfigMap, such as the one that recipes for KAI show: what is there wins over
-//! the file, and what is wrong with it is said on it, as an event.
+//! A configuration in a ConfigMap, such as the one that recipes for KAI show, which wins over the file,
+//! and that of the device plugin. What is wrong with it is said on it, as an event.
 //!
 //! It is asked for again and again: one small object, and a watch would need more rights than to get
 //! this one.
@@ -8,6 +8,7 @@ use crate::metrics::Metrics;
 use divvy_api::resources::EVENTS;
 use divvy_api::{Api, Failure, Resource};
 use divvy_engine::{Config, ObjectKey};
+use divvy_words::PluginConfigs;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -23,31 +24,52 @@ const CONFIG_MAPS: Resource = Resource {
 };
 
 /// Who looks, and what was seen last.
-pub(crate) struct ConfigMap {
+pub(crate) struct ConfigMap<T> {
     api: Api,
     key: ObjectKey,
     identity: String,
     metrics: Metrics,
+    /// Reads `data`.
+    read: fn(&Value) -> Result<T, String>,
     /// The version that was read last; empty if there is none.
     version: String,
     /// What it says; nothing where it is not there, or never said anything right.
-    config: Option<Config>,
+    config: Option<T>,
     /// Why it cannot be read, as it was logged.
     failure: Option<String>,
 }
 
-impl ConfigMap {
-    pub fn new(api: Api, key: ObjectKey, identity: &str, metrics: Metrics) -> Self {
+/// How to place.
+pub(crate) fn placing(data: &Value) -> Result<Config, String> {
+    let text = json!({"kind": "ConfigMap", "data": data}).to_string();
+    divvy_words::config(&text).map_err(|why| why.to_string())
+}
+
+/// What the device plugin hands out several times, by config.
+pub(crate) fn plugin_configs(data: &Value) -> Result<PluginConfigs, String> {
+    let texts = data.as_object().into_iter().flatten();
+    let texts = texts.filter_map(|(key, text)| Some((key.as_str(), text.as_str()?)));
+    PluginConfigs::read(texts).map_err(|why| why.to_string())
+}
+
+impl<T: Clone + PartialEq + Send + Sync + 'static> ConfigMap<T> {
+    pub fn new(
+        api: Api,
+        key: ObjectKey,
+        identity: &str,
+        metrics: Metrics,
+        read: fn(&Value) -> Result<T, String>,
+    ) -> Self {
         let (version, identity) = (String::new(), identity.to_owned());
-        Self { api, key, identity, metrics, version, config: None, failure: None }
+        Self { api, key, identity, metrics, read, version, config: None, failure: None }
     }
 
     /// Looks once, and then for as long as somebody listens: gives what counts, which is what the file
     /// says where the ConfigMap says nothing.
-    pub async fn follow(mut self, mut file: watch::Receiver<Config>) -> watch::Receiver<Config> {
+    pub async fn follow(mut self, mut file: watch::Receiver<T>) -> watch::Receiver<T> {
         self.look().await;
-        let counts = |config: Option<Config>, file: &Config| config.unwrap_or(*file);
-        let (tell, told) = watch::channel(counts(self.config, &file.borrow_and_update()));
+        let counts = |config: &Option<T>, file: &T| config.as_ref().unwrap_or(file).clone();
+        let (tell, told) = watch::channel(counts(&self.config, &file.borrow_and_update()));
         tokio::spawn(async move {
             let mut has_file = true;
             loop {
@@ -56,8 +78,12 @@ impl ConfigMap {
                     changed = file.changed(), if has_file => has_file = changed.is_ok(),
                     () = tokio::time::sleep(PERIOD) => self.look().await,
                 }
-                let now = counts(self.config, &file.borrow_and_update());
-                tell.send_if_modified(|before| std::mem::replace(before, now) != now);
+                let now = counts(&self.config, &file.borrow_and_update());
+                tell.send_if_modified(|before| {
+                    let is_new = *before != now;
+                    *before = now;
+                    is_new
+                });
             }
         });
         told
@@ -91,11 +117,10 @@ impl ConfigMap {
             return;
         }
         version.clone_into(&mut self.version);
-        let text = json!({"kind": "ConfigMap", "data": object["data"]}).to_string();
-        let read = divvy_words::config(&text);
+        let read = (self.read)(&object["data"]);
         self.metrics.config_reload(read.is_ok());
         match read {
-            Ok(config) if self.config == Some(config) => {}
+            Ok(config) if self.config.as_ref() == Some(&config) => {}
             Ok(config) => {
                 tracing::info!("ConfigMap {}: its settings are in force", self.key);
                 self.config = Some(config);

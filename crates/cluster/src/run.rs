@@ -7,7 +7,7 @@
 //! One task owns the state. Watches decode in tasks of their own, every write is a task of its
 //! own, and their number is bounded: of bindings by the state, of all else here.
 
-use crate::config_map::ConfigMap;
+use crate::config_map::{self, ConfigMap};
 use crate::health::Health;
 use crate::lease::{self, Leadership, LeaseError, LeaseSettings, Lost};
 use crate::metrics::Metrics;
@@ -25,9 +25,10 @@ use divvy_api::{Api, ClientError, Fence, writing_part};
 use divvy_engine::{Config, Event, Scheduler};
 use divvy_ledger::Position;
 use divvy_views::{Totals, slice_totals, top_queues};
+use divvy_words::PluginConfigs;
 use k8s_openapi::jiff::Timestamp;
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 /// Why the scheduler stopped.
@@ -128,12 +129,22 @@ pub async fn run(settings: Settings, stop: impl Future<Output = ()>) -> Result<(
     let api = Api::connect(config, fence.clone())?.observed(metrics.clone());
     let placing = match settings.config_map.clone() {
         Some(key) => {
-            let map = ConfigMap::new(api.clone(), key, &identity, metrics.clone());
+            let read = config_map::placing;
+            let map = ConfigMap::new(api.clone(), key, &identity, metrics.clone(), read);
             map.follow(placing).await
         }
         None => placing,
     };
-    let mut scheduler = Loop::new(&settings, placing, api, &identity, metrics, health);
+    let plugin = watch::channel(PluginConfigs::default()).1;
+    let plugin = match settings.plugin_config_map.clone() {
+        Some(key) => {
+            let read = config_map::plugin_configs;
+            let map = ConfigMap::new(api.clone(), key, &identity, metrics.clone(), read);
+            map.follow(plugin).await
+        }
+        None => plugin,
+    };
+    let mut scheduler = Loop::new(&settings, placing, plugin, api, &identity, metrics, health);
     let ended = scheduler.run(&mut stop, &mut leadership).await;
     let answered = scheduler.finish().await;
     match leadership {
@@ -145,13 +156,10 @@ pub async fn run(settings: Settings, stop: impl Future<Output = ()>) -> Result<(
 }
 
 /// How to place: as the file says, which is read again when it changes.
-fn placing(
-    settings: &Settings,
-    metrics: &Metrics,
-) -> Result<tokio::sync::watch::Receiver<Config>, RunError> {
+fn placing(settings: &Settings, metrics: &Metrics) -> Result<watch::Receiver<Config>, RunError> {
     match settings.config_file.clone() {
         Some(file) => reload(file, metrics.clone()).map_err(RunError::Config),
-        None => Ok(tokio::sync::watch::channel(Config::default()).1),
+        None => Ok(watch::channel(Config::default()).1),
     }
 }
 
@@ -173,7 +181,8 @@ struct Loop {
     health: Health,
     pods: mpsc::Receiver<Batch<PodItem>>,
     pod_watch: JoinHandle<()>,
-    placing: tokio::sync::watch::Receiver<Config>,
+    placing: watch::Receiver<Config>,
+    plugin: watch::Receiver<PluginConfigs>,
     overrides: Overrides,
     others: mpsc::Receiver<Heard>,
     outcomes: mpsc::UnboundedReceiver<Outcome>,
@@ -194,7 +203,8 @@ struct Loop {
 impl Loop {
     fn new(
         settings: &Settings,
-        placing: tokio::sync::watch::Receiver<Config>,
+        placing: watch::Receiver<Config>,
+        mut plugin: watch::Receiver<PluginConfigs>,
         api: Api,
         identity: &str,
         metrics: Metrics,
@@ -216,8 +226,10 @@ impl Loop {
         let others = watches.start();
         let (tell, outcomes) = mpsc::unbounded_channel();
         let (tell_side, side_done) = mpsc::unbounded_channel();
+        let mut state = State::new(Scheduler::new(config), of_state, sources::names());
+        state.plugin_configured(plugin.borrow_and_update().clone());
         Self {
-            state: State::new(Scheduler::new(config), of_state, sources::names()),
+            state,
             writer: Writer::new(api, identity, metrics.clone(), settings.hand_off.clone()),
             watches,
             lists: Lists::default(),
@@ -226,6 +238,7 @@ impl Loop {
             pods,
             pod_watch,
             placing,
+            plugin,
             overrides: settings.overrides,
             others,
             outcomes,
@@ -276,6 +289,10 @@ impl Loop {
                 },
                 () = tokio::time::sleep_until(due.into()) => {}
                 Ok(()) = self.placing.changed() => self.configure(),
+                Ok(()) = self.plugin.changed() => {
+                    let configs = self.plugin.borrow_and_update().clone();
+                    self.state.plugin_configured(configs);
+                }
             }
             self.health.beat("taking in what changed");
             self.drain();

@@ -28,6 +28,8 @@ pub struct Settings {
     pub config_map: Option<ObjectKey>,
     /// What wins over both.
     pub overrides: Overrides,
+    /// The ConfigMap of the device plugin, which says whether it refuses several replicas.
+    pub plugin_config_map: Option<ObjectKey>,
     /// How many bindings are written at a time.
     pub writes: usize,
     /// How long cards of a pod that vanished without ending stay closed, after its grace period.

@@ -68,6 +68,14 @@ pub struct SchedulerArgs {
     /// it kai-scheduler/kai-scheduler-config. isolationProviders are read from --config only.
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = config_map)]
     pub config_map: Option<ObjectKey>,
+    /// The ConfigMap of NVIDIA's device plugin: what it says of failRequestsGreaterThanOne keeps pods
+    /// from nodes that would refuse them
+    ///
+    /// A node gets the config that its label nvidia.com/device-plugin.config names, else the only one, else
+    /// the one called default. It is read again every few seconds. Without it a pod that was refused says
+    /// so for those that come.
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = config_map)]
+    pub device_plugin_config_map: Option<ObjectKey>,
     /// How many bindings are written at a time
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub bind_concurrency: u16,
@@ -135,6 +143,7 @@ pub fn run(args: &SchedulerArgs) -> anyhow::Result<u8> {
         isolation: isolation(args.gates.feature_gates, config_file.as_deref())?,
         config_file,
         config_map: args.config_map.clone(),
+        plugin_config_map: args.device_plugin_config_map.clone(),
         overrides: Overrides {
             node: args.placement.strategy.map(Into::into),
             card: args.placement.card_strategy.map(Into::into),

@@ -79,6 +79,7 @@ fn a_typo_in_a_value_is_an_error_that_names_it() {
         ("featureGates.GPUIsolation=true", "'GPUIsolation'"),
         ("image.pullPolicy=Sometimes", "'/image/pullPolicy'"),
         ("scheduler.resources.limits.cpu=1", "'cpu'"),
+        ("devicePlugin.configMap=time-slicing-config", "'/devicePlugin/configMap'"),
         ("tests.fraction=1", "'/tests/fraction'"),
     ] {
         let Some(made) = made(&[value]) else { return };
@@ -169,6 +170,19 @@ fn levels_and_their_providers_reach_both_programs_and_the_policy() {
 }
 
 #[test]
+fn the_config_map_of_the_device_plugin_may_be_read_where_it_is_named() {
+    let Some(made) = made(&["devicePlugin.configMap=gpu-operator/time-slicing-config"]) else {
+        return;
+    };
+    let made = made.unwrap();
+    let wanted = "--device-plugin-config-map=gpu-operator/time-slicing-config".to_owned();
+    assert!(arguments(&made, "scheduler").contains(&wanted));
+    let role =
+        made.split("---\n").find(|text| text.contains("resourceNames: [time-slicing-config]"));
+    assert!(role.unwrap().contains("namespace: gpu-operator\n"), "{role:?}");
+}
+
+#[test]
 fn all_that_is_optional_passes_the_linter_together() {
     let Some(mut helm) = found() else { return };
     let all = [
@@ -185,6 +199,7 @@ fn all_that_is_optional_passes_the_linter_together() {
         "admission.replicas=1",
         "maxGracePeriod=60",
         "cdi=true",
+        "devicePlugin.configMap=gpu-operator/configs",
         "reservations.writeCard=true",
         "reservations.resources.requests.memory=32Mi",
         "runtimeClass.create=true",

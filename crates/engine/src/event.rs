@@ -39,8 +39,9 @@ pub enum Event {
     },
     /// The device plugin of this node hands out slices as whole GPUs, which its labels do not say.
     Divided(Box<str>),
-    /// The device plugin of this node has refused a container more than one slice of a kind.
-    OneEach(Box<str>),
+    /// Whether the device plugin of this node refuses a container more than one replica of a kind: as
+    /// it has done, or as its config says.
+    OneEach(Box<str>, bool),
     /// A pod is new or has changed.
     Pod(Box<PodRecord>),
     /// A pod is gone, or has ended.

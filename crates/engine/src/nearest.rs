@@ -77,8 +77,8 @@ impl Scheduler {
                 let name = self.ledger().resource_name(resource).into();
                 (Missing::Extended(name, asked - free), asked - free, asked)
             }
-            Shortage::Devices { device, total, free, asked, .. } if asked <= total => {
-                let missing = asked - free;
+            Shortage::Devices { device, total, taken, asked, .. } if asked <= total => {
+                let missing = asked.saturating_add(taken).saturating_sub(total);
                 let name = device.to_string().into();
                 (Missing::Extended(name, missing.into()), missing.into(), asked.into())
             }

@@ -293,7 +293,9 @@ const fn missing(shortage: &Shortage) -> u64 {
         Shortage::PodSlots { free, reserved } => {
             reserved.saturating_add(1).saturating_sub(*free) as u64
         }
-        Shortage::Devices { free, asked, .. } => asked.saturating_sub(*free) as u64,
+        Shortage::Devices { total, taken, asked, .. } => {
+            asked.saturating_add(*taken).saturating_sub(*total) as u64
+        }
         _ => 0,
     }
 }
@@ -458,8 +460,8 @@ fn write_shortage(
             let what = by.map_or_else(|| device.to_string(), |by| by.plural().to_owned());
             write!(f, "a container gets one of its {what}, {asked} asked")
         }
-        Shortage::Devices { device, by, total, cards, free, asked } => {
-            write_devices(f, device, by, (total, cards), (free, asked))
+        Shortage::Devices { device, by, total, cards, taken, asked, .. } => {
+            write_devices(f, device, by, (total, cards), (taken, asked))
         }
         Shortage::NoExtended(_) => write!(f, "no {}", resource.unwrap_or("resource")),
         Shortage::Extended { free, asked, .. } => {
@@ -497,12 +499,12 @@ fn write_devices(
     device: Device,
     by: Option<Division>,
     (total, cards): (u32, u32),
-    (free, asked): (u32, u32),
+    (taken, asked): (u32, u32),
 ) -> fmt::Result {
     if asked > total {
         return write!(f, "at most {total} {device} < {asked} asked");
     }
-    write!(f, "{} of {total} ", total - free)?;
+    write!(f, "{taken} of {total} ")?;
     match (device, by) {
         (Device::Gpu | Device::Replica, Some(by)) => f.write_str(by.plural())?,
         _ => write!(f, "{device}")?,
@@ -512,7 +514,7 @@ fn write_devices(
         1 => f.write_str(" of 1 card")?,
         cards => write!(f, " of {cards} cards")?,
     }
-    f.write_str(" are taken")?;
+    f.write_str(if taken > total { " are held" } else { " are taken" })?;
     if asked > 1 { write!(f, ", {asked} asked") } else { Ok(()) }
 }
 

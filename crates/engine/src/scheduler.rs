@@ -254,9 +254,9 @@ impl Scheduler {
                     self.world.ledger.divide(id);
                 }
             }
-            Event::OneEach(node) => {
+            Event::OneEach(node, one_each) => {
                 if let Some(id) = self.world.ledger.find(&node) {
-                    self.world.ledger.give_one_each(id);
+                    self.world.ledger.give_one_each(id, one_each);
                 }
             }
             Event::Pod(record) => return self.set_pod(*record),

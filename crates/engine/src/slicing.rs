@@ -6,8 +6,8 @@
 //!                                                               └─► bound: how few can do at all
 //! ```
 //!
-//! Up to [`MOST_EXACT`] cards every way is tried; beyond that cards are filled one after another, and
-//! [`Slicing::at_least`] says how far from the fewest that can be.
+//! Up to [`MOST_EXACT`] cards every way is tried, as long as that is not too many; beyond that cards
+//! are filled one after another, and [`Slicing::at_least`] says how far from the fewest that can be.
 
 mod bound;
 mod cluster;
@@ -62,6 +62,8 @@ pub struct Slicing {
     pub cards: Vec<SlicedCard>,
     /// How many pods of each ask have their slices.
     pub held: Vec<u32>,
+    /// Whether no more of each can have theirs beside those before them; else no more were found.
+    pub is_most: Vec<bool>,
     /// No fewer cards hold as much.
     pub at_least: u32,
 }
@@ -70,8 +72,9 @@ pub struct Slicing {
 pub fn divide(hosts: &[CardHost], asks: &[Ask]) -> Slicing {
     let problem = Problem::new(hosts, asks);
     let mut held: Vec<u32> = asks.iter().map(|ask| ask.count).collect();
-    if let Some(slicing) = problem.solve(&held) {
-        return slicing;
+    let mut is_most = vec![true; asks.len()];
+    if let Solved::Found(slicing) = problem.solve(&held) {
+        return Slicing { is_most, ..slicing };
     }
     let mut best = Slicing { held: vec![0; asks.len()], ..Slicing::default() };
     held.fill(0);
@@ -81,13 +84,14 @@ pub fn divide(hosts: &[CardHost], asks: &[Ask]) -> Slicing {
         while fit + 1 < least_not {
             held[at] = fit + (least_not - fit) / 2;
             match problem.solve(&held) {
-                Some(slicing) => (fit, best) = (held[at], slicing),
-                None => least_not = held[at],
+                Solved::Found(slicing) => (fit, best) = (held[at], slicing),
+                Solved::NoRoom => (least_not, is_most[at]) = (held[at], true),
+                Solved::NotFound => (least_not, is_most[at]) = (held[at], false),
             }
         }
         held[at] = fit;
     }
-    best
+    Slicing { is_most, ..best }
 }
 
 /// How many of each profile, in the order of [`Problem::profiles`].
@@ -127,6 +131,15 @@ enum Exact {
     GivenUp,
 }
 
+/// What came of looking for cards.
+enum Solved {
+    Found(Slicing),
+    /// There is no way.
+    NoRoom,
+    /// There may be one.
+    NotFound,
+}
+
 impl<'a> Problem<'a> {
     fn new(hosts: &'a [CardHost], asks: &'a [Ask]) -> Self {
         let mut profiles: Vec<Profile> =
@@ -153,8 +166,8 @@ impl<'a> Problem<'a> {
         counts
     }
 
-    /// Cards for so many pods of each ask; `None` if there is no room, or none was found.
-    fn solve(&self, held: &[u32]) -> Option<Slicing> {
+    /// Cards for so many pods of each ask.
+    fn solve(&self, held: &[u32]) -> Solved {
         let (mut columns, mut tied) = (Vec::new(), Vec::new());
         let mut all = vec![0; self.profiles.len()];
         for (ask, held) in self.asks.iter().zip(held).filter(|(_, held)| **held > 0) {
@@ -162,8 +175,9 @@ impl<'a> Problem<'a> {
             all.iter_mut().zip(&slices).for_each(|(sum, n)| *sum += n * held);
             match *ask.slices.as_slice() {
                 [(profile, 1)] => {
-                    let profile = self.profiles.binary_search(&profile).ok()?;
-                    add(&mut columns, profile, &ask.hosts, *held);
+                    if let Ok(profile) = self.profiles.binary_search(&profile) {
+                        add(&mut columns, profile, &ask.hosts, *held);
+                    }
                 }
                 _ => tied
                     .extend((0..*held).map(|_| Tied { slices: slices.clone(), hosts: &ask.hosts })),
@@ -175,16 +189,34 @@ impl<'a> Problem<'a> {
         for most in at_least..=MOST_EXACT.min(free) {
             let mut demands = vec![vec![0; self.profiles.len()]; self.hosts.len()];
             match self.try_all(&columns, &tied, &mut demands, (0, 0), most, &mut budget) {
-                Exact::Found(cards) => return Some(self.slicing(cards, held, at_least)),
+                Exact::Found(cards) => return Solved::Found(self.slicing(cards, held, at_least)),
                 Exact::Nothing => at_least = most + 1,
                 Exact::GivenUp => break,
             }
         }
         if at_least > free {
-            return None;
+            return Solved::NoRoom;
         }
-        let cards = self.fill_one_after_another(columns, &tied)?;
-        Some(self.slicing(cards, held, at_least))
+        match self.fill_one_after_another(columns, &tied) {
+            Some(cards) => Solved::Found(self.slicing(cards, held, at_least)),
+            None if self.is_too_much(held) => Solved::NoRoom,
+            None => Solved::NotFound,
+        }
+    }
+
+    /// Whether the cards of some hosts are too few for the pods that may be nowhere else.
+    fn is_too_much(&self, held: &[u32]) -> bool {
+        let asked = || self.asks.iter().zip(held).filter(|(_, held)| **held > 0);
+        asked().any(|(at, _)| {
+            let mut needs = vec![0; self.profiles.len()];
+            let is_within = |ask: &Ask| ask.hosts.iter().all(|host| at.hosts.contains(host));
+            for (ask, held) in asked().filter(|(ask, _)| is_within(ask)) {
+                let slices = self.counts(&ask.slices);
+                needs.iter_mut().zip(slices).for_each(|(sum, n)| *sum += n * held);
+            }
+            let cards = at.hosts.iter().map(|host| self.hosts[*host].cards);
+            self.bound.exactly(&needs) > cards.fold(0, u32::saturating_add)
+        })
     }
 
     /// Tries each host for each tied pod from `at` on, and then to cover everything with `most` cards.
@@ -206,6 +238,10 @@ impl<'a> Problem<'a> {
             enter(&mut columns, demands);
             return Cover::new(self, columns).exactly(most, budget);
         };
+        if *budget == 0 {
+            return Exact::GivenUp;
+        }
+        *budget -= 1;
         // Pods that ask the same are interchangeable: they take hosts in one order only.
         let is_next = |next: &Tied<'_>| next.slices == pod.slices && next.hosts == pod.hosts;
         let same_next = tied.get(at + 1).is_some_and(is_next);
@@ -283,7 +319,7 @@ impl<'a> Problem<'a> {
         };
         let mut cards: Vec<SlicedCard> = cards.into_iter().map(card).collect();
         cards.sort_by_key(|card| card.host);
-        Slicing { cards, held: held.to_vec(), at_least }
+        Slicing { cards, held: held.to_vec(), is_most: Vec::new(), at_least }
     }
 }
 

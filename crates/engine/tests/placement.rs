@@ -200,3 +200,43 @@ fn fractions_run_on_cards_of_unknown_memory_but_gpu_memory_does_not() {
     assert_eq!(place(&mut s, "r", fraction("0.31")), "r waits");
     assert_eq!(place(&mut s, "t", fraction("0.3")), "t a 0");
 }
+
+/// Each name by which slices are asked for.
+fn kinds_of_slices() -> [Device; 4] {
+    let small = Profile { slices: 1, gb: 10, instances: None, engines: Engines::Usual };
+    [Device::Gpu, Device::Replica, Device::Slice(small), Device::SliceReplica(small)]
+}
+
+fn slices(device: Device, count: u32) -> PodSpec {
+    let request = match device {
+        Device::Gpu => Request::whole(count),
+        device => Request::none().and(count, Each::Device(device)),
+    };
+    PodSpec { request, ..PodSpec::default() }
+}
+
+fn offering(name: &str, device: Device, count: u32) -> NodeRecord {
+    node(name, Gpus { pools: vec![Pool::of(device, count)], ..Gpus::none() })
+}
+
+#[test]
+fn a_node_whose_slices_are_in_use_comes_before_a_fresh_one() {
+    for device in kinds_of_slices() {
+        let asks = |n| slices(device, n);
+        let large = offering("z-large", device, 28);
+        let mut s = cluster(Config::default(), [large, offering("a-small", device, 4)]);
+        assert_eq!(place(&mut s, "first", asks(5)), "first z-large", "only there is room");
+        // By how full it would be, the small one would win.
+        assert_eq!(place(&mut s, "second", asks(1)), "second z-large", "{device}");
+    }
+}
+
+#[test]
+fn of_fresh_nodes_the_smaller_one_gives_its_slices_first() {
+    for device in kinds_of_slices() {
+        let asks = slices(device, 1);
+        let nodes = [offering("a-large", device, 28), offering("z-small", device, 7)];
+        let mut s = cluster(Config::default(), nodes);
+        assert_eq!(place(&mut s, "first", asks), "first z-small", "{device}");
+    }
+}

@@ -114,6 +114,8 @@ pub enum Shortage {
         cards: u32,
         /// What is free.
         free: u32,
+        /// What is held; more than there are if there were more when it was given.
+        taken: u32,
         /// What was asked.
         asked: u32,
     },
@@ -223,10 +225,9 @@ impl Node {
     fn refused_at_once(&self, needs: &Needs) -> Option<Shortage> {
         needs.request.several().find_map(|(device, asked)| {
             let pool = self.capacity().gpus.pool(device)?;
-            if !pool.one_each && !self.one_each {
-                return None;
-            }
-            Some(Shortage::OneEach { device, by: pool.by, asked })
+            // What the plugin has refused of one kind says nothing of those that it does not replicate.
+            let is_refused = pool.one_each || self.one_each && pool.is_replicated();
+            is_refused.then_some(Shortage::OneEach { device, by: pool.by, asked })
         })
     }
 
@@ -284,8 +285,8 @@ impl Node {
         let Some((pool, (free, total))) = pool.zip(self.devices(device)) else {
             return Some(self.offers_instead(device));
         };
-        let (by, cards) = (pool.by, pool.cards);
-        (free < asked).then_some(Shortage::Devices { device, by, total, cards, free, asked })
+        let (by, cards, taken) = (pool.by, pool.cards, self.taken_of(device));
+        (free < asked).then_some(Shortage::Devices { device, by, total, cards, free, taken, asked })
     }
 
     /// The node does not have this device, but may have the same under another name.

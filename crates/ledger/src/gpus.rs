@@ -65,6 +65,15 @@ impl Gpus {
         class == Class::default() || self.classes.contains(&class)
     }
 
+    /// Whether the same kinds of replicas are offered, and as many of each card.
+    pub(crate) fn has_replicas_of(&self, other: &Self) -> bool {
+        let of = |gpus: &Self| -> SmallVec<[_; 2]> {
+            let replicated = gpus.pools.iter().filter(|pool| pool.is_replicated());
+            replicated.map(|it| (it.device, it.by, it.profile, it.replicas)).collect()
+        };
+        of(self) == of(other)
+    }
+
     /// Whether the memory of its cards is known, or only fractions of it.
     pub fn knows_memory(&self) -> bool {
         self.cards.iter().all(Option::is_some)
@@ -86,6 +95,9 @@ pub struct Pool {
     pub each: Option<Bytes>,
     /// How many cards are behind them; 0 if that is not known.
     pub cards: u32,
+    /// How many are made of each card, or of each MIG slice; 1 if these are handed out as they are,
+    /// 0 if it is not known.
+    pub replicas: u32,
     /// Whether the device plugin refuses a container that asks more than one.
     pub one_each: bool,
 }
@@ -93,16 +105,25 @@ pub struct Pool {
 impl Pool {
     /// Devices of which nothing is known but what their name says.
     pub fn of(device: Device, count: u32) -> Self {
-        let profile = device.profile();
+        let slice = match device {
+            Device::Slice(profile) => Some(profile),
+            Device::Gpu | Device::Replica | Device::SliceReplica(_) => None,
+        };
         Self {
             device,
             count,
-            by: profile.map(|_| Division::Mig),
-            profile,
-            each: profile.map(Profile::memory),
+            by: slice.map(|_| Division::Mig),
+            profile: device.profile(),
+            each: slice.map(Profile::memory),
             cards: 0,
+            replicas: slice.is_some().into(),
             one_each: false,
         }
+    }
+
+    /// Whether several are made of each card, or of each MIG slice.
+    pub const fn is_replicated(&self) -> bool {
+        self.replicas != 1
     }
 
     /// What one counts for beside others, if its memory is not known either.

@@ -332,12 +332,12 @@ impl Ledger {
         }
     }
 
-    /// The device plugin of a node gives a container one slice of a kind only, as long as the node
-    /// has the GPUs that it has now.
-    pub fn give_one_each(&mut self, id: NodeId) {
-        if let Some(node) = self.nodes.get_mut(id.index()).filter(|node| !node.one_each) {
-            node.one_each = true;
-            self.journal.record(id, false);
+    /// Whether the device plugin of a node gives a container one replica of a kind only, as long as the
+    /// node offers the kinds of replicas that it offers now.
+    pub fn give_one_each(&mut self, id: NodeId, one_each: bool) {
+        if let Some(node) = self.nodes.get_mut(id.index()).filter(|n| n.one_each != one_each) {
+            node.one_each = one_each;
+            self.journal.record(id, !one_each);
         }
     }
 

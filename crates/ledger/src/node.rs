@@ -139,7 +139,7 @@ pub struct Node {
     sizes_unknown: bool,
     /// Whether what it hands out as cards are slices, though it does not say so.
     pub(crate) is_divided: bool,
-    /// Whether its device plugin has refused a container more than one slice of a kind.
+    /// Whether its device plugin refuses a container more than one replica of a kind.
     pub(crate) one_each: bool,
     /// What keeping a shared card takes; `None` if nobody keeps them.
     pub(crate) opening: Option<Opening>,
@@ -305,18 +305,25 @@ impl Node {
 
     /// Whether devices are asked, and some of each are in use already.
     pub fn has_in_use(&self, request: &Request) -> bool {
-        let mut devices = request.devices().peekable();
-        devices.peek().is_some() && devices.all(|(device, _)| self.used.of(device) > 0)
+        let is_called_gpu =
+            request.whole_cards() > 0 && self.capacity.gpus.pool(Device::Gpu).is_some();
+        let whole = is_called_gpu.then_some(Device::Gpu);
+        let mut devices = whole.into_iter().chain(request.devices().map(|(d, _)| d)).peekable();
+        devices.peek().is_some() && devices.all(|device| self.used.of(device) > 0)
     }
 
     /// What is free of a device that is only counted, and how many there are; `None` if it is not
     /// offered.
     pub fn devices(&self, device: Device) -> Option<(u32, u32)> {
         let total = self.capacity.gpus.pool(device)?.count;
+        Some((total.saturating_sub(self.taken_of(device)), total))
+    }
+
+    /// What is held of a device that is only counted.
+    pub(crate) fn taken_of(&self, device: Device) -> u32 {
         // What pods took before the node changed between cards and replicas counts on both sides.
         let cards = if device == Device::Gpu { self.held_cards() } else { 0 };
-        let used = cards.saturating_add(self.used.of(device));
-        Some((total.saturating_sub(u32::try_from(used).unwrap_or(u32::MAX)), total))
+        u32::try_from(cards.saturating_add(self.used.of(device))).unwrap_or(u32::MAX)
     }
 
     /// Cards that are held, of those that work.
@@ -438,8 +445,10 @@ impl Node {
     }
 
     pub(crate) fn set_capacity(&mut self, capacity: Capacity) {
-        let is_same = self.capacity.gpus == capacity.gpus;
-        (self.is_divided, self.one_each) = (self.is_divided && is_same, self.one_each && is_same);
+        let (before, after) = (&self.capacity.gpus, &capacity.gpus);
+        self.is_divided &= before == after;
+        // One that is not well for a while changes how many there are, and not how they are given.
+        self.one_each &= before.has_replicas_of(after);
         self.capacity = capacity;
         for counter in &mut self.extended {
             counter.total = 0;

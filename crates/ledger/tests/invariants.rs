@@ -311,7 +311,7 @@ fn sliced(one_each: bool) -> (Ledger, NodeId) {
     let mut ledger = Ledger::default();
     let by = Some(Division::TimeSlices);
     let each = Some(Bytes(25));
-    let pool = Pool { by, each, cards: 2, one_each, ..Pool::of(Device::Replica, 8) };
+    let pool = Pool { by, each, cards: 2, replicas: 4, one_each, ..Pool::of(Device::Replica, 8) };
     let divided = vec![divided(Device::Replica, 4); 2];
     let gpus = Gpus { pools: vec![pool], divided, ..Gpus::none() };
     let (node, _) = ledger.set_node("n", Capacity { pods: 99, gpus, ..Capacity::default() });
@@ -332,7 +332,8 @@ fn time_slices_are_given_up_to_their_number_and_count_for_their_part_of_a_card()
     assert_eq!(here(&ledger).fit(&slices(1), Bytes(0)), Ok(()));
     let shortage = here(&ledger).fit(&slices(2), Bytes(0)).unwrap_err();
     let (device, by) = (Device::Replica, Some(Division::TimeSlices));
-    let expected = Shortage::Devices { device, by, total: 8, cards: 2, free: 1, asked: 2 };
+    let expected =
+        Shortage::Devices { device, by, total: 8, cards: 2, free: 1, taken: 7, asked: 2 };
     assert_eq!(shortage, expected);
 }
 
@@ -363,6 +364,31 @@ fn a_container_that_asks_more_than_the_device_plugin_gives_it_is_not_sent_there(
     assert!(matches!(shortage, Shortage::OneEach { asked: 2, .. }), "{shortage:?}");
     let by_two = Needs { request: slices(2).request.clone().one_each(), ..Needs::default() };
     assert_eq!(here.fit(&by_two, Bytes(0)), Ok(()), "two containers may have one each");
+}
+
+#[test]
+fn what_is_refused_of_replicas_says_nothing_of_what_is_given_as_it_is() {
+    let mut ledger = Ledger::default();
+    let small = Device::Slice(Profile::parse("1g.5gb").unwrap());
+    let sliced = |count, replicas| {
+        let by = Some(Division::TimeSlices);
+        let turns = Pool { by, cards: 8, replicas, ..Pool::of(Device::Gpu, count) };
+        let gpus = Gpus { pools: vec![turns, Pool::of(small, 7)], ..Gpus::none() };
+        Capacity { pods: 99, gpus, ..Capacity::default() }
+    };
+    let (node, _) = ledger.set_node("n", sliced(32, 4));
+    let asks = |request| Needs { request, ..Needs::default() };
+    let two = asks(Request::whole(2));
+    let two_slices = asks(Request::none().and(2, Each::Device(small)));
+    let fits = |l: &Ledger, needs| l.node(node).unwrap().fits(needs, Bytes(0));
+    assert!(fits(&ledger, &two));
+    ledger.give_one_each(node, true);
+    assert!(!fits(&ledger, &two));
+    assert!(fits(&ledger, &two_slices), "of slices that are not replicated it gives two");
+    ledger.set_node("n", sliced(28, 4));
+    assert!(!fits(&ledger, &two), "a card fails, and the plugin's config is what it was");
+    ledger.set_node("n", sliced(16, 2));
+    assert!(fits(&ledger, &two), "another config may allow it");
 }
 
 #[test]

@@ -26,6 +26,14 @@ pub(crate) enum OwnWord {
     Unreadable(String),
 }
 
+/// A card that a pod has, as far as it is known.
+pub(crate) struct HeldCard {
+    /// What it is called, by all who have it.
+    pub(crate) name: String,
+    /// Its number on its node, if somebody says it.
+    pub(crate) number: Option<u32>,
+}
+
 /// The groups that a reservation pod keeps a card for; none of any other pod.
 fn kept_groups(metadata: &Metadata) -> Vec<&str> {
     let is_there = keys::RESERVATION_NAMESPACES.contains(&&*metadata.namespace);
@@ -188,6 +196,23 @@ impl CardNames {
         let key = (node.to_owned(), uuid.to_owned());
         let number = self.numbers.get(&key).copied();
         cards::is_uuid(uuid).then(|| Arc::new(Name { uuid: uuid.into(), number }))
+    }
+
+    /// The cards that a pod is known to have, by its own word or as the kubelet tells.
+    pub(crate) fn held(&self, node: &str, word: &OwnWord, status: &PodStatus) -> Vec<HeldCard> {
+        let named = |name: &str| {
+            let number = self.card(node, name).and_then(|card| card.number);
+            HeldCard { name: name.to_owned(), number }
+        };
+        match word {
+            OwnWord::Named(names) => names.iter().map(|name| named(name)).collect(),
+            OwnWord::Cards(BoundCards::Choose) => status.devices().map(named).collect(),
+            OwnWord::Cards(BoundCards::Recorded(shares)) => {
+                let by_index = shares.iter().map(|share| share.index);
+                by_index.map(|n| HeldCard { name: n.to_string(), number: Some(n) }).collect()
+            }
+            OwnWord::Cards(_) | OwnWord::Unreadable(_) => Vec::new(),
+        }
     }
 
     /// The name of a group's card on a node: its UUID, once that is known.

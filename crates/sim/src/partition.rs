@@ -125,18 +125,18 @@ fn mps_refusal(
 }
 
 impl Changed {
+    /// The numbers of the cards that MIG divides.
+    pub(crate) fn divided(&self) -> impl Iterator<Item = u32> {
+        let cards = self.layout.iter().flatten().zip(0u32..);
+        cards.filter(|(card, _)| **card != Layout::Whole).map(|(_, number)| number)
+    }
+
     /// What the labels do not say: what is on which card, and what is refused.
     pub(crate) fn complete(&self, gpus: &mut Gpus, before: &Gpus) {
-        let replicas = |name: &str| self.sharing.as_ref().map_or(1, |s| s.replicas(name));
         if let Some(layout) = &self.layout {
             layout::enter(layout, self.sharing.as_ref(), gpus, before);
         }
-        for pool in &mut gpus.pools {
-            let name = pool.device.to_string();
-            let name = name.strip_suffix(".shared").unwrap_or(&name);
-            let one_each = self.sharing.as_ref().is_some_and(|sharing| sharing.one_each);
-            pool.one_each |= one_each && replicas(name) > 1;
-        }
+        self.sharing.iter().for_each(|sharing| sharing.enter(gpus));
     }
 }
 

@@ -298,7 +298,8 @@ impl Loading<'_> {
                         (record, _) =
                             divvy_words::node(&changed.object).map_err(|why| fault(named(why)))?;
                         changed.complete(&mut record.gpus, &before);
-                        self.before.node(&record.name, before, record.gpus.clone());
+                        let after = record.gpus.clone();
+                        self.before.node(&record.name, before, after, changed.divided());
                     }
                     if let Some(isolation) = self.isolation {
                         isolation.enter_node(&object.metadata, &mut record);
@@ -387,7 +388,7 @@ impl Loading<'_> {
                 // A node that configs change is another one than that which refused.
                 let node = &spec.node_name;
                 if status.is_refused_several() && !self.before.has(node) {
-                    self.apply(Event::OneEach(node.clone()));
+                    self.apply(Event::OneEach(node.clone(), true));
                 }
                 self.rehearsal.ended.insert(record.key);
                 continue;
@@ -419,12 +420,14 @@ impl Loading<'_> {
                 let key = &record.key;
                 self.warn(format!("pod {key} is twice in the cluster: the later one counts"));
             }
-            if !adopt::is_reservation(&object.metadata) {
-                self.before.pod(&node, &record.key, &record.spec.request);
-            }
             let cluster = &self.rehearsal.scheduler;
             let place = (&*node, is_ours || scheduler == keys::KAI_SCHEDULER);
-            match adopt::own_word(&object.metadata, &mut record, place, cluster, names) {
+            let word = adopt::own_word(&object.metadata, &mut record, place, cluster, names);
+            if !adopt::is_reservation(&object.metadata) {
+                let cards = names.held(&node, &word, status);
+                self.before.pod(&node, &record.key, &record.spec.request, cards);
+            }
+            match word {
                 OwnWord::Named(cards) => {
                     if record.spec.holder == Holder::Keeper {
                         for ghost in adopt::ghosts(&object.metadata, self.isolation) {

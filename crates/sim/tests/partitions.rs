@@ -160,6 +160,36 @@ fn the_recipes_slices_take_its_pods_once_a_node_is_named() {
     assert_eq!(cards.iter().map(of).collect::<Vec<_>>(), [4; 8], "slices are known card by card");
 }
 
+/// The recipe as it is: its ClusterPolicy says nothing of how slices are called, so they are GPUs.
+#[test]
+fn the_whole_recipe_is_rehearsed_as_it_is_written() {
+    let recipe = include_str!("../../divvy/tests/sharing/partitions/recipe.yaml");
+    let cluster = eight("a", "");
+    let rehearsal = rehearse(Some(&cluster), recipe, &[]);
+    let said = messages(&rehearsal);
+    assert_eq!(said[0], "time-slicing-config: 4 replicas on a, resource nvidia.com/gpu.shared");
+    assert!(said[1].starts_with("mig-config: nothing changes: no node takes"), "{said:?}");
+    let outcome = outcomes(&rehearsal);
+    assert_eq!(outcome.len(), 5);
+    for (at, part) in [
+        (0, "no nvidia.com/gpu: time slices are called nvidia.com/gpu.shared there"),
+        (1, "no nvidia.com/gpu: time slices are called nvidia.com/gpu.shared there"),
+        (2, "no nvidia.com/mig-1g.10gb"),
+        (3, "no nvidia.com/mig-2g.20gb"),
+        (4, "no nvidia.com/mig-3g.40gb"),
+    ] {
+        assert!(outcome[at].contains(part), "{outcome:?}");
+    }
+    let rehearsal = rehearse(Some(&cluster), recipe, &[("a", "mixed-workload")]);
+    let said = messages(&rehearsal).join("\n");
+    assert!(said.contains("mig-config/mixed-workload: nothing would be handed out on a"), "{said}");
+    assert!(said.contains("MIG strategy single as the ClusterPolicy says nothing else"), "{said}");
+    let mixed = recipe
+        .replace("spec:\n  devicePlugin:", "spec:\n  mig: {strategy: mixed}\n  devicePlugin:");
+    let rehearsal = rehearse(Some(&cluster), &mixed, &[("a", "mixed-workload")]);
+    assert_eq!(outcomes(&rehearsal)[2..], ["a", "a", "a"]);
+}
+
 #[test]
 fn cards_that_stay_whole_are_whole_beside_slices() {
     let rehearsal = rehearse(Some(&eight("a", "")), MIG, &[("a", "half-of-the-cards")]);
@@ -365,6 +395,63 @@ fn what_pods_hold_that_would_not_be_there_is_listed_with_its_holders() {
     // The same name, for something else.
     let kept = TIME_SLICING.replace("renameByDefault: true", "renameByDefault: false");
     assert_eq!(rehearse(Some(&cluster), &kept, &[]).displaced.len(), 1);
+}
+
+/// A pod with a share of a card that is called so.
+fn share(name: &str, card: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, namespace: ml, annotations: {{gpu-fraction: \
+         \"0.9\", divvy.dev/cards: \"{card}:77309411328\"}}}}\nspec: {{nodeName: a, schedulerName: \
+         divvy-scheduler, containers: [{{name: c}}]}}\nstatus: {{phase: Running}}\n---\n"
+    )
+}
+
+fn displaced(rehearsal: &Rehearsal) -> (u32, u32, Vec<String>) {
+    let [lost] = &rehearsal.displaced[..] else { panic!("{:?}", rehearsal.displaced) };
+    assert_eq!(lost.device, None);
+    (lost.held, lost.left, lost.pods.iter().map(|holder| holder.pod.name().to_owned()).collect())
+}
+
+#[test]
+fn shares_are_counted_by_the_cards_that_they_are_on() {
+    let half = [("a", "half-of-the-cards")];
+    let shares = |cards: &[&str]| {
+        let pods = cards.iter().enumerate().map(|(at, card)| share(&format!("s{at}"), card));
+        eight("a", "") + &pods.collect::<String>()
+    };
+    let six = ["GPU-0", "GPU-1", "GPU-2", "GPU-3", "GPU-4", "GPU-5"];
+    let (held, left, pods) = displaced(&rehearse(Some(&shares(&six)), MIG, &half));
+    assert_eq!((held, left, pods.len()), (6, 4, 6), "two lose theirs, and nobody knows who");
+    // As many shares on four cards lose nothing for certain.
+    let four = ["GPU-0", "GPU-1", "GPU-2", "GPU-3", "GPU-0", "GPU-1"];
+    assert!(rehearse(Some(&shares(&four)), MIG, &half).displaced.is_empty());
+}
+
+#[test]
+fn who_is_on_a_card_that_is_known_to_be_divided_is_listed_and_nobody_else() {
+    let half = [("a", "half-of-the-cards")];
+    let cluster = eight("a", "") + &share("cut", "0") + &share("stays", "5");
+    let (held, left, pods) = displaced(&rehearse(Some(&cluster), MIG, &half));
+    assert_eq!((held, left, pods), (1, 0, vec!["cut".to_owned()]));
+    // Of a whole GPU the kubelet tells the UUID, and a reservation which number that has.
+    let given = "status: {phase: Running, containerStatuses: [{name: c, allocatedResourcesStatus: [{name: \
+                 nvidia.com/gpu, resources: [{resourceID: GPU-7, health: Healthy}]}]}]}";
+    let whole =
+        running("whole", "a", "nvidia.com/gpu", 1).replace("status: {phase: Running}", given);
+    let reservation = |number: u32| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: r, namespace: kai-resource-reservation, labels: \
+             {{runai-gpu-group: g}}, annotations: {{run.ai/reserve_for_gpu_index: GPU-7, \
+             divvy.dev/card-number: \"{number}\"}}}}\nspec: {{nodeName: a, containers: [{{name: c}}]}}\n\
+             status: {{phase: Running}}\n---\n"
+        )
+    };
+    let on = |number| {
+        let cluster = eight("a", "") + &whole + &reservation(number);
+        rehearse(Some(&cluster), MIG, &half)
+    };
+    assert_eq!(displaced(&on(0)), (1, 0, vec!["whole".to_owned()]));
+    assert!(on(4).displaced.is_empty());
 }
 
 #[test]

@@ -56,19 +56,20 @@ fn of_pool(
     pool: &Pool,
     count: u32,
 ) -> Option<u64> {
-    if pool.by != Some(Division::Mig) && pool.cards > 0 {
-        return part(pool.cards.into(), pool.count.into(), count);
+    let replicas = u64::from(pool.replicas);
+    if pool.profile.is_none() && pool.by != Some(Division::Mig) {
+        return part(1, replicas, count);
     }
-    let slice = pool.each?.0;
+    let slice = pool.each?.0.saturating_mul(replicas);
     let model = scheduler.model(holding.node).and_then(|model| model.parse::<&Model>().ok());
     if let Some(model) = model {
         // The names of profiles round their memory: a slice has so many of the card's memory slices.
         let (all, each) = (model.memory_slices(), model.memory_of(1).0);
         let nearest = slice.saturating_add(each / 2).checked_div(each)?;
-        return part(nearest.max(1), all.into(), count);
+        return part(nearest.max(1), u64::from(all).saturating_mul(replicas), count);
     }
     let card = node.cards().iter().map(|card| card.capacity().0).max();
-    part(slice, card.filter(|card| *card > 0)?, count)
+    part(slice, card.filter(|card| *card > 0)?.saturating_mul(replicas), count)
 }
 
 /// So many parts of a card in millionths, rounded down once; none is more than all of it.

@@ -35,6 +35,9 @@ pub struct SliceUse<'a> {
     /// How cards are divided.
     #[serde(skip)]
     pub by: Option<Division>,
+    /// How many are made of each card or MIG slice, if that is known.
+    #[serde(skip)]
+    pub replicas: Option<u32>,
 }
 
 /// A pod and how many slices of one kind it holds.
@@ -94,17 +97,27 @@ fn slice_use<'a>(pool: &Pool, pods: Vec<SliceHolder<'a>>) -> SliceUse<'a> {
         taken: pods.iter().map(|holder| holder.count).fold(0, u32::saturating_add),
         pods,
         by: pool.by,
+        replicas: Some(pool.replicas).filter(|replicas| *replicas > 0),
     }
-}
-
-/// How many replicas a card has.
-fn replicas(pool: &Pool) -> Option<u32> {
-    pool.count.checked_div(pool.cards).filter(|replicas| *replicas > 0)
 }
 
 /// The server of MPS divides memory and threads among as many clients as there are replicas.
 fn threads(pool: &Pool) -> Option<u32> {
-    replicas(pool).filter(|_| pool.by == Some(Division::Mps)).map(|replicas| 100 / replicas)
+    100u32.checked_div(pool.replicas).filter(|_| pool.by == Some(Division::Mps))
+}
+
+/// What so many are called: `time slices`, `1g.5gb slice`, `time slices of 1g.5gb`, `replicas`.
+fn called(by: Option<Division>, profile: Option<&str>, count: u32) -> String {
+    let slices = if count == 1 { "slice" } else { "slices" };
+    let each = match count {
+        1 => by.map_or("replica", Division::singular),
+        _ => plural(by),
+    };
+    match (profile, by) {
+        (Some(profile), Some(Division::Mig)) => format!("{profile} {slices}"),
+        (Some(profile), _) => format!("{each} of {profile}"),
+        (None, _) => each.to_owned(),
+    }
 }
 
 /// As in JSON.
@@ -128,9 +141,9 @@ impl SliceUse<'_> {
     /// What each is: its memory and threads, or its part of a card.
     pub(crate) fn each(&self) -> String {
         let bytes = self.bytes_each.map(|each| Amount::new(Bytes(each), Bytes(each), true).cell());
-        let per_card = self.cards.and_then(|cards| self.total.checked_div(cards));
-        match (self.by, per_card, bytes) {
-            (Some(Division::TimeSlices), Some(n), _) if n > 0 => format!("1/{n}card"),
+        let of = if self.profile.is_some() { "slice" } else { "card" };
+        match (self.by, self.replicas, bytes) {
+            (Some(Division::TimeSlices), Some(n), _) => format!("1/{n}{of}"),
             (_, _, Some(bytes)) => match self.threads_percent_each {
                 Some(percent) => format!("{bytes},{percent}%"),
                 None => bytes,
@@ -147,10 +160,7 @@ impl SliceUse<'_> {
     /// `20 of 32 time slices of 8 cards taken`.
     pub(crate) fn summary(&self) -> String {
         let n = |n: u32| thousands(n.into());
-        let what = match &self.profile {
-            Some(profile) => format!("{profile} slices"),
-            None => plural(self.by).to_owned(),
-        };
+        let what = called(self.by, self.profile.as_deref(), self.total);
         let of = match self.cards {
             None => String::new(),
             Some(1) => " of 1 card".to_owned(),
@@ -182,12 +192,8 @@ pub(crate) fn held_in_words(scheduler: &Scheduler, holding: &Holding) -> Option<
     let node = scheduler.ledger().node(holding.node)?;
     let each = held(holding).filter_map(|(device, n)| {
         let pool = node.capacity().gpus.pool(device)?;
-        let what = match (pool.profile, n) {
-            (Some(profile), 1) => format!("{profile} slice"),
-            (Some(profile), _) => format!("{profile} slices"),
-            (None, 1) => pool.by.map_or("replica", Division::singular).to_owned(),
-            (None, _) => plural(pool.by).to_owned(),
-        };
+        let profile = pool.profile.map(|profile| profile.to_string());
+        let what = called(pool.by, profile.as_deref(), n);
         let limit = threads(pool).zip(pool.each).map_or_else(String::new, |(percent, each)| {
             format!(", at most {each} and {percent} % of the threads each")
         });
@@ -216,13 +222,15 @@ pub(crate) fn note(
     let whole = Some((Device::Gpu, request.whole_cards()));
     let several = whole.into_iter().chain(request.devices()).filter(|(_, count)| *count > 1);
     let ledger = scheduler.ledger();
-    let pool = |id: NodeId, device| ledger.node(id)?.capacity().gpus.pool(device);
-    let of = |device| match node {
-        Some(node) => pool(node, device),
-        None => scheduler.nodes().find_map(|(_, id)| pool(id, device)),
+    let are_turns = |id: NodeId, device| {
+        let pool = ledger.node(id).and_then(|node| node.capacity().gpus.pool(device));
+        pool.is_some_and(|pool| pool.by == Some(Division::TimeSlices))
     };
-    let mut sliced = several.filter_map(|(device, count)| Some((of(device)?, count)));
-    let (_, count) = sliced.find(|(pool, _)| pool.by == Some(Division::TimeSlices))?;
+    let mut sliced = several.filter(|(device, _)| match node {
+        Some(node) => are_turns(node, *device),
+        None => scheduler.nodes().any(|(_, id)| are_turns(id, *device)),
+    });
+    let (_, count) = sliced.next()?;
     Some(format!(
         "{count} time slices are {count} turns, on one card or on several: no more compute than one \
          slice on the same card, and no memory of their own"

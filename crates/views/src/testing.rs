@@ -119,7 +119,13 @@ impl Cluster {
         let by = Division::TimeSlices;
         let into = [(Device::Replica, 4)].into_iter().collect();
         let divided = vec![DividedCard { memory: gib(40), by, into }; 2];
-        let pool = Pool { by: Some(by), each: gib(10), cards: 2, ..Pool::of(Device::Replica, 8) };
+        let pool = Pool {
+            by: Some(by),
+            each: gib(10),
+            cards: 2,
+            replicas: 4,
+            ..Pool::of(Device::Replica, 8)
+        };
         let turns = Gpus { pools: vec![pool], divided, ..Gpus::none() };
         let pools = vec![Pool::of(slice("1g.10gb"), 7), Pool::of(slice("3g.40gb"), 2)];
         let mixed = Gpus { pools, ..Gpus::cards(1, 1, gib(80)) };

@@ -23,7 +23,8 @@ mod mig_parted;
 mod providers;
 
 pub use device_plugin::{
-    MigStrategy, PluginConfig, Sharing, is_device_plugin_config, plugin_config,
+    MigStrategy, PluginConfig, PluginConfigs, Sharing, is_device_plugin_config, plugin_config,
+    usual_config,
 };
 pub use mig_parted::{is_mig_config, mig_configs, mig_configs_text};
 

@@ -48,8 +48,9 @@ mod time;
 mod volumes;
 
 pub use config::{
-    ConfigError, MigStrategy, PluginConfig, Sharing, config, is_device_plugin_config,
-    is_mig_config, isolation_providers, mig_configs, mig_configs_text, plugin_config,
+    ConfigError, MigStrategy, PluginConfig, PluginConfigs, Sharing, config,
+    is_device_plugin_config, is_mig_config, isolation_providers, mig_configs, mig_configs_text,
+    plugin_config, usual_config,
 };
 pub use documents::{Entry, ReadError, read, untyped};
 pub use gates::FeatureGates;

@@ -144,7 +144,6 @@ fn gpus(
     let mut found = NodeLabels {
         labels,
         count: number(node, labels, keys::LABEL_GPU_COUNT, warnings),
-        replicas: replicas.unwrap_or(1).max(1),
         memory: card_memory(node, labels, warnings),
     };
     let handed_out = allocatable.get(keys::GPU).map(Quantity::value_ceil);
@@ -167,11 +166,13 @@ fn gpus(
         // configured anew: feature discovery says 0 where no card is whole.
         let is_current = replicas.is_some_and(|count| count > 0);
         let there = all.get(&device.to_string()).map(Quantity::value_ceil).filter(|_| is_current);
-        found.count = renamed.or(handed_out).max(there).map(|count| count / found.replicas);
+        let each = u64::from(found.replicas(device));
+        found.count = renamed.or(handed_out).max(there).and_then(|count| count.checked_div(each));
     }
     let more_than_cards =
         matches!((handed_out, found.count), (Some(out), Some(cards)) if out > cards);
-    if found.replicas > 1 || found.single().is_some() || is_renamed || more_than_cards {
+    let is_replicated = found.replicas(Device::Gpu) != 1 || is_renamed || more_than_cards;
+    if is_replicated || found.single().is_some() {
         if !is_renamed || handed_out.is_some_and(|out| out > 0) {
             devices.insert(0, (Device::Gpu, clip(handed_out.unwrap_or(0))));
         }
@@ -204,11 +205,15 @@ fn clip(n: u64) -> u32 {
 struct NodeLabels<'a> {
     labels: &'a Texts,
     count: Option<u64>,
-    replicas: u64,
     memory: Option<Bytes>,
 }
 
 impl NodeLabels<'_> {
+    /// What stands about a resource.
+    fn of(&self, resource: &str, label: &str) -> Option<&str> {
+        self.labels.get(&format!("{resource}.{label}"))
+    }
+
     /// The profile of slices under the name of whole GPUs: what stands behind `-MIG-`.
     fn single(&self) -> Option<&str> {
         let (_, profile) =
@@ -216,9 +221,19 @@ impl NodeLabels<'_> {
         Some(profile.strip_suffix(keys::SHARED_PRODUCT).unwrap_or(profile))
     }
 
+    /// How many are made of each card or MIG slice; 1 if these are handed out as they are, 0 if all
+    /// that is said is that they are not.
+    fn replicas(&self, device: Device) -> u32 {
+        let resource = unshared(device);
+        let said = self.of(&resource, "replicas").and_then(|text| text.parse().ok());
+        let is_shared = device.to_string() != resource
+            || self.of(&resource, "product").is_some_and(|it| it.ends_with(keys::SHARED_PRODUCT));
+        said.filter(|replicas| *replicas > 1).unwrap_or(if is_shared { 0 } else { 1 })
+    }
+
     /// How replicas of a resource are made.
     fn sharing(&self, resource: &str) -> Option<Division> {
-        match self.labels.get(&format!("{resource}.sharing-strategy"))? {
+        match self.of(resource, "sharing-strategy")? {
             "time-slicing" => Some(Division::TimeSlices),
             "mps" => Some(Division::Mps),
             _ => None,
@@ -226,37 +241,45 @@ impl NodeLabels<'_> {
     }
 
     fn pool(&self, device: Device, count: u32) -> Pool {
-        let bare = Pool::of(device, count);
-        if let Some(profile) = device.profile() {
-            let resource = Device::Slice(profile).to_string();
-            let label = |name: &str| self.labels.get(&format!("{resource}.{name}"))?.parse().ok();
-            let memory = label("memory").filter(|mib| (1..BYTES_FROM).contains(mib));
-            let all = memory.map_or(profile.memory(), Bytes::from_mib);
-            let replicas: u64 = label("replicas").unwrap_or(1).max(1);
-            return Pool { each: Some(Bytes(all.0 / replicas)), ..bare };
-        }
-        let profile = self.single().map(|name| Profile::parse(&name.replace('+', ".")));
-        let sharing = self.sharing(keys::GPU);
-        let all = self.memory.or_else(|| profile.flatten().map(Profile::memory));
-        let cards = self.count.filter(|count| profile.is_none() && *count <= MAX_CARDS);
+        let resource = unshared(device);
+        let single = self.single().map(|name| Profile::parse(&name.replace('+', ".")));
+        let is_slice = device.profile().is_some() || single.is_some();
+        let profile = device.profile().or(single.flatten());
+        let replicas = match self.replicas(device) {
+            // As many as are here cannot be cards.
+            1 if !is_slice => 0,
+            said => said,
+        };
+        let own = self.of(&resource, "memory").and_then(|text| text.parse().ok());
+        let own = own.filter(|mib| (1..BYTES_FROM).contains(mib)).map(Bytes::from_mib);
+        let memory = if device.profile().is_some() { own } else { self.memory };
+        let all = memory.or_else(|| profile.map(Profile::memory));
+        let cards = self.count.filter(|count| !is_slice && *count <= MAX_CARDS);
+        let by = self.sharing(&resource).or((is_slice && replicas == 1).then_some(Division::Mig));
         Pool {
-            by: if profile.is_some() { Some(Division::Mig) } else { sharing },
-            profile: profile.flatten(),
-            each: all.map(|all| Bytes(all.0 / self.replicas)),
+            by,
+            profile,
+            each: all.and_then(|all| all.0.checked_div(replicas.into())).map(Bytes),
             cards: cards.map_or(0, clip),
-            one_each: sharing == Some(Division::Mps),
-            ..bare
+            replicas,
+            one_each: by == Some(Division::Mps),
+            ..Pool::of(device, count)
         }
     }
 
     /// The cards behind replicas of whole cards, which are divided alike.
     fn divided(&self, pools: &[Pool]) -> Vec<DividedCard> {
-        let replicated = pools.iter().filter(|pool| pool.cards > 0 && pool.profile.is_none());
-        let by = replicated.filter_map(|pool| Some((pool, pool.by?))).next();
+        let is_known = |pool: &&Pool| pool.cards > 0 && pool.replicas > 1 && pool.profile.is_none();
+        let by = pools.iter().filter(is_known).find_map(|pool| Some((pool, pool.by?)));
         let Some((pool, by)) = by else { return Vec::new() };
-        let into = [(pool.device, clip(self.replicas))].into_iter().collect();
+        let into = [(pool.device, pool.replicas)].into_iter().collect();
         vec![DividedCard { memory: self.memory, by, into }; pool.cards as usize]
     }
+}
+
+/// What is replicated under a name, if it is.
+pub(crate) fn unshared(device: Device) -> String {
+    device.profile().map_or_else(|| keys::GPU.to_owned(), |p| Device::Slice(p).to_string())
 }
 
 fn card_memory(node: &str, labels: &Texts, warnings: &mut Vec<String>) -> Option<Bytes> {

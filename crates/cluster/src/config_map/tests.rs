@@ -21,7 +21,7 @@ impl Server {
         }));
     }
 
-    fn client(&self) -> ConfigMap {
+    fn client(&self) -> ConfigMap<Config> {
         let server = self.clone();
         let api = Api::answered_by(move |request| {
             if request.method() == Method::POST {
@@ -35,7 +35,7 @@ impl Server {
             Response::builder().status(code).body(body.to_string().into_bytes()).ok()
         });
         let key = ObjectKey::new("kai-scheduler", "kai-scheduler-config");
-        ConfigMap::new(api, key, "me", Metrics::new())
+        ConfigMap::new(api, key, "me", Metrics::new(), placing)
     }
 }
 

@@ -18,7 +18,7 @@ use divvy_api::resources::PODS;
 use divvy_engine::{Event, ObjectKey, PodRecord, StorageEvent};
 use divvy_words::isolation::cdi_kind;
 use divvy_words::manifest::{Metadata, StorageKind};
-use divvy_words::{Content, Object, OtherSchedulers, PodGroups, keys};
+use divvy_words::{Content, Object, OtherSchedulers, PluginConfigs, PodGroups, keys};
 use foldhash::HashSet;
 use std::time::Instant;
 
@@ -30,6 +30,8 @@ pub(super) struct Incoming {
     groups: PodGroups,
     kai: Kai,
     koordinator: Koordinator,
+    /// The configs of the device plugin, as far as somebody says where they are.
+    plugin_configs: PluginConfigs,
 }
 
 impl Incoming {
@@ -39,6 +41,7 @@ impl Incoming {
             groups: PodGroups::default(),
             kai: Kai::default(),
             koordinator: Koordinator::default(),
+            plugin_configs: PluginConfigs::default(),
         }
     }
 
@@ -108,7 +111,7 @@ impl State {
             // Of pods that failed before anybody looked it is not known how the node is since.
             let is_known = self.cx.scheduler.uid(&key).is_some();
             if let Some(node) = pod.node().filter(|_| is_known && pod.status.is_refused_several()) {
-                self.apply(Event::OneEach(node.into()));
+                self.apply(Event::OneEach(node.into(), true));
             }
             if pod.is_given_up() {
                 self.cards.pod_vanished(&key, Some(pod), &mut self.cx);
@@ -257,8 +260,14 @@ impl State {
                     tracing::debug!("{warning}");
                 }
                 let kai_runs = self.incoming.kai.runs();
-                self.cards.node_read(name, KnownNode { uid, kind }, kai_runs);
+                self.cards.node_read(name.clone(), KnownNode { uid, kind }, kai_runs);
+                let before = self.configs_give_one_each(&name);
                 self.cx.apply(Event::Node(Box::new(record)));
+                let now = self.configs_give_one_each(&name);
+                // Nothing is said of a node that was taught by a pod, until a config counts for it.
+                if before || now {
+                    self.cx.apply(Event::OneEach(name, now));
+                }
             }
             Err(why) => {
                 let name = metadata.name;
@@ -266,6 +275,34 @@ impl State {
                 self.cx.apply(Event::NodeGone(name.into()));
             }
         }
+    }
+
+    /// The device plugin has other configs now.
+    pub(crate) fn plugin_configured(&mut self, configs: PluginConfigs) {
+        let nodes: Vec<Box<str>> =
+            self.cx.scheduler.nodes().map(|(name, _)| (&**name).into()).collect();
+        let give = |state: &Self| -> Vec<bool> {
+            nodes.iter().map(|node| state.configs_give_one_each(node)).collect()
+        };
+        let before = give(self);
+        self.incoming.plugin_configs = configs;
+        let now = give(self);
+        for ((node, before), now) in nodes.into_iter().zip(before).zip(now) {
+            if before != now {
+                self.cx.apply(Event::OneEach(node, now));
+            }
+        }
+    }
+
+    /// Whether the device plugin of a node refuses a container more than one replica by its config.
+    fn configs_give_one_each(&self, node: &str) -> bool {
+        let scheduler = &self.cx.scheduler;
+        let Some(id) = scheduler.ledger().find(node) else { return false };
+        let named = scheduler.facts(id).and_then(|it| it.label(keys::LABEL_PLUGIN_CONFIG));
+        let node = scheduler.ledger().node(id);
+        node.is_some_and(|node| {
+            self.incoming.plugin_configs.give_one_each(named, &node.capacity().gpus)
+        })
     }
 
     pub(crate) fn namespace_changed(&mut self, news: News<NamespaceItem>) {

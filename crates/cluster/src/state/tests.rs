@@ -9,6 +9,7 @@ mod koordinators;
 mod others;
 mod quarantine;
 mod reasons;
+mod replicas;
 mod reservations;
 mod trouble;
 

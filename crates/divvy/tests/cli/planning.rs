@@ -312,3 +312,68 @@ fn a_resource_quota_keeps_away_what_the_api_server_would_refuse() {
     assert!(warned.contains("ResourceQuota ml/team: limits.cpu is not respected"), "{warned}");
     assert!(!warned.contains("storage"), "claims are no pods: {warned}");
 }
+
+/// A node with cards of 40 GiB that MIG can divide.
+fn a100(name: &str, labels: &str, gpus: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Node\nmetadata: {{name: {name}, labels: {{kubernetes.io/hostname: {name}, \
+         nvidia.com/gpu.product: NVIDIA-A100-SXM4-40GB, nvidia.com/gpu.memory: \"40960\", {labels}}}}}\n\
+         status: {{allocatable: {{{gpus}, cpu: 8, memory: 8Gi, pods: 9}}}}\n---\n"
+    )
+}
+
+fn asks_slice(name: &str, profile: &str, spec: &str) -> String {
+    format!(
+        "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}}}, spec: {{{spec}containers: [{{name: c, \
+         resources: {{limits: {{nvidia.com/mig-{profile}: 1}}}}}}]}}}}\n---\n"
+    )
+}
+
+fn plan(cluster: &str) -> Value {
+    let output = divvy(&["mig", "plan", "--cluster", "-", "-o", "json"], cluster);
+    serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output)))
+}
+
+#[test]
+fn a_mig_plan_names_no_card_that_may_be_divided_already() {
+    let labels = "nvidia.com/gpu.count: \"4\", nvidia.com/gpu.replicas: \"1\", \
+                  nvidia.com/mig-1g.5gb.count: \"7\"";
+    let node = a100("mixed", labels, "nvidia.com/gpu: 3, nvidia.com/mig-1g.5gb: 7");
+    // Three of four cards are whole, and nobody says which.
+    let waits = asks_slice("waits", "3g.20gb", "");
+    let share = "{apiVersion: v1, kind: Pod, metadata: {name: share, annotations: {gpu-fraction: \"0.5\", \
+                 divvy.dev/cards: \"1:21474836480\"}}, spec: {nodeName: mixed, schedulerName: \
+                 divvy-scheduler, containers: [{name: c}]}, status: {phase: Running}}\n---\n";
+    for pods in [waits.clone(), waits + share] {
+        let json = plan(&(node.clone() + &pods));
+        assert_eq!(json["nodes"], serde_json::json!([]), "{json:#}");
+        let why = "some of its cards are divided already, and nobody says which";
+        assert_eq!(json["leftOut"], serde_json::json!([{"node": "mixed", "reason": why}]));
+    }
+}
+
+#[test]
+fn a_mig_plan_says_which_nodes_it_leaves_out() {
+    let replicas = "nvidia.com/gpu.count: \"2\", nvidia.com/gpu.replicas: \"4\"";
+    let slices = "nvidia.com/gpu.count: \"1\", nvidia.com/mig-1g.5gb.count: \"7\"";
+    let cluster = a100("renamed", replicas, "nvidia.com/gpu.shared: 8")
+        + &a100("replicated", replicas, "nvidia.com/gpu: 8")
+        + &a100("sliced", slices, "nvidia.com/gpu: 0, nvidia.com/mig-1g.5gb: 7")
+        + &asks_slice("waits", "3g.20gb", "");
+    let json = plan(&cluster);
+    let left: Vec<&str> =
+        json["leftOut"].as_array().unwrap().iter().map(|n| n["node"].as_str().unwrap()).collect();
+    assert_eq!(left, ["renamed", "replicated", "sliced"]);
+    assert_eq!(json["leftOut"][2]["reason"], "its GPUs are slices or replicas already");
+}
+
+#[test]
+fn a_mig_plan_of_many_cards_says_how_few_could_do() {
+    let pinned = |at: usize| format!("nodeSelector: {{kubernetes.io/hostname: n{at:02}}}, ");
+    let node = |at| a100(&format!("n{at:02}"), "nvidia.com/gpu.count: \"1\"", "nvidia.com/gpu: 1");
+    let pod = |at| asks_slice(&format!("p{at:02}"), "1g.5gb", &pinned(at));
+    let cluster: String = (0..12).map(|at| node(at) + &pod(at)).collect();
+    let output = divvy(&["mig", "plan", "--cluster", "-"], &cluster);
+    let first = stdout(&output).lines().next().unwrap_or_default().to_owned();
+    assert_eq!(first, "12 pods get their MIG slices on 12 of 12 free cards; at least 9 are needed");
+}

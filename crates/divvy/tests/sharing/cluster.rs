@@ -55,11 +55,19 @@ pub struct Divvy<'a> {
     pub through: Option<&'a Proxy>,
     /// What it is called, if it is one of several of which one leads.
     pub replica: Option<&'a str>,
+    /// The ConfigMap of the device plugin.
+    pub plugin_config: Option<&'a str>,
 }
 
 impl Divvy<'_> {
-    pub const USUAL: Self =
-        Self { image: IMAGE, quarantine: 1, wait: 0, through: None, replica: None };
+    pub const USUAL: Self = Self {
+        image: IMAGE,
+        quarantine: 1,
+        wait: 0,
+        through: None,
+        replica: None,
+        plugin_config: None,
+    };
 }
 
 /// A turn on the cluster.
@@ -165,6 +173,9 @@ impl Cluster {
         command.args(["--listen=127.0.0.1:0", "--gpu-sharing"]);
         command.arg("--reservation-image").arg(divvy.image);
         command.arg(format!("--quarantine={}", divvy.quarantine));
+        if let Some(map) = divvy.plugin_config {
+            command.arg(format!("--device-plugin-config-map={map}"));
+        }
         Process::start(command, name, plane.folder()).unwrap()
     }
 

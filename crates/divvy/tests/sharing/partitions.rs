@@ -6,9 +6,11 @@ mod mixed;
 mod rehearsed;
 mod time;
 
-use crate::cluster::{Cluster, devices};
+use crate::cluster::{Cluster, devices, plain};
+use crate::tenant::{CUDA, VARIABLE, assert_refused};
 use divvy_testbed::Process;
-use divvy_testbed::node::{BUSYBOX, Card};
+use divvy_testbed::api::Api;
+use divvy_testbed::node::{BUSYBOX, Card, Container};
 use serde_json::{Value, json};
 
 const RECIPE: &str = include_str!("partitions/recipe.yaml");
@@ -63,6 +65,45 @@ fn divided(count: u32, name: &str) -> Vec<Card> {
     let profiles: Vec<String> = profiles.iter().flat_map(of).collect();
     let profiles: Vec<&str> = profiles.iter().map(String::as_str).collect();
     (0..count).map(|index| Card::a100_80(index).divided(&profiles).unwrap()).collect()
+}
+
+/// A tenant names devices that are not its own, in the ways that a runtime would follow.
+async fn tries_are_refused(api: &Api, own: &Value, others: &[&str]) {
+    for other in others {
+        for value in [(*other).to_owned(), format!("nvidia.com/gpu={other}")] {
+            for pod in [own, &plain("team", "own")] {
+                let mut named = pod.clone();
+                let variable = json!([{"name": VARIABLE, "value": value}]);
+                named["spec"]["containers"][0]["env"] = variable;
+                let why = api.create(&named).await.unwrap_err();
+                assert_refused(&format!("{VARIABLE}={value}"), &why);
+            }
+            let mut annotated = own.clone();
+            annotated["metadata"]["annotations"] = json!({"cdi.k8s.io/vendor": value});
+            assert_refused(&value, &api.create(&annotated).await.unwrap_err());
+        }
+    }
+}
+
+/// What a tenant's pod sees of what it was given, and what the container beside it does that asks for
+/// nothing, by an image that would take all cards.
+async fn own_and_aside(cluster: &Cluster, api: &Api, mut pod: Value) -> (Container, Container) {
+    let mut aside = pod["spec"]["containers"][0].clone();
+    aside["name"] = json!("aside");
+    aside["image"] = json!(CUDA);
+    aside["resources"] = json!({});
+    pod["spec"]["containers"].as_array_mut().unwrap().push(aside);
+    api.create(&pod).await.unwrap();
+    cluster
+        .until("both containers run", async || {
+            let pod = cluster.get("team", "own").await;
+            let states = pod["status"]["containerStatuses"].as_array().cloned().unwrap_or_default();
+            states.len() == 2 && states.iter().all(|state| state["ready"] == true)
+        })
+        .await;
+    let pod = cluster.get("team", "own").await;
+    let [main, aside] = ["main", "aside"].map(|name| cluster.look_into(&pod, name).unwrap());
+    (main, aside)
 }
 
 impl Cluster {

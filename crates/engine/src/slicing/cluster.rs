@@ -103,7 +103,8 @@ pub fn plan_slices(scheduler: &Scheduler, in_use: &CardsInUse, pods: &[ObjectKey
     let slicing = divide(&hosts, &asks);
     for (at, (ask, who)) in asks.iter().zip(&who).enumerate() {
         let held = slicing.held.get(at).copied().unwrap_or(0);
-        let why = || no_room(ask, hosts.iter().map(|host| host.cards).sum());
+        let is_most = slicing.is_most.get(at).is_none_or(|is_most| *is_most);
+        let why = || no_room(ask, hosts.iter().map(|host| host.cards).sum(), is_most);
         pending.extend(who.iter().skip(held as usize).map(|key| ((*key).clone(), why())));
     }
     let (nodes, configs) = nodes(&free, &slicing);
@@ -130,9 +131,8 @@ fn free_cards(
         };
         let Ok(model) = model.parse::<&'static Model>() else { continue };
         if node.card_count() == 0 {
-            let is_there = node.devices(Device::Gpu).is_some();
             let why = "its GPUs are slices or replicas already";
-            left_out.extend(is_there.then(|| (name.clone(), why.to_owned())));
+            left_out.extend(node.has_gpus().then(|| (name.clone(), why.to_owned())));
             continue;
         }
         match free_of(node, in_use.0.get(&id)) {
@@ -154,6 +154,11 @@ fn free_of(node: &Node, in_use: Option<&Option<BTreeSet<u32>>>) -> Result<Vec<u3
     let usable = node.capacity().gpus.usable;
     if usable < count {
         return Err(format!("it hands out {usable} of its {count} cards, and which is not known"));
+    }
+    let is_divided = node.capacity().gpus.pools.iter().any(|pool| pool.profile.is_some());
+    if is_divided && free > 0 {
+        // Nobody gives a free card its number beside those: they are no cards of the ledger.
+        return Err("some of its cards are divided already, and nobody says which".to_owned());
     }
     let taken = match in_use {
         None => BTreeSet::new(),
@@ -220,11 +225,17 @@ fn ask(
     Ok(Ask { slices, hosts, count: 1 })
 }
 
-fn no_room(ask: &Ask, cards: u32) -> String {
+fn no_room(ask: &Ask, cards: u32, is_most: bool) -> String {
     let asked = divvy_ledger::mig::listed(&ask.slices);
-    match cards {
-        1 => format!("no room for {asked} on the free card beside those before it"),
-        _ => format!("no room for {asked} on the {cards} free cards beside those before it"),
+    let on = match cards {
+        1 => "the free card".to_owned(),
+        _ => format!("the {cards} free cards"),
+    };
+    match is_most {
+        true => format!("no room for {asked} on {on} beside those before it"),
+        false => format!(
+            "no room for {asked} was found on {on} beside those before it; not every way was tried"
+        ),
     }
 }
 

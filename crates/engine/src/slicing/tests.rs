@@ -62,6 +62,46 @@ fn pods_with_few_places_do_not_lose_them_to_others() {
     assert_eq!(cards(&slicing), ["0: 2 x 3g.40gb", "1: 2 x 3g.40gb"]);
 }
 
+/// Cards of one host each, and a pod for each host.
+fn a_pod_for_each(hosts: usize) -> (Vec<CardHost>, Vec<Ask>) {
+    let asks = (0..hosts).map(|at| ask("1x1g.10gb", &[at], 1));
+    ((0..hosts).map(|_| host("A100-80GB", 1)).collect(), asks.collect())
+}
+
+#[test]
+fn beyond_what_is_tried_it_is_said_how_few_could_do() {
+    let (hosts, asks) = a_pod_for_each(12);
+    let slicing = divide(&hosts, &asks);
+    assert_eq!((slicing.cards.len(), slicing.at_least), (12, MOST_EXACT + 1));
+}
+
+#[test]
+fn that_there_is_no_room_is_said_only_where_it_is_proven() {
+    let (mut hosts, mut asks) = a_pod_for_each(9);
+    hosts.extend((0..3).map(|_| host("A100-80GB", 1)));
+    asks.extend([
+        ask("1x3g.40gb 1x1g.10gb", &[9, 10], 2),
+        // There would be room if its slices could be apart, so that many ways have to be tried.
+        ask("2x2g.20gb", &[9, 10], 1),
+        ask("1x4g.40gb", &[11], 2),
+    ]);
+    let slicing = divide(&hosts, &asks);
+    assert_eq!(slicing.held[9..], [2, 0, 1]);
+    assert_eq!(slicing.is_most[9..], [true, false, true]);
+}
+
+#[test]
+fn pods_of_several_slices_are_tried_on_hosts_within_the_budget() {
+    let hosts: Vec<CardHost> = (0..8).map(|_| host("A100-80GB", 1)).collect();
+    // Two of them fit on each card, so one is too many; to try all ways would take for ever.
+    let of = |at: usize| [at % 8, (at + 3) % 8, (at + 5) % 8];
+    let asks: Vec<Ask> = (0..17).map(|at| ask("1x1g.10gb 1x2g.20gb", &of(at), 1)).collect();
+    let slicing = divide(&hosts, &asks);
+    let held: u32 = slicing.held.iter().sum();
+    assert!((14..=16).contains(&held), "{:?}", slicing.held);
+    assert!(slicing.is_most.contains(&false), "{:?}", slicing.is_most);
+}
+
 #[test]
 fn many_cards_are_filled_close_to_the_bound() {
     let all: Vec<usize> = (0..50).collect();

@@ -65,6 +65,30 @@ fn cards_have_as_many_layouts_as_the_hardware() {
     assert_eq!(counts(&geometry("A100-80GB"), &PLAIN), (298, 19, 14));
     assert_eq!(counts(&geometry("A100-80GB"), &DOUBLE), (723, 78, 38));
     assert_eq!(counts(&geometry("A30"), &["1g.6gb", "2g.12gb", "4g.24gb"]), (26, 5, 4));
+    let pro = geometry("RTX-PRO-6000");
+    assert_eq!(counts(&pro, &["1g.24gb", "2g.48gb", "4g.96gb"]), (26, 5, 4));
+}
+
+/// So many are in NVIDIA's list of its profiles.
+#[test]
+fn an_rtx_pro_6000_has_as_many_slices_of_each_profile_as_nvidia_says() {
+    let pro = geometry("RTX-PRO-6000");
+    for (name, most) in [
+        ("1g.24gb", 4),
+        ("1g.24gb+gfx", 4),
+        ("1g.24gb-me", 4),
+        ("1g.24gb+me.all", 1),
+        ("2g.48gb", 2),
+        ("2g.48gb+gfx", 2),
+        ("2g.48gb-me", 2),
+        ("2g.48gb+me.all", 1),
+        ("4g.96gb", 1),
+        ("4g.96gb+gfx", 1),
+    ] {
+        let profile = Profile::from_config(name).unwrap();
+        let holds = |count| pro.holds(&[(profile, count)]);
+        assert!(holds(most) && !holds(most + 1), "{name}");
+    }
 }
 
 #[test]

@@ -5,13 +5,10 @@ use divvy_ledger::mig::MigConfig;
 use divvy_words::manifest::{ClusterPolicyManifest, Texts};
 use divvy_words::{
     Content, Entry, MigStrategy, Object, PluginConfig, is_device_plugin_config, is_mig_config,
-    keys, mig_configs, mig_strategy_of, plugin_config,
+    keys, mig_configs, mig_strategy_of, plugin_config, usual_config,
 };
 use std::collections::BTreeMap;
 use std::fmt;
-
-/// The config that nodes get which name none, if nobody says which: the plugin's own choice.
-const DEFAULT: &str = "default";
 
 /// A config, and where it stands.
 pub(crate) struct NamedConfig<T> {
@@ -241,8 +238,7 @@ impl Configs {
             Some(default) => named(default),
             // The operator hands over no config then.
             None if self.plugin_map().is_some() => None,
-            None if offered.len() == 1 => offered.first().copied(),
-            None => named(DEFAULT),
+            None => usual_config(&offered, |config| &config.name).copied(),
         })
     }
 

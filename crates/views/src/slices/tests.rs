@@ -1,11 +1,11 @@
-use crate::testing::{Cluster, devices, fraction, slice, whole};
+use crate::testing::{Cluster, bound, devices, fraction, node, pod, slice, whole};
 use crate::{
     TextOptions, card_map_svg, explain, explanation_text, simulation, simulation_text, top_cards,
     top_cards_text, top_nodes, top_nodes_text, top_pods, top_pods_text, top_slices,
     top_slices_text,
 };
-use divvy_engine::{Event, ObjectKey};
-use divvy_ledger::Device;
+use divvy_engine::{Event, NodeRecord, ObjectKey};
+use divvy_ledger::{Bytes, Device, Division, Gpus, Pool};
 
 fn wide() -> TextOptions {
     TextOptions { wide: true, ..TextOptions::default() }
@@ -21,6 +21,11 @@ fn top_slices_has_a_row_for_each_kind_of_each_node() {
     mixed-1  A100-80GB  nvidia.com/mig-3g.40gb  mig         -      40.0Gi   1/2    1     ml/big
     turns-1  A100-80GB  nvidia.com/gpu.shared   time-slice  2      1/4card  2/8    6     ml/two:2
     ");
+    let shown = include_str!("../../../../docs/partitions.md");
+    assert!(
+        shown.contains(&top_slices_text(&top, TextOptions::default())),
+        "the docs show another"
+    );
     insta::assert_snapshot!(serde_json::to_string(&top.items[0]).unwrap(), @r#"{"node":"mixed-1","model":"NVIDIA-A100-SXM4-80GB","resource":"nvidia.com/mig-1g.10gb","kind":"mig","profile":"1g.10gb","cards":null,"bytesEach":10737418240,"threadsPercentEach":null,"total":7,"taken":4,"pods":[{"pod":"ml/one","count":1},{"pod":"ml/three","count":3}]}"#);
     let none = Cluster::new();
     let none = top_slices(&none.scheduler);
@@ -109,6 +114,57 @@ fn cards_that_are_handed_out_in_slices_are_not_called_free() {
     let sim = simulation(&cluster.scheduler, &[]);
     let text = simulation_text(&sim, TextOptions::default());
     assert!(text.contains("2 nodes have no card in use (1 free card)"), "{text}");
+}
+
+/// A node with one pool.
+fn of_pool(name: &str, pool: Pool) -> NodeRecord {
+    let gpus = Gpus { pools: vec![pool], ..Gpus::none() };
+    NodeRecord { gpus, ..node(name, "NVIDIA-A100-SXM4-80GB", 0, 0) }
+}
+
+#[test]
+fn a_card_that_fails_changes_how_many_replicas_there_are_and_not_what_each_is() {
+    let each = Some(Bytes::from_mib(20 * 1024));
+    let pool = |by| Pool { by: Some(by), each, cards: 8, replicas: 4, ..Pool::of(Device::Gpu, 28) };
+    let cluster = Cluster::new()
+        .with(of_pool("mps-1", pool(Division::Mps)))
+        .with(of_pool("turns-1", pool(Division::TimeSlices)))
+        .add(bound(pod("ml/one", whole(1)), "mps-1"));
+    let top = top_slices(&cluster.scheduler);
+    insta::assert_snapshot!(top_slices_text(&top, TextOptions::default()), @"
+    NODE     MODEL      RESOURCE        KIND        CARDS  EACH        TAKEN  FREE  PODS
+    mps-1    A100-80GB  nvidia.com/gpu  mps         8      20.0Gi,25%  1/28   27    ml/one
+    turns-1  A100-80GB  nvidia.com/gpu  time-slice  8      1/4card     0/28   28    -
+    ");
+    insta::assert_snapshot!(serde_json::to_string(&top.items[0]).unwrap(), @r#"{"node":"mps-1","model":"NVIDIA-A100-SXM4-80GB","resource":"nvidia.com/gpu","kind":"mps","profile":null,"cards":8,"bytesEach":21474836480,"threadsPercentEach":25,"total":28,"taken":1,"pods":[{"pod":"ml/one","count":1}]}"#);
+    let said = explained(&cluster, "one");
+    assert!(said.contains("at most 20.0 GiB and 25 % of the threads each"), "{said}");
+}
+
+#[test]
+fn time_slices_of_mig_slices_are_told_from_mig_slices() {
+    let small = slice("1g.10gb");
+    let by = Some(Division::TimeSlices);
+    let each = Some(Bytes::from_mib(5 * 1024));
+    let turns = Pool { by, each, replicas: 2, ..Pool::of(small, 14) };
+    let cluster = Cluster::new()
+        .with(of_pool("plain-1", Pool::of(small, 1)))
+        .with(of_pool("turns-1", turns))
+        .ask("ml/three", devices(small, 3));
+    let top = top_slices(&cluster.scheduler);
+    insta::assert_snapshot!(top_slices_text(&top, TextOptions::default()), @"
+    NODE     MODEL      RESOURCE                KIND        CARDS  EACH      TAKEN  FREE  PODS
+    plain-1  A100-80GB  nvidia.com/mig-1g.10gb  mig         -      10.0Gi    0/1    1     -
+    turns-1  A100-80GB  nvidia.com/mig-1g.10gb  time-slice  -      1/2slice  3/14   11    ml/three:3
+    ");
+    insta::assert_snapshot!(explained(&cluster, "three"), @"
+    ml/three runs on turns-1 (3 x nvidia.com/mig-1g.10gb: 3 time slices of 1g.10gb)
+    Note: 3 time slices are 3 turns, on one card or on several: no more compute than one slice on the same card, and no memory of their own
+    ");
+    // The first node that has the name is not the one where they are turns.
+    let waiting = cluster.ask("ml/many", devices(small, 20));
+    let said = explained(&waiting, "many");
+    assert!(said.contains("Note: 20 time slices are 20 turns"), "{said}");
 }
 
 fn explained(cluster: &Cluster, name: &str) -> String {

@@ -15,8 +15,9 @@
 
 use super::{ConfigError, join, show};
 use crate::documents::untyped;
+use crate::node::unshared;
 use crate::problem::short;
-use divvy_ledger::Division;
+use divvy_ledger::{Division, Gpus, Pool};
 use serde_json::{Map, Value};
 use std::fmt;
 
@@ -59,6 +60,17 @@ impl Sharing {
     pub fn replicas(&self, resource: &str) -> u32 {
         self.resources.iter().find(|(name, _)| name == resource).map_or(1, |(_, n)| *n)
     }
+
+    /// Enters which replicas of a node a container gets one of.
+    pub fn enter(&self, gpus: &mut Gpus) {
+        gpus.pools.iter_mut().for_each(|pool| pool.one_each |= self.gives_one_each(pool));
+    }
+
+    /// Whether a container gets one of these, as far as they are what this makes.
+    fn gives_one_each(&self, pool: &Pool) -> bool {
+        let replicas = self.replicas(&unshared(pool.device));
+        self.one_each && replicas > 1 && replicas == pool.replicas
+    }
 }
 
 /// How MIG slices are called.
@@ -91,6 +103,43 @@ impl MigStrategy {
 impl fmt::Display for MigStrategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+/// The config that nodes get which name none, if there are several and nobody says which.
+const DEFAULT: &str = "default";
+
+/// The config that the plugin takes on a node that names none, where nobody says another.
+pub fn usual_config<T>(configs: &[T], name: impl Fn(&T) -> &str) -> Option<&T> {
+    match configs {
+        [only] => Some(only),
+        several => several.iter().find(|config| name(config) == DEFAULT),
+    }
+}
+
+/// The configs of the device plugin that a ConfigMap has, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PluginConfigs(Vec<(String, PluginConfig)>);
+
+impl PluginConfigs {
+    /// Reads them; what is wrong is told with the key.
+    pub fn read<'a>(data: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Self, ConfigError> {
+        let named = |(key, text): (&str, &str)| match plugin_config(text) {
+            Ok(config) => Ok((key.to_owned(), config)),
+            Err(why) => Err(ConfigError(format!("data[{:?}]: {why}", short(key)))),
+        };
+        data.map(named).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Whether the plugin refuses a container of a node more than one replica of a kind. `named` is
+    /// what the node's label says.
+    pub fn give_one_each(&self, named: Option<&str>, gpus: &Gpus) -> bool {
+        let config = match named {
+            Some(named) => self.0.iter().find(|(name, _)| name == named),
+            None => usual_config(&self.0, |(name, _)| name),
+        };
+        let sharing = config.and_then(|(_, config)| config.sharing.as_ref());
+        sharing.is_some_and(|it| gpus.pools.iter().any(|pool| it.gives_one_each(pool)))
     }
 }
 

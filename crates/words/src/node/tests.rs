@@ -63,8 +63,10 @@ fn gpus_are_cards_replicas_or_none() {
         by: Some(Division::Mig),
         profile: Profile::parse("1g.5gb"),
         each: Some(Bytes::from_mib(5 * 1024)),
+        replicas: 1,
         ..pool("", 7)
     };
+    let shared = Pool { by: None, each: None, replicas: 0, ..seven.clone() };
     let gpu = |n: &str| format!("nvidia.com/gpu: {n}");
     for (labels, allocatable, expected) in [
         ("", String::new(), Gpus::none()),
@@ -76,7 +78,18 @@ fn gpus_are_cards_replicas_or_none() {
         (r#"nvidia.com/gpu.memory: "81559""#, gpu("1"), cards(1, 1, Some(81_559))),
         // Bytes instead of MiB.
         (r#"nvidia.com/gpu.memory: "85899345920""#, gpu("1"), cards(1, 1, Some(81_920))),
-        (r#"nvidia.com/gpu.replicas: "4""#, gpu("32"), Gpus::replicas(32)),
+        (
+            r#"nvidia.com/gpu.replicas: "4""#,
+            gpu("32"),
+            Gpus { pools: vec![Pool { replicas: 4, ..pool("", 32) }], ..Gpus::none() },
+        ),
+        // All that is said is that they are no cards.
+        ("nvidia.com/gpu.product: NVIDIA-A100-SHARED", gpu("32"), Gpus::replicas(32)),
+        (
+            r#"nvidia.com/gpu.product: A100-SHARED, nvidia.com/gpu.memory: "40960", nvidia.com/gpu.count: "8""#,
+            gpu("32"),
+            Gpus { pools: vec![Pool { cards: 8, ..pool("", 32) }], ..Gpus::none() },
+        ),
         (r#"nvidia.com/gpu.replicas: "1""#, gpu("8"), cards(8, 8, None)),
         (
             r#"nvidia.com/gpu.count: "2""#,
@@ -89,6 +102,11 @@ fn gpus_are_cards_replicas_or_none() {
             Gpus { pools: vec![seven], ..Gpus::none() },
         ),
         (
+            "nvidia.com/gpu.product: A100-MIG-1g.5gb-SHARED",
+            gpu("7"),
+            Gpus { pools: vec![shared], ..Gpus::none() },
+        ),
+        (
             "",
             "nvidia.com/mig-2g.10gb: 2, nvidia.com/mig-1g.5gb: 3".to_owned(),
             pools(&[("nvidia.com/mig-1g.5gb", 3), ("nvidia.com/mig-2g.10gb", 2)]),
@@ -96,7 +114,16 @@ fn gpus_are_cards_replicas_or_none() {
         (
             r#"nvidia.com/gpu.replicas: "4""#,
             "nvidia.com/gpu.shared: 32".to_owned(),
-            pools(&[("nvidia.com/gpu.shared", 32)]),
+            Gpus {
+                pools: vec![Pool { replicas: 4, ..pool("nvidia.com/gpu.shared", 32) }],
+                ..Gpus::none()
+            },
+        ),
+        ("", "nvidia.com/gpu.shared: 32".to_owned(), pools(&[("nvidia.com/gpu.shared", 32)])),
+        (
+            "",
+            "nvidia.com/gpu.shared: 32, nvidia.com/mig-1g.5gb: 7".to_owned(),
+            pools(&[("nvidia.com/gpu.shared", 32), ("nvidia.com/mig-1g.5gb", 7)]),
         ),
         ("", format!("{}, nvidia.com/mig-1g.5gb: 0", gpu("2")), cards(2, 2, None)),
         ("nvidia.com/mig.strategy: single", gpu("2"), cards(2, 2, None)),
@@ -115,7 +142,8 @@ fn feature_discovery_says_what_is_behind_time_slices() {
         let (gpus, warnings) = gpus_of(labels, &format!("{resource}: 32"));
         let quarter = Some(Bytes::from_mib(10_240));
         let by = Some(Division::TimeSlices);
-        assert_eq!(gpus.pools, [Pool { by, each: quarter, cards: 8, ..Pool::of(device, 32) }]);
+        let pool = Pool { by, each: quarter, cards: 8, replicas: 4, ..Pool::of(device, 32) };
+        assert_eq!(gpus.pools, [pool]);
         let memory = Some(Bytes::from_mib(40_960));
         let into = [(device, 4)].into_iter().collect();
         let card = DividedCard { memory, by: Division::TimeSlices, into };
@@ -140,6 +168,33 @@ fn feature_discovery_says_how_large_slices_are() {
     // While the device plugin registers again, sliced cards are not taken for whole ones.
     let (gpus, _) = gpus_of(labels, "nvidia.com/gpu: 0, nvidia.com/mig-1g.5gb: 0");
     assert_eq!((gpus.cards, gpus.pools), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn time_slices_of_mig_slices_are_time_slices() {
+    let shared = |resource: &str, product: &str| {
+        format!(
+            "{resource}.replicas: '2', {resource}.sharing-strategy: time-slicing, {resource}.product: \
+             {product}, {resource}.memory: '4864'"
+        )
+    };
+    let profile = Profile::parse("1g.5gb");
+    let half = Some(Bytes::from_mib(2432));
+    let own = shared("nvidia.com/mig-1g.5gb", "A100-MIG-1g.5gb-SHARED");
+    let single = shared("nvidia.com/gpu", "A100-MIG-1g.5gb-SHARED");
+    for (labels, resource) in [
+        (&own, "nvidia.com/mig-1g.5gb"),
+        (&own, "nvidia.com/mig-1g.5gb.shared"),
+        (&single, "nvidia.com/gpu"),
+    ] {
+        let (gpus, _) = gpus_of(labels, &format!("{resource}: 14"));
+        let pool = &gpus.pools[0];
+        assert_eq!((pool.by, pool.replicas), (Some(Division::TimeSlices), 2), "{resource}");
+        assert_eq!((pool.profile, pool.each, gpus.pools.len()), (profile, half, 1), "{resource}");
+    }
+    let (gpus, _) = gpus_of("", "nvidia.com/mig-1g.5gb.shared: 14");
+    let pool = &gpus.pools[0];
+    assert_eq!((pool.by, pool.replicas, pool.each), (None, 0, None), "nobody says what they are");
 }
 
 /// As the device plugin and feature discovery do it: three cards, of which one is divided.
@@ -176,6 +231,7 @@ fn a_card_that_fails_beside_divided_ones_is_still_there() {
     for name in ["nvidia.com/gpu", "nvidia.com/gpu.shared"] {
         let gpus = gpus(&shared, &format!("{name}: 8"), &format!("{name}: 12"));
         assert_eq!((gpus.pools[0].count, gpus.pools[0].cards, gpus.divided.len()), (8, 3, 3));
+        assert_eq!(gpus.pools[0].replicas, 4, "what is not well invents no replicas");
     }
     // All are divided now, and the kubelet still knows of those that were whole.
     let divided = labels.replace("replicas: '1'", "replicas: '0'");
@@ -195,10 +251,8 @@ fn odd_gpu_labels_are_ignored_with_a_warning() {
     assert_eq!(gpus_of("nvidia.com/gpu.count: many", "nvidia.com/gpu: 1"), (unknown(), 1));
     assert_eq!(gpus_of("", "nvidia.com/gpu: 1025"), (Gpus::none(), 1));
     assert_eq!(gpus_of("nvidia.com/gpu.count: '18446744073709551615'", ""), (Gpus::none(), 1));
-    assert_eq!(
-        gpus_of("nvidia.com/gpu.replicas: '9'", "nvidia.com/gpu: 9e18").0,
-        Gpus::replicas(u32::MAX)
-    );
+    let (many, _) = gpus_of("nvidia.com/gpu.replicas: '9'", "nvidia.com/gpu: 9e18");
+    assert_eq!((many.pools[0].count, many.pools[0].replicas), (u32::MAX, 9));
 }
 
 #[test]

@@ -1,4 +1,5 @@
 use super::*;
+use divvy_ledger::Device;
 
 const RECIPE: &str = "\
 version: v1
@@ -107,4 +108,35 @@ fn other_texts_are_not_taken_for_configs() {
         assert!(!is_device_plugin_config(text), "{text}");
     }
     assert!(is_device_plugin_config("sharing:\n\ttimeSlicing:"), "a slip is still one");
+}
+
+#[test]
+fn a_node_gets_the_config_that_its_label_names_else_the_only_one_else_the_default() {
+    let config = |replicas: u32, fails: bool| {
+        format!(
+            "sharing: {{timeSlicing: {{failRequestsGreaterThanOne: {fails}, resources: [{{name: \
+             nvidia.com/gpu, replicas: {replicas}}}]}}}}"
+        )
+    };
+    let configs = |named: &[(&str, String)]| {
+        PluginConfigs::read(named.iter().map(|(name, text)| (*name, text.as_str()))).unwrap()
+    };
+    let gpus = |replicas| {
+        let pool = Pool { replicas, ..Pool::of(Device::Gpu, 32) };
+        Gpus { pools: vec![pool], ..Gpus::none() }
+    };
+    let strict = || ("strict", config(4, true));
+    let one = configs(&[strict()]);
+    assert!(one.give_one_each(None, &gpus(4)), "the only one");
+    assert!(!one.give_one_each(Some("other"), &gpus(4)), "its label names another");
+    assert!(!one.give_one_each(None, &gpus(2)), "the node has another one, or has it not yet");
+    assert!(!one.give_one_each(None, &Gpus::cards(8, 8, None)), "its cards are whole");
+    let two = configs(&[strict(), ("lax", config(4, false))]);
+    assert!(!two.give_one_each(None, &gpus(4)), "nobody says which");
+    assert!(two.give_one_each(Some("strict"), &gpus(4)));
+    assert!(!two.give_one_each(Some("lax"), &gpus(4)));
+    let usual = configs(&[strict(), ("default", config(4, true))]);
+    assert!(usual.give_one_each(None, &gpus(4)));
+    let why = PluginConfigs::read([("any", "sharing: [1]")].into_iter()).unwrap_err().to_string();
+    assert!(why.starts_with("data[\"any\"]: sharing: "), "{why}");
 }
