@@ -131,9 +131,15 @@ impl Ledger {
         self.names.get(name).copied()
     }
 
-    /// Says of all changes since then that nothing was freed by them: they were taken back.
-    pub fn hush(&mut self, since: Position) {
-        self.journal.hush(since);
+    /// Whether the journal keeps old changes too: while there are new ones to be taken back.
+    pub const fn keep_all_changes(&mut self, keeps_all: bool) {
+        self.journal.keep_all(keeps_all);
+    }
+
+    /// Takes all changes since then out of the journal: each of them has been undone. Whoever has
+    /// seen one must start over.
+    pub fn forget_changes(&mut self, since: Position) {
+        self.journal.take_back(since);
     }
 
     /// Which nodes changed since when.
