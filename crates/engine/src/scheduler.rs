@@ -6,6 +6,7 @@ mod queue;
 mod relate;
 mod storage;
 mod trial;
+mod unentered;
 
 pub use fill::Fill;
 pub(crate) use trial::Trial;
@@ -14,7 +15,7 @@ use crate::config::Config;
 use crate::event::{ClassName, Event, Problem};
 use crate::others::Identity;
 use crate::pods::{Pod, PodState, Pods, Stuck};
-use crate::record::{Bound, BoundCards, NodeRecord, ObjectKey, PodRecord, PodSpec};
+use crate::record::{BoundCards, NodeRecord, ObjectKey, PodRecord, PodSpec};
 use crate::rules::NodeFacts;
 use crate::shapes::{ShapeId, Shapes};
 use crate::tape::Tape;
@@ -23,8 +24,9 @@ use crate::world::World;
 use divvy_ledger::{
     Bytes, Capacity, Class, Holding, Ledger, Needs, Node, NodeId, PodId, Position, Request,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use unentered::Unentered;
 
 /// Fed with events, returns plans. The live scheduler and every rehearsal are this.
 #[derive(Clone, Debug, Default)]
@@ -45,8 +47,7 @@ pub struct Scheduler {
     served: Box<str>,
     /// Pods that joined a parked shape and have not been reported.
     unreported: Vec<PodId>,
-    /// Bound pods that could not be entered as their records say, and why.
-    unentered: BTreeMap<ObjectKey, (PodRecord, Problem)>,
+    unentered: Unentered,
     /// What the classes of shares are called, by number.
     classes: Arc<[ClassName]>,
     /// With so many names of extended resources it is time to look which are in use.
@@ -87,27 +88,20 @@ impl Scheduler {
     /// Bound pods whose record names a card that could not be entered for them, and how much of it.
     pub fn contenders(&self, node: &str, index: u32) -> impl Iterator<Item = (&ObjectKey, Bytes)> {
         let id = self.world.ledger.find(node);
-        let claimed = move |record: &PodRecord| match &record.bound {
-            Some(Bound { node: other, cards, .. }) if *other == *node => {
-                let cards = cards.shares();
-                // Where the node is not known, they are claimed as the record says.
-                let sized = id.map(|id| self.as_recorded(id, &record.spec.request, cards));
-                sized
-                    .as_deref()
-                    .unwrap_or(cards)
-                    .iter()
-                    .find(|card| card.index == index)
-                    .map(|card| card.bytes)
-            }
-            _ => None,
+        let claimed = move |record: &PodRecord| {
+            let cards = record.bound.as_ref()?.cards.shares();
+            // Where the node is not known, they are claimed as the record says.
+            let sized = id.map(|id| self.as_recorded(id, &record.spec.request, cards));
+            let sized = sized.as_deref().unwrap_or(cards);
+            sized.iter().find(|card| card.index == index).map(|card| card.bytes)
         };
-        let claims = self.unentered.iter();
-        claims.filter_map(move |(key, (record, _))| Some((key, claimed(record)?)))
+        let claims = self.unentered.on(node);
+        claims.filter_map(move |record| Some((&record.key, claimed(record)?)))
     }
 
     /// The record of a bound pod that could not be entered as it says.
     pub fn unentered(&self, key: &ObjectKey) -> Option<&PodRecord> {
-        Some(&self.unentered.get(key)?.0)
+        self.unentered.get(key)
     }
 
     /// What a class of shares is called; `None` if nobody tells classes apart.
@@ -320,11 +314,13 @@ impl Scheduler {
         if let PodState::Waiting(shape) = pod.state {
             self.leave(shape, &pod, id);
         }
-        // What it claimed is open again, also if nobody else claims anything.
-        if let Some(held) = held
-            && (was_unentered || !self.unentered.is_empty())
-        {
-            self.enter_again(held.node);
+        let Some(Holding { node, cards, keeps, replicas, .. }) = held else { return };
+        let gives_cards = !cards.is_empty() || keeps.is_some() || replicas > 0;
+        if gives_cards && (was_unentered || !self.unentered.is_empty()) {
+            self.enter_again(node);
+        } else if was_unentered {
+            // What it claimed is open again, also if nobody else claims anything.
+            self.dispute_again(node);
         }
     }
 
@@ -399,7 +395,7 @@ impl Scheduler {
     /// Whether a pod holds already what its record says: the echo of our own binding, or news of
     /// a pod that we have placed and whose binding is still on its way.
     fn is_held_as(&mut self, record: &PodRecord) -> bool {
-        if let Some((known, _)) = self.unentered.get(&record.key) {
+        if let Some(known) = self.unentered.get(&record.key) {
             return known == record;
         }
         if self.holding(&record.key).is_none() {

@@ -320,6 +320,54 @@ fn the_nearest_fit_names_who_must_end_for_what_is_no_card_too() {
     assert_eq!(must_end(&mut s, "replicas"), [(key("b"), three)]);
 }
 
+/// How many changes of nodes it takes.
+fn changes(s: &mut Scheduler, act: impl FnOnce(&mut Scheduler)) -> usize {
+    let before = s.ledger().journal().end();
+    act(s);
+    s.ledger().journal().since(before).unwrap().len()
+}
+
+#[test]
+fn a_pod_that_cannot_be_entered_does_not_enter_all_others_again() {
+    let mut s = cluster(Config::default(), [node("n", cards(2, 80)), node("m", cards(1, 80))]);
+    send(&mut s, bound("h", whole(1), "n", recorded(&[(0, 80 * GIB)]))).unwrap();
+    let claims =
+        |n: u32| bound(&format!("c{n:03}"), fraction("0.5"), "n", recorded(&[(0, 40 * GIB)]));
+    for number in 0..100 {
+        assert!(send(&mut s, claims(number)).is_err());
+        let lost = bound(&format!("l{number:03}"), cpu(1), "nowhere", BoundCards::Nothing);
+        assert!(send(&mut s, lost).is_err());
+    }
+    let came = changes(&mut s, |s| assert!(send(s, claims(100)).is_err()));
+    assert!(came < 10, "{came} changes");
+    for name in ["c100", "l007", "c004"] {
+        let went = changes(&mut s, |s| gone(s, name));
+        assert!(went < 10, "{name}: {went} changes");
+    }
+    send(&mut s, bound("x", whole(1), "m", recorded(&[(0, 80 * GIB)]))).unwrap();
+    let elsewhere = changes(&mut s, |s| gone(s, "x"));
+    assert!(elsewhere < 10, "{elsewhere} changes of another node");
+    assert_eq!(place(&mut s, "q", whole(2)), "q waits");
+    gone(&mut s, "h");
+    let held = s.holders().into_iter().filter(|(_, held)| !held.cards.is_empty());
+    let held: Vec<&str> = held.map(|(key, _)| key.name()).collect();
+    assert_eq!(held, ["c000", "c001"], "what is free is theirs in turn");
+}
+
+#[test]
+fn a_card_is_open_again_once_nobody_claims_it_who_could_not_be_entered() {
+    let mut s = cluster(Config::default(), [node("n", cards(1, 80))]);
+    send(&mut s, bound("h", fraction("0.5"), "n", recorded(&[(0, 40 * GIB)]))).unwrap();
+    for name in ["c", "d"] {
+        send(&mut s, bound(name, fraction("0.9"), "n", recorded(&[(0, 72 * GIB)]))).unwrap_err();
+    }
+    assert_eq!(place(&mut s, "q", fraction("0.5")), "q waits");
+    gone(&mut s, "c");
+    assert_eq!(pass(&mut s), [""; 0], "d claims it still");
+    gone(&mut s, "d");
+    assert_eq!(pass(&mut s), ["q n 0"]);
+}
+
 /// Two nodes and their pods, as the API would tell them.
 fn told() -> Vec<Event> {
     let mut events: Vec<Event> =

@@ -241,6 +241,25 @@ fn the_pod_in_the_way_is_named() {
 }
 
 #[test]
+fn of_several_pods_in_the_way_the_first_by_name_is_named_whoever_came_first() {
+    for order in [["x", "y"], ["y", "x"]] {
+        let mut s = zones();
+        for name in ["b1", "c1"] {
+            s.apply(Event::NodeGone(name.into())).unwrap();
+        }
+        for name in order {
+            runs(&mut s, name, "a1", apart("app=db", &[("app=web", "zone")]));
+        }
+        add(&mut s, "p", labelled("app=web"));
+        add(&mut s, "q", apart("", &[("app=db", "zone")]));
+        pass(&mut s);
+        let theirs = "2 x pod anti-affinity of others: ml/x on zone=a";
+        assert_eq!(reasons(&s, "p"), [theirs], "{order:?}");
+        assert_eq!(reasons(&s, "q"), ["2 x pod anti-affinity: ml/x on zone=a"], "{order:?}");
+    }
+}
+
+#[test]
 fn reasons_of_affinity_tell_missing_labels_from_missing_pods() {
     let mut s = zones();
     runs(&mut s, "x", "b1", PodSpec { cpu: divvy_ledger::MilliCpu(64_000), ..labelled("app=db") });

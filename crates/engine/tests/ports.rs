@@ -81,3 +81,17 @@ fn a_pod_with_other_ports_waits_no_longer_than_its_own_are_taken() {
     gone(&mut s, "x");
     assert_eq!(pass(&mut s), ["p n"]);
 }
+
+#[test]
+fn of_several_that_have_the_port_the_first_by_name_is_named_whoever_came_first() {
+    for order in [["x", "y"], ["y", "x"]] {
+        let mut s = cluster(Config::default(), [node("n", divvy_ledger::Gpus::none())]);
+        for name in order {
+            let address = if name == "x" { "80@10.0.0.1" } else { "80@10.0.0.2" };
+            runs(&mut s, name, "n", with(&[address]));
+        }
+        add(&mut s, "p", with(&["80"]));
+        pass(&mut s);
+        assert_eq!(reasons(&s, "p"), ["1 x host port 80/TCP is taken by ml/x"], "{order:?}");
+    }
+}

@@ -3,7 +3,7 @@
 
 use crate::{
     Bytes, Card, Class, Device, Holder, Holding, Intake, Ledger, MilliCpu, Mode, Needs, Node,
-    NodeId, Percent, PodId, Room,
+    NodeId, Percent, PodId, Room, Share,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ type Holders = BTreeMap<(NodeId, u32), Vec<(PodId, Bytes, Use)>>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     Whole,
-    Share(Percent),
+    Share(Percent, Class),
     Keep,
 }
 
@@ -25,7 +25,8 @@ impl Ledger {
             let request = &holding.needs.request;
             let by = match request.part() {
                 _ if request.whole_cards() > 0 => Use::Whole,
-                part => Use::Share(part.map(|p| p.compute).unwrap_or_default()),
+                None => Use::Share(Percent::default(), Class::default()),
+                Some(part) => Use::Share(part.compute, part.class),
             };
             for card in &holding.cards {
                 let card_holders = holders.entry((holding.node, card.index)).or_default();
@@ -61,7 +62,8 @@ fn expect(holds: bool, why: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(why()) }
 }
 
-/// Each card is free, whole or shared, by those who hold it, and never beyond its bytes.
+/// Each card is free, whole or shared, by those who hold it: never beyond its bytes, and in shares of
+/// one class only.
 fn audit_cards<'a>(
     node: &Node,
     id: NodeId,
@@ -92,9 +94,9 @@ fn audit_cards<'a>(
                 found.is_empty() && holders.into_iter().all(is_here)
             }
             Mode::Whole(pod) => matches!(found[..], [(one, _, Use::Whole)] if one == *pod),
-            Mode::Shared(_) => {
-                let shared =
-                    shares.map(|share| (share.pod, share.bytes, Use::Share(share.compute)));
+            Mode::Shared(on) => {
+                let by = |share: &Share| Use::Share(share.compute, on.class);
+                let shared = shares.map(|share| (share.pod, share.bytes, by(share)));
                 let kept = card.keepers().iter().map(|pod| (*pod, Bytes(0), Use::Keep));
                 let mut shared: Vec<_> = shared.chain(kept).collect();
                 shared.sort_unstable_by_key(|(pod, ..)| *pod);

@@ -21,6 +21,8 @@ pub struct NodeChange {
 pub struct Journal {
     forgotten: u64,
     changes: VecDeque<NodeChange>,
+    /// Whether old ones are kept, because the new ones are about to be taken back.
+    keeps_all: bool,
 }
 
 impl Journal {
@@ -28,19 +30,22 @@ impl Journal {
     const KEEP: usize = 1 << 16;
 
     pub(crate) fn record(&mut self, node: NodeId, freed: bool) {
-        if self.changes.len() == Self::KEEP {
+        if self.changes.len() >= Self::KEEP && !self.keeps_all {
             self.changes.pop_front();
             self.forgotten += 1;
         }
         self.changes.push_back(NodeChange { node, freed });
     }
 
-    /// Says of all changes since `from` that nothing was freed.
-    pub(crate) fn hush(&mut self, from: Position) {
-        let skip = usize::try_from(from.0.saturating_sub(self.forgotten)).unwrap_or(usize::MAX);
-        for change in self.changes.iter_mut().skip(skip) {
-            change.freed = false;
-        }
+    /// Keeps old changes too, until it is told otherwise.
+    pub(crate) const fn keep_all(&mut self, keeps_all: bool) {
+        self.keeps_all = keeps_all;
+    }
+
+    /// Takes out all changes since `from`.
+    pub(crate) fn take_back(&mut self, from: Position) {
+        let left = usize::try_from(from.0.saturating_sub(self.forgotten)).unwrap_or(usize::MAX);
+        self.changes.truncate(left);
     }
 
     /// The place after the newest change.

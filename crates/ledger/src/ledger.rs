@@ -3,7 +3,7 @@
 use crate::card::{Card, Intake, Known, Mode, Use};
 use crate::device::DeviceOn;
 use crate::node::{Capacity, Node, Opening};
-use crate::{Bytes, Device, Journal, Needs, NodeId, Part, Percent, PodId, Position, ResourceId};
+use crate::{Bytes, Device, Journal, Needs, NodeId, Percent, PodId, Position, ResourceId};
 use foldhash::HashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -131,9 +131,15 @@ impl Ledger {
         self.names.get(name).copied()
     }
 
-    /// Says of all changes since then that nothing was freed by them: they were taken back.
-    pub fn hush(&mut self, since: Position) {
-        self.journal.hush(since);
+    /// Whether the journal keeps old changes too: while there are new ones to be taken back.
+    pub const fn keep_all_changes(&mut self, keeps_all: bool) {
+        self.journal.keep_all(keeps_all);
+    }
+
+    /// Takes all changes since then out of the journal: each of them has been undone. Whoever has
+    /// seen one must start over.
+    pub fn forget_changes(&mut self, since: Position) {
+        self.journal.take_back(since);
     }
 
     /// Which nodes changed since when.
@@ -405,7 +411,7 @@ impl Ledger {
             if cards[..i].iter().any(|c| c.index == grant.index) {
                 return Err(HoldError::CardTwice(grant.index));
             }
-            check(&target.cards, *grant, needs.request.part(), by)?;
+            check(&target.cards, *grant, by)?;
         }
         if let Some(index) = keeps {
             check_kept(&target.cards, index)?;
@@ -531,23 +537,22 @@ fn check_kept(cards: &[Card], index: u32) -> Result<(), HoldError> {
     }
 }
 
-fn check(cards: &[Card], grant: CardShare, part: Option<Part>, by: Use) -> Result<(), HoldError> {
+fn check(cards: &[Card], grant: CardShare, by: Use) -> Result<(), HoldError> {
     let index = grant.index;
     let card = cards.get(index as usize).ok_or(HoldError::NoSuchCard(index))?;
     match (&card.mode, by) {
         (Mode::Divided(_), _) => Err(HoldError::CardDivided(index)),
         (Mode::Whole(_), _) | (Mode::Shared(_), Use::Whole) => Err(HoldError::CardTaken(index)),
         (Mode::Free, Use::Whole) => Ok(()),
-        (Mode::Free | Mode::Shared(_), Use::Share { .. }) => {
+        (Mode::Free | Mode::Shared(_), Use::Share { compute: asked, class }) => {
             let free = card.capacity.minus(card.used());
             if grant.bytes > free {
                 return Err(HoldError::CardFull { index, free, asked: grant.bytes });
             }
-            let Some(part) = part else { return Ok(()) };
-            if card.class().is_some_and(|class| class != part.class) {
+            if card.class().is_some_and(|other| other != class) {
                 return Err(HoldError::CardDiffers(index));
             }
-            let (free, asked) = (Percent::ALL.minus(card.compute()), part.compute);
+            let free = Percent::ALL.minus(card.compute());
             if asked > free { Err(HoldError::CardBusy { index, free, asked }) } else { Ok(()) }
         }
     }

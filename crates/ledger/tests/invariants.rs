@@ -306,6 +306,24 @@ fn a_held_card_keeps_its_capacity_until_it_is_free() {
     assert_eq!(card(&ledger).capacity(), Bytes(50));
 }
 
+#[test]
+fn who_asks_for_no_part_has_the_usual_class_and_goes_with_no_other() {
+    let mut ledger = Ledger::default();
+    let gpus = Gpus { classes: vec![Class(1)], ..Gpus::cards(1, 1, Some(Bytes(100))) };
+    let (node, _) = ledger.set_node("n", Capacity { pods: 9, gpus, ..Capacity::default() });
+    let share = |class| {
+        let part = Part { class: Class(class), ..Part::of(Portion::Memory(Bytes(10))) };
+        Arc::new(Needs { request: Request::share(1, part), ..Needs::default() })
+    };
+    let on_first = [CardShare { index: 0, bytes: Bytes(10) }];
+    ledger.hold(PodId(0), node, &share(1), &on_first).unwrap();
+    let differs = Err(HoldError::CardDiffers(0));
+    assert_eq!(ledger.hold(PodId(1), node, &Arc::default(), &on_first), differs);
+    assert_eq!(ledger.hold(PodId(2), node, &share(0), &on_first), differs);
+    ledger.hold(PodId(3), node, &share(1), &on_first).unwrap();
+    assert_eq!(ledger.audit(), Ok(()));
+}
+
 /// A node whose two cards are cut into four time slices each, and a pod that asks for so many.
 fn sliced(one_each: bool) -> (Ledger, NodeId) {
     let mut ledger = Ledger::default();

@@ -4,6 +4,7 @@ use super::census::{Census, Counts, RelationSetId};
 use super::prepared::{Clash, Prepared};
 use super::topology::Topology;
 use crate::reason::Reason;
+use crate::record::ObjectKey;
 use crate::relations::Relations;
 use crate::scheduler::Scheduler;
 use crate::shapes::ShapeId;
@@ -16,13 +17,13 @@ pub(crate) struct Culprits<'a> {
     scheduler: &'a Scheduler,
     relation_set: Option<RelationSetId>,
     /// By whether the term is theirs, and its number.
-    found: HashMap<(bool, usize), ByDomain>,
+    found: HashMap<(bool, usize), ByDomain<'a>>,
 }
 
 /// Who a term is about or whose it is, by domain.
-struct ByDomain {
+struct ByDomain<'a> {
     topology: Arc<Topology>,
-    pods: HashMap<usize, PodId>,
+    pods: HashMap<usize, &'a ObjectKey>,
 }
 
 impl<'a> Culprits<'a> {
@@ -40,11 +41,13 @@ impl<'a> Culprits<'a> {
             of,
         };
         match clash {
-            Clash::Port(index, by) => {
-                let port = relations.ports.get(index);
-                let port = port.map(|p| format!("{}/{}", p.port, p.protocol.as_str()));
-                let by = self.scheduler.pod_key(by).cloned();
-                Reason::Port { port: port.unwrap_or_default().into(), by }
+            Clash::Port(index) => {
+                let Some(port) = relations.ports.get(index) else { return Reason::Affinity };
+                let taken = prepared.question.ports.get(&node).and_then(|t| t.get(&port.port));
+                let taken = taken.into_iter().flatten().filter(|(other, _)| port.clashes(other));
+                let by = first_by_name(self.scheduler, taken.map(|(_, pod)| *pod)).cloned();
+                let port = format!("{}/{}", port.port, port.protocol.as_str());
+                Reason::Port { port: port.into(), by }
             }
             Clash::AffinityLabel(index) => {
                 let term = relations.affinity.get(index);
@@ -104,15 +107,20 @@ impl<'a> Culprits<'a> {
         let scheduler = self.scheduler;
         let ByDomain { topology, pods } =
             self.found.entry(term).or_insert_with(|| ByDomain::new(scheduler, key, counts, is));
-        let pod = pods.get(&topology.domain(node)).and_then(|pod| scheduler.pod_key(*pod));
-        let at = Some((topology.value(node).clone(), pod.cloned()));
+        let pod = pods.get(&topology.domain(node)).map(|pod| (*pod).clone());
+        let at = Some((topology.value(node).clone(), pod));
         Reason::PodAntiAffinity { topology: key.into(), theirs: term.0, at }
     }
 }
 
-impl ByDomain {
-    /// Of each domain the first such pod on the first node by name that has one.
-    fn new(scheduler: &Scheduler, key: &str, counts: &Counts, is: &dyn Fn(PodId) -> bool) -> Self {
+impl<'a> ByDomain<'a> {
+    /// Of each domain the first such pod by name on the first node by name that has one.
+    fn new(
+        scheduler: &'a Scheduler,
+        key: &str,
+        counts: &Counts,
+        is: &dyn Fn(PodId) -> bool,
+    ) -> Self {
         let world = scheduler.world();
         let topology = world.others.topology(key, &world.facts);
         let mut first: HashMap<usize, (u64, NodeId)> = HashMap::default();
@@ -122,8 +130,16 @@ impl ByDomain {
             *first = one.max(*first);
         }
         let census = &world.others.census;
-        let pod = |node: NodeId| census.pods_on(node).iter().copied().find(|p| is(*p));
+        let pod = |node: NodeId| {
+            let pods = census.pods_on(node).iter().copied();
+            first_by_name(scheduler, pods.filter(|pod| is(*pod)))
+        };
         let pods = first.into_iter().filter_map(|(domain, (_, node))| Some((domain, pod(node)?)));
         Self { pods: pods.collect(), topology }
     }
+}
+
+/// The first of these by name, in whatever order they came.
+fn first_by_name(scheduler: &Scheduler, pods: impl Iterator<Item = PodId>) -> Option<&ObjectKey> {
+    pods.filter_map(|pod| scheduler.pod_key(pod)).min()
 }

@@ -13,7 +13,7 @@ use crate::others::topology::Topology;
 use crate::others::volumes::{Refusal, Wants};
 use crate::relations::{HostPort, Relations};
 use crate::world::World;
-use divvy_ledger::{NodeId, PodId};
+use divvy_ledger::NodeId;
 use forbidden::Forbidden;
 use soft::Soft;
 use spread::Evenness;
@@ -22,8 +22,8 @@ use std::sync::Arc;
 /// Why a node is not for a pod, because of other pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clash {
-    /// A port is taken: which of the pod's, and by whom.
-    Port(usize, PodId),
+    /// A port is taken: which of the pod's.
+    Port(usize),
     /// The node lacks the label of this affinity term.
     AffinityLabel(usize),
     /// No pod that meets the required affinity is near.
@@ -131,7 +131,7 @@ impl<'a> Prepared<'a> {
         }
         let taken = self.question.ports.get(&node);
         let clash = taken.and_then(|taken| port_clash(&relations.ports, taken));
-        clash.map_or(Ok(()), |(port, by)| Err(Clash::Port(port, by)))
+        clash.map_or(Ok(()), |port| Err(Clash::Port(port)))
     }
 
     /// What depends on the domains that a node is in.
@@ -167,12 +167,10 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// The first port of a pod that somebody has already: which, and who.
-pub(crate) fn port_clash(wanted: &[HostPort], taken: &TakenPorts) -> Option<(usize, PodId)> {
-    wanted.iter().enumerate().find_map(|(index, port)| {
-        let by = taken.get(&port.port)?.iter().find(|(other, _)| port.clashes(other))?;
-        Some((index, by.1))
-    })
+/// The first port of a pod that somebody has already.
+pub(crate) fn port_clash(wanted: &[HostPort], taken: &TakenPorts) -> Option<usize> {
+    let holders = |port: &HostPort| taken.get(&port.port).into_iter().flatten();
+    wanted.iter().position(|port| holders(port).any(|(other, _)| port.clashes(other)))
 }
 
 /// Domains that have pods of a selection.

@@ -11,11 +11,12 @@ use crate::cards;
 use crate::config::Strategy;
 use crate::event::Problem;
 use crate::pods::PodState;
-use crate::record::{Bound, BoundCards, PodRecord, PodSpec};
+use crate::record::{Bound, BoundCards, ObjectKey, PodRecord, PodSpec};
 use crate::score::Strategies;
 use divvy_ledger::{
     Bytes, CardShare, CardShares, Device, Holding, Mode, Node, NodeId, PodId, Portion, Request,
 };
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Scheduler {
@@ -25,12 +26,14 @@ impl Scheduler {
         let invalid = record.invalid.clone();
         let key = record.key.clone();
         self.try_hold(id, record, &bound);
-        if self.unentered.contains_key(&key)
+        // Those that wait there already are helped only by what moves aside for this one.
+        if self.unentered.get(&key).is_some()
             && let Some(node) = self.world.ledger.find(&bound.node)
+            && self.enter_one_again(node, &key)
         {
             self.enter_again(node);
         }
-        if let Some((_, problem)) = self.unentered.get(&key) {
+        if let Some(problem) = self.unentered.problem(&key) {
             return Err(problem.clone());
         }
         invalid.map_or(Ok(()), |why| Err(Problem::Invalid { pod: key, node: bound.node, why }))
@@ -41,7 +44,7 @@ impl Scheduler {
     fn try_hold(&mut self, id: PodId, record: PodRecord, bound: &Bound) {
         let (pod, node) = (record.key.clone(), bound.node.clone());
         let Some(target) = self.world.ledger.find(&node) else {
-            self.unentered.insert(pod.clone(), (record, Problem::UnknownNode { pod, node }));
+            self.unentered.insert(record, Problem::UnknownNode { pod, node });
             return;
         };
         let needs = Arc::new(self.needs(&record.spec));
@@ -98,7 +101,7 @@ impl Scheduler {
             if bound.cards.indexes().next().is_some() {
                 self.world.ledger.dispute(target, bound.cards.indexes());
             }
-            self.unentered.insert(pod, (record, problem));
+            self.unentered.insert(record, problem);
         }
     }
 
@@ -118,23 +121,39 @@ impl Scheduler {
     pub(super) fn enter_again(&mut self, node: NodeId) {
         let Some(name) = self.world.ledger.node(node).map(|n| n.name().clone()) else { return };
         self.world.ledger.end_disputes(node);
-        let here = |record: &PodRecord| record.bound.as_ref().is_some_and(|b| *b.node == *name);
-        let mut waiting: Vec<PodRecord> =
-            self.unentered.values().map(|(r, _)| r).filter(|r| here(r)).cloned().collect();
-        waiting.sort_by_key(|r| {
-            let is_loose = r.bound.as_ref().is_some_and(|b| b.cards == BoundCards::Choose);
-            (is_loose, r.created, r.key.clone())
-        });
-        for record in waiting {
-            let Some(id) = self.pods.find(&record.key) else { continue };
-            let Some(bound) = record.bound.clone() else { continue };
-            self.unentered.remove(&record.key);
-            self.world.release(id);
-            let moved = self.move_aside(node, bound.cards.indexes());
-            self.try_hold(id, record, &bound);
-            for (pod, held) in moved {
-                self.hold_again(pod, &held);
-            }
+        let turn = |record: &PodRecord| {
+            let is_loose = record.bound.as_ref().is_some_and(|b| b.cards == BoundCards::Choose);
+            (is_loose, record.created, record.key.clone())
+        };
+        let mut waiting: Vec<_> = self.unentered.on(&name).map(turn).collect();
+        waiting.sort_unstable();
+        for (.., key) in waiting {
+            self.enter_one_again(node, &key);
+        }
+    }
+
+    /// Enters one that waits for this node, with loose pods moved aside. Whether that was possible.
+    fn enter_one_again(&mut self, node: NodeId, key: &ObjectKey) -> bool {
+        let Some(id) = self.pods.find(key) else { return false };
+        let Some(record) = self.unentered.remove(key) else { return false };
+        let Some(bound) = record.bound.clone() else { return false };
+        self.world.release(id);
+        let moved = self.move_aside(node, bound.cards.indexes());
+        self.try_hold(id, record, &bound);
+        for (pod, held) in moved {
+            self.hold_again(pod, &held);
+        }
+        self.unentered.get(key).is_none()
+    }
+
+    /// Closes the cards of a node that are claimed still, and opens the others.
+    pub(super) fn dispute_again(&mut self, node: NodeId) {
+        let Some(name) = self.world.ledger.node(node).map(|n| n.name().clone()) else { return };
+        self.world.ledger.end_disputes(node);
+        let claims = self.unentered.on(&name).filter_map(|record| record.bound.as_ref());
+        let claimed: BTreeSet<u32> = claims.flat_map(|bound| bound.cards.indexes()).collect();
+        if !claimed.is_empty() {
+            self.world.ledger.dispute(node, claimed);
         }
     }
 

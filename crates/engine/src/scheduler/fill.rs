@@ -58,15 +58,16 @@ impl Scheduler {
     }
 
     /// How a pod would stand if it came, and who it would be, until [`Scheduler::part`].
-    pub(super) fn meet(&mut self, record: &PodRecord) -> (PodState, Identity) {
+    fn meet(&mut self, record: &PodRecord) -> (PodState, Identity) {
         let who = self.world.others.identify(record);
-        self.reshape_found();
         (self.state_of(record, who), who)
     }
 
     /// It did not come.
-    pub(super) fn part(&mut self, state: &PodState, who: Identity) {
+    fn part(&mut self, state: &PodState, who: Identity) {
         state.shape().into_iter().for_each(|shape| self.retire(shape));
         self.world.others.dismiss(who);
+        // What it would say of pods that wait is nothing to them.
+        drop(self.world.others.take_found());
     }
 }

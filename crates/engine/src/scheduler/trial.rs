@@ -15,11 +15,15 @@ use divvy_ledger::{Before, Holder, NodeId, PodId, Position};
 pub(crate) struct Trial<'a> {
     scheduler: &'a mut Scheduler,
     steps: Vec<Step>,
-    /// Where the journal was, and what there was to tell of others.
-    began: (Position, Untold),
+    /// Whether a ranking may have followed the steps.
+    is_ranked: bool,
+    /// What there was to tell of others.
+    untold: Untold,
 }
 
 struct Step {
+    /// Where the journal was.
+    at: Position,
     ledger: Before,
     others: Trace,
     /// The pod, if it is there only for the trial.
@@ -35,9 +39,9 @@ pub(super) struct Such<'a> {
 
 impl<'a> Trial<'a> {
     pub(crate) fn new(scheduler: &'a mut Scheduler) -> Self {
-        let world = scheduler.world();
-        let began = (world.ledger.journal().end(), world.others.untold());
-        Self { scheduler, steps: Vec::new(), began }
+        let untold = scheduler.world.others.untold();
+        scheduler.world.ledger.keep_all_changes(true);
+        Self { scheduler, steps: Vec::new(), is_ranked: false, untold }
     }
 
     /// Lets a pod end: it gives back all that it holds, and with the last share of a card goes the
@@ -67,6 +71,7 @@ impl<'a> Trial<'a> {
     pub(super) fn hold(&mut self, such: &Such<'_>) -> Option<NodeId> {
         let scheduler = &mut *self.scheduler;
         scheduler.keep_topologies(such.shape);
+        self.is_ranked = true;
         let node = scheduler.shapes.best_tried(such.shape, &scheduler.world)?;
         let pod = self.make(such);
         self.step(pod, node, Some(pod));
@@ -90,8 +95,9 @@ impl<'a> Trial<'a> {
     /// Remembers what there is before a pod comes to a node, or goes.
     fn step(&mut self, pod: PodId, node: NodeId, made: Option<PodId>) {
         let world = &self.scheduler.world;
+        let at = world.ledger.journal().end();
         let (ledger, others) = (world.ledger.before(pod, node), world.others.trace(pod, node));
-        self.steps.push(Step { ledger, others, made });
+        self.steps.push(Step { at, ledger, others, made });
     }
 
     /// Whether a pod of this shape fits on this node now.
@@ -116,8 +122,9 @@ impl<'a> Trial<'a> {
 
     /// Takes back all that has been done since then.
     pub(crate) fn undo_to(&mut self, mark: usize) {
-        let Scheduler { pods, world, .. } = &mut *self.scheduler;
-        for Step { ledger, others, made } in self.steps.drain(mark..).rev() {
+        let Some(Step { at, .. }) = self.steps.get(mark) else { return };
+        let (Scheduler { pods, world, shapes, .. }, at) = (&mut *self.scheduler, *at);
+        for Step { ledger, others, made, .. } in self.steps.drain(mark..).rev() {
             world.ledger.undo(ledger);
             world.others.undo(others);
             if let Some(pod) = made {
@@ -125,17 +132,19 @@ impl<'a> Trial<'a> {
                 pods.remove(pod);
             }
         }
+        if self.is_ranked {
+            shapes.forget_ranked_since(at);
+        }
+        world.ledger.forget_changes(at);
     }
 }
 
 impl Drop for Trial<'_> {
     fn drop(&mut self) {
         self.undo_to(0);
-        let Scheduler { shapes, world, .. } = &mut *self.scheduler;
-        let (journal, untold) = &self.began;
-        shapes.forget_ranked_since(*journal);
-        world.ledger.hush(*journal);
-        world.others.hush(untold);
+        let world = &mut self.scheduler.world;
+        world.ledger.keep_all_changes(false);
+        world.others.hush(&self.untold);
     }
 }
 

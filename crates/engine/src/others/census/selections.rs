@@ -107,7 +107,8 @@ impl Census {
             counts: Counts::default(),
             owned_terms: Vec::new(),
             came: now,
-            went: now,
+            // Nobody has gone yet that had one of these terms.
+            went: if key.sense == Sense::Owned { 0 } else { now },
         };
         let members = self.label_sets_in(&key);
         for (_, here) in
@@ -142,9 +143,9 @@ impl Census {
             let Some(label_set) = self.label_sets.get_mut(label_set.0) else { continue };
             label_set.selections.retain(|other| *other != id);
             self.namespaces[label_set.namespace.0 as usize].matches -= 1;
-            // Whoever objected is gone, and so is the stamp that would have said so.
+            // Whoever objected is gone, and so is the stamp that says when.
             if is_owned {
-                label_set.changed = self.clock;
+                label_set.changed = label_set.changed.max(selection.went);
             }
         }
         self.index.remove(id, &selection.key);

@@ -129,10 +129,10 @@ impl Volumes {
         let is_named = matches!(usage, VolumeUse::Claim(_));
         if is_named
             && claim.terms.modes.include(super::AccessModes::READ_WRITE_ONCE_POD)
-            && let Some(pod) = self.users.get(&claim.key).and_then(|pods| pods.first())
-            && let Some(member) = self.pods.get(pod)
+            && let Some(users) = self.users.get(&claim.key)
+            && let Some(by) = users.iter().filter_map(|pod| Some(&self.pods.get(pod)?.key)).min()
         {
-            return Err(Refusal::InUse(&claim.key, &member.key));
+            return Err(Refusal::InUse(&claim.key, by));
         }
         if let Some(name) = claim.bound_volume() {
             let Some(volume) = self.volumes.get(name) else {
@@ -276,15 +276,15 @@ impl<'a> Wants<'a> {
             return Ok(());
         }
         let pods = self.volumes.on_node.get(&id).into_iter().flatten();
-        for pod in pods.filter_map(|pod| self.volumes.pods.get(pod)) {
-            for usage in pod.uses() {
-                let VolumeUse::Disk(other) = usage else { continue };
-                if let Some(disk) = self.disks.iter().find(|disk| disk.conflicts(other)) {
-                    return Err(Refusal::DiskInUse(disk, &pod.key));
-                }
-            }
-        }
-        Ok(())
+        let conflicts = pods.filter_map(|pod| self.volumes.pods.get(pod)).filter_map(|pod| {
+            let disk = pod.uses().iter().find_map(|usage| {
+                let VolumeUse::Disk(other) = usage else { return None };
+                self.disks.iter().copied().find(|disk| disk.conflicts(other))
+            });
+            Some((&pod.key, disk?))
+        });
+        let first = conflicts.min_by_key(|(pod, _)| *pod);
+        first.map_or(Ok(()), |(pod, disk)| Err(Refusal::DiskInUse(disk, pod)))
     }
 
     fn bindings(&self, name: &str, facts: &NodeFacts) -> Result<Picks<'a>, Refusal<'a>> {

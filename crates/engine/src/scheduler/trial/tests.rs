@@ -167,6 +167,18 @@ fn cluster(stored: u8, kinds: &[u8]) -> Scheduler {
     scheduler
 }
 
+/// How a pod would stand that is about to come, and who it would be.
+fn meet(scheduler: &mut Scheduler, record: &PodRecord) -> (PodState, Identity) {
+    let who = scheduler.world.others.identify(record);
+    scheduler.reshape_found();
+    (scheduler.state_of(record, who), who)
+}
+
+/// All that is known of pods, in words.
+fn pods(scheduler: &Scheduler) -> String {
+    format!("{:?}", scheduler.pods.iter().collect::<Vec<_>>())
+}
+
 /// A pod of this kind that is not there yet.
 fn another(kind: u8) -> PodRecord {
     PodRecord { bound: None, ..pod(100, kind) }
@@ -185,7 +197,7 @@ proptest! {
     ) {
         let mut scheduler = cluster(stored, &kinds);
         let records: Vec<PodRecord> = (0..20).map(another).collect();
-        let met: Vec<_> = records.iter().map(|record| scheduler.meet(record)).collect();
+        let met: Vec<_> = records.iter().map(|record| meet(&mut scheduler, record)).collect();
         scheduler.pass(usize::MAX);
         let before = scheduler.clone();
         let mut trial = Trial::new(&mut scheduler);
@@ -210,7 +222,6 @@ proptest! {
             marks.push(trial.mark());
         }
         drop(trial);
-        let pods = |of: &Scheduler| format!("{:?}", of.pods.iter().collect::<Vec<_>>());
         prop_assert!(scheduler.ledger() == before.ledger(), "the ledger differs");
         prop_assert!(scheduler.world.others.is_as(&before.world.others), "others differ");
         prop_assert_eq!(pods(&scheduler), pods(&before));
@@ -226,6 +237,34 @@ proptest! {
                 cluster.apply(event.clone()).unwrap();
             }
             prop_assert_eq!(scheduler.pass(usize::MAX), before.pass(usize::MAX));
+        }
+    }
+
+    /// However many more fit of whatever pod, nobody is other than before, nor woken.
+    #[test]
+    fn a_fill_leaves_everything_as_it_was(
+        stored in 0u8..4,
+        kinds in prop::collection::vec(0u8..20, 1..24),
+        more in 0u8..20,
+        gone in prop::collection::vec(0u8..24, 0..6),
+    ) {
+        let mut scheduler = cluster(stored, &kinds);
+        let mut before = scheduler.clone();
+        let searches = scheduler.searches();
+        scheduler.fill(&another(more), 1000, u64::MAX);
+        prop_assert!(scheduler.ledger() == before.ledger(), "the ledger differs");
+        prop_assert!(scheduler.world.others.is_as(&before.world.others), "others differ");
+        prop_assert_eq!(pods(&scheduler), pods(&before));
+        let looked = scheduler.searches();
+        prop_assert_eq!(scheduler.pass(usize::MAX), Plan::default());
+        prop_assert_eq!(scheduler.searches(), looked, "nobody is woken");
+        for number in gone {
+            for cluster in [&mut before, &mut scheduler] {
+                cluster.apply(Event::PodGone(pod(number, 0).key)).unwrap();
+            }
+            prop_assert_eq!(scheduler.pass(usize::MAX), before.pass(usize::MAX));
+            let more = looked - searches;
+            prop_assert_eq!(scheduler.searches(), before.searches() + more, "nor later");
         }
     }
 
@@ -321,7 +360,8 @@ fn a_pod_that_waits_is_helped_after_a_trial_as_before() {
     let key = |number: u8| pod(number, 0).key;
     let shape = scheduler.shape_of(&key(6)).expect("no card is free");
     let (repels, waits) = (another(0), another(2));
-    let ((state, who), (_, waiting)) = (scheduler.meet(&repels), scheduler.meet(&waits));
+    let (state, who) = meet(&mut scheduler, &repels);
+    let (_, waiting) = meet(&mut scheduler, &waits);
     let repels = Such { record: &repels, shape: state.shape().unwrap(), who };
     let ends: Vec<PodId> = (0..2).filter_map(|number| scheduler.id(&key(number))).collect();
     let mut trial = Trial::new(&mut scheduler);
@@ -334,4 +374,26 @@ fn a_pod_that_waits_is_helped_after_a_trial_as_before() {
     }
     scheduler.pass(usize::MAX);
     assert!(scheduler.holding(&key(6)).is_some(), "two cards are free");
+}
+
+#[test]
+fn a_trial_of_more_changes_than_the_journal_keeps_wakes_nobody() {
+    let mut scheduler = cluster(0, &[10, 10, 10, 10, 10]);
+    assert!(scheduler.shape_of(&pod(4, 10).key).is_some(), "four cards are taken");
+    let (searches, end) = (scheduler.searches(), scheduler.ledger().journal().end());
+    let first = scheduler.id(&pod(0, 10).key).unwrap();
+    let (node, needs) = {
+        let holding = scheduler.ledger().holding(first).unwrap();
+        (holding.node, holding.needs.clone())
+    };
+    let mut trial = Trial::new(&mut scheduler);
+    for _ in 0..40_000 {
+        trial.end(first);
+        trial.step(first, node, None);
+        trial.scheduler.world.hold(first, node, &needs, &[]).unwrap();
+    }
+    drop(trial);
+    assert_eq!(scheduler.ledger().journal().end(), end, "no change is told of");
+    assert_eq!(scheduler.pass(usize::MAX), Plan::default());
+    assert_eq!(scheduler.searches(), searches, "nobody is woken");
 }
