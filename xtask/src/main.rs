@@ -1,6 +1,6 @@
 //! Project tasks: `cargo xtask test`, `cargo xtask bench`, `cargo xtask cluster`,
 //! `cargo xtask differential`, `cargo xtask fuzz`, `cargo xtask soak`, `cargo xtask docs`,
-//! `cargo xtask chart`, `cargo xtask image`.
+//! `cargo xtask chart`, `cargo xtask image`, `cargo xtask monitoring`.
 
 mod architecture;
 mod chart;
@@ -64,6 +64,8 @@ enum Task {
     Docs,
     /// Write the manifests of deploy/, which the chart makes; builds Helm the first time
     Chart,
+    /// Check the chart's rules and dashboard with Prometheus and Grafana's linter, which are built first
+    Monitoring,
     /// Make divvy's container image, an archive of the OCI layout; needs no Docker
     Image(image::Options),
 }
@@ -119,6 +121,10 @@ fn main() -> anyhow::Result<()> {
         Task::Cluster { what: Cluster::Down } => cluster::down(),
         Task::Docs => docs(),
         Task::Chart => chart::write(),
+        Task::Monitoring => {
+            let test = ["test", "--package", "divvy", "--test", "installed", "monitoring::", "--"];
+            run(cargo(&[&test[..], &["--ignored", "--nocapture"]].concat()))
+        }
         Task::Image(options) => image::write(&options),
     }
 }

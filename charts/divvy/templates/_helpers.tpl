@@ -1,5 +1,11 @@
 {{/* Whether cards are shared, as a word or nothing: by either of the two values that people know. */}}
 {{- define "divvy.sharing" -}}
+{{- /* Globals are for other charts too, so the schema knows them not all. */ -}}
+{{- range $name, $_ := .Values.global -}}
+{{- if and (ne $name "gpuSharing") (regexMatch "(?i)^(g(pu?|up?)[-_.]?s|g.{0,4}haring$)" $name) -}}
+{{- fail (printf "'%s' is no value of global; meant is 'gpuSharing'" $name) -}}
+{{- end -}}
+{{- end -}}
 {{- if kindIs "invalid" .Values.gpuSharing.enabled -}}
 {{- if .Values.global.gpuSharing }}yes{{ end -}}
 {{- else if .Values.gpuSharing.enabled }}yes{{ end -}}
@@ -56,6 +62,13 @@ object.spec.?runtimeClassName.orValue('').startsWith('nvidia')
 {{- if kindIs "invalid" .Values.reservations.writeCard -}}
 {{- if semverCompare "<1.36-0" .Capabilities.KubeVersion.Version }}yes{{ end -}}
 {{- else if .Values.reservations.writeCard }}yes{{ end -}}
+{{- end -}}
+
+{{/* The ConfigMap that says how to place, as NAMESPACE/NAME, or nothing. */}}
+{{- define "divvy.configMap" -}}
+{{- with .Values.scheduling.configMap -}}
+{{- if contains "/" . }}{{ . }}{{ else }}{{ $.Release.Namespace }}/{{ . }}{{ end -}}
+{{- end -}}
 {{- end -}}
 
 {{/* The config file: what of it is given as values. */}}

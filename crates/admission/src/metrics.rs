@@ -105,3 +105,30 @@ impl Metrics {
         text
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_is_in_the_docs_with_its_labels() {
+        let docs = include_str!("../../../docs/operations.md");
+        let metrics = Metrics::new();
+        metrics.review(Webhook::ALL[0], None, Duration::ZERO);
+        let text = metrics.text();
+        for name in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+            let (name, _) = name.split_once(' ').unwrap();
+            let series = text.lines().find(|line| line.starts_with(name)).unwrap();
+            let (series, _) = series.split_once(' ').unwrap();
+            let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+            let name =
+                ["_sum", "_count"].iter().fold(name, |name, part| name.trim_end_matches(part));
+            let labels: Vec<&str> =
+                labels.split("\",").filter_map(|l| Some(l.split_once('=')?.0)).collect();
+            let labels =
+                if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+            let row = docs.lines().any(|row| row.starts_with(&format!("| `{name}{labels}` |")));
+            assert!(row, "{name}{labels}");
+        }
+    }
+}

@@ -21,7 +21,8 @@ use prometheus_client::metrics::{
 };
 use prometheus_client::registry::{Registry, Unit};
 use queues::Places;
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -29,8 +30,10 @@ use std::time::{Duration, Instant};
 type Labels = [(&'static str, &'static str); 2];
 /// Resources of slices that have series.
 const MOST_RESOURCES: usize = 64;
-/// The name of all others together; no label can have this value.
-const OTHER_QUEUES: &str = "(others)";
+/// Models of cards that have series of their own.
+const MOST_MODELS: usize = 64;
+/// The name of all other queues or models together; no label can have this value.
+const OTHERS: &str = "(others)";
 
 type Code = [(&'static str, u16); 1];
 
@@ -63,6 +66,7 @@ struct Inner {
     missing: Gauge,
     ghosts: Gauge,
     memory: Family<Label, Gauge>,
+    models: Family<[(&'static str, String); 2], Gauge>,
     unguarded: Gauge,
     slices_by_resource: Family<[(&'static str, String); 2], Gauge>,
     oldest_pending: Gauge,
@@ -122,6 +126,7 @@ impl Metrics {
             missing: Gauge::default(),
             ghosts: Gauge::default(),
             memory: Family::default(),
+            models: Family::default(),
             unguarded: Gauge::default(),
             slices_by_resource: Family::default(),
             oldest_pending: Gauge::default(),
@@ -205,15 +210,27 @@ impl Metrics {
         for (state, count) in [("taken", totals.slices_taken), ("free", free)] {
             inner.slices.get_or_create(&[("state", state)]).set(whole(count));
         }
-        for (kind, bytes) in [
-            ("capacity", totals.capacity_bytes),
-            ("held", totals.held_bytes),
-            ("in_use", totals.in_use_bytes),
-            ("fragmented", totals.fragmented_bytes),
-            ("stranded", totals.stranded_bytes),
-        ] {
+        for (kind, bytes) in memory(totals) {
             inner.memory.get_or_create(&[("kind", kind)]).set(whole(bytes));
         }
+    }
+
+    /// The memory of cards by their model. Nodes name models, so only so many have a series of their own:
+    /// those with most memory; the others are one together.
+    pub fn set_models(&self, models: &BTreeMap<&str, Totals>) {
+        let mut models: Vec<_> = models.iter().collect();
+        models.sort_by_key(|(model, totals)| (Reverse(totals.capacity_bytes), **model));
+        let (own, others) = models.split_at(models.len().min(MOST_MODELS));
+        let family = &self.0.models;
+        family.clear();
+        let add = |model: &str, totals: &Totals| {
+            for (kind, bytes) in memory(totals) {
+                let labels = [("model", model.to_owned()), ("kind", kind.to_owned())];
+                family.get_or_create(&labels).inc_by(whole(bytes));
+            }
+        };
+        own.iter().for_each(|(model, totals)| add(model, totals));
+        others.iter().for_each(|(_, totals)| add(OTHERS, totals));
     }
 
     /// What the pods of each queue hold. Users name queues, so only so many have a series of their own:
@@ -233,7 +250,7 @@ impl Metrics {
         }
         if !others.is_empty() {
             let held = others.iter().map(|queue| queue.gpus.gpus()).sum();
-            set(OTHER_QUEUES.to_owned(), held, others.iter().map(|queue| queue.pods).sum());
+            set(OTHERS.to_owned(), held, others.iter().map(|queue| queue.pods).sum());
         }
     }
 
@@ -299,6 +316,17 @@ fn whole<N: TryInto<i64>>(count: N) -> i64 {
     count.try_into().unwrap_or(i64::MAX)
 }
 
+/// What [`Totals`] say of the memory of cards.
+fn memory(totals: &Totals) -> [(&'static str, u128); 5] {
+    [
+        ("capacity", totals.capacity_bytes),
+        ("held", totals.held_bytes),
+        ("in_use", totals.in_use_bytes),
+        ("fragmented", totals.fragmented_bytes),
+        ("stranded", totals.stranded_bytes),
+    ]
+}
+
 fn reload(ok: bool) -> Label {
     [("result", if ok { "ok" } else { "failed" })]
 }
@@ -356,6 +384,8 @@ impl Inner {
         r.register("queue_pods", help, self.queue_pods.clone());
         let help = "Memory of cards; in_use is all of cards that somebody holds, fragmented is free on shared cards, stranded is that of it which is too little for any share in use";
         r.register_with_unit("card_memory", help, Unit::Bytes, self.memory.clone());
+        let help = "Memory of cards by their model; held of in_use is how well they are packed";
+        r.register_with_unit("model_memory", help, Unit::Bytes, self.models.clone());
         let help = "Writes that wait for their turn";
         r.register("queued_writes", help, self.queued_writes.clone());
     }

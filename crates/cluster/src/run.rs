@@ -395,6 +395,7 @@ impl Loop {
             let scheduler = self.state.scheduler();
             self.metrics.set_queues(&top_queues(scheduler).items, self.counted_at);
             self.metrics.set_slices(&slice_totals(scheduler));
+            self.metrics.set_models(&Totals::by_model(scheduler));
             self.metrics.set_oldest_pending(scheduler.oldest_waiting());
         }
     }

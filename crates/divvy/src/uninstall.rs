@@ -97,11 +97,17 @@ fn waiting(remains: &Remains) -> String {
 
 fn done(remains: &Remains) -> String {
     let mut text = "Nothing of divvy is left in the cluster.\n".to_owned();
-    if !remains.shares.is_empty() {
-        text = format!(
-            "Nothing of divvy is left but {} shares that run on; nothing keeps their cards from others now.\n",
-            remains.shares.len()
-        );
+    match remains.shares.len() {
+        0 => {}
+        1 => {
+            text = "Nothing of divvy is left but 1 share that runs on; nothing keeps its card from others now.\n"
+                .to_owned();
+        }
+        count => {
+            text = format!(
+                "Nothing of divvy is left but {count} shares that run on; nothing keeps their cards from others now.\n"
+            );
+        }
     }
     if let Some(first) = remains.provided.first() {
         let count = remains.provided.len();

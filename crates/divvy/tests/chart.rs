@@ -5,8 +5,8 @@
 use divvy_engine::{Config, Strategy};
 use divvy_testbed::Unavailable;
 use divvy_testbed::chart::{helm, render};
-use serde_json::Value;
-use std::collections::BTreeSet;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -52,6 +52,29 @@ fn arguments(made: &str, container: &str) -> Vec<String> {
     lines.filter_map(|line| line.trim().strip_prefix("- ")).map(str::to_owned).collect()
 }
 
+/// The objects that the chart makes of these values.
+fn objects(values: &[&str]) -> Option<Vec<Value>> {
+    let made = made(values)?.unwrap();
+    let objects = divvy_words::untyped(&made).unwrap();
+    Some(objects.into_iter().filter(Value::is_object).collect())
+}
+
+/// Those of a kind.
+fn of_kind<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    objects.iter().filter(|object| object["kind"] == kind).collect()
+}
+
+fn deployment<'a>(objects: &'a [Value], name: &str) -> &'a Value {
+    let mut all = of_kind(objects, "Deployment").into_iter();
+    all.find(|deployment| deployment["metadata"]["name"] == name).unwrap()
+}
+
+/// Whether an object with these labels is selected.
+fn selects(selector: &Value, labels: &Value) -> bool {
+    let wanted = selector.as_object().unwrap();
+    !wanted.is_empty() && wanted.iter().all(|(key, value)| labels[key] == *value)
+}
+
 #[test]
 fn deploy_is_what_the_chart_makes() {
     let Some(helm) = found() else { return };
@@ -81,10 +104,178 @@ fn a_typo_in_a_value_is_an_error_that_names_it() {
         ("scheduler.resources.limits.cpu=1", "'cpu'"),
         ("devicePlugin.configMap=time-slicing-config", "'/devicePlugin/configMap'"),
         ("tests.fraction=1", "'/tests/fraction'"),
+        ("scheduling.configMap=a/b/c", "'/scheduling/configMap'"),
+        ("schedulerNames={}", "'/schedulerNames/0'"),
     ] {
         let Some(made) = made(&[value]) else { return };
         let why = made.expect_err(value);
         assert!(why.contains(named), "{value}: {why}");
+    }
+}
+
+#[test]
+fn globals_of_other_charts_are_left_alone() {
+    let values = ["global.imageRegistry=example.com", "global.gpuOperator=true"];
+    let Some(made) = made(&values) else { return };
+    assert!(made.is_ok_and(|made| !made.contains("--gpu-sharing")));
+}
+
+#[test]
+fn each_monitor_selects_a_service_with_its_port_and_that_the_pods_that_serve_it() {
+    let Some(objects) = objects(&["monitoring.serviceMonitor.enabled=true"]) else { return };
+    let monitors = of_kind(&objects, "ServiceMonitor");
+    assert_eq!(monitors.len(), 2);
+    for monitor in monitors {
+        let name = &monitor["metadata"]["name"];
+        let selector = &monitor["spec"]["selector"]["matchLabels"];
+        let services = of_kind(&objects, "Service").into_iter();
+        let services: Vec<&Value> =
+            services.filter(|service| selects(selector, &service["metadata"]["labels"])).collect();
+        let [service] = services[..] else { panic!("{name} selects {services:?}") };
+        assert_eq!(service["metadata"]["namespace"], monitor["metadata"]["namespace"]);
+        for endpoint in monitor["spec"]["endpoints"].as_array().unwrap() {
+            let mut ports = service["spec"]["ports"].as_array().unwrap().iter();
+            let port = ports.find(|port| port["name"] == endpoint["port"]);
+            let target = &port.unwrap_or_else(|| panic!("{name}: {endpoint}"))["targetPort"];
+            let deployments = of_kind(&objects, "Deployment").into_iter();
+            let serves = |deployment: &&Value| {
+                let template = &deployment["spec"]["template"];
+                let mut ports =
+                    template["spec"]["containers"][0]["ports"].as_array().unwrap().iter();
+                selects(&service["spec"]["selector"], &template["metadata"]["labels"])
+                    && ports.any(|port| port["name"] == *target)
+            };
+            assert_eq!(deployments.filter(serves).count(), 1, "{name}: {endpoint}");
+        }
+    }
+    // It is read over TLS, by the name that the certificate is for.
+    let text = objects.iter().map(Value::to_string).collect::<String>();
+    assert!(text.contains(r#""serverName":"divvy-admission.kai-scheduler.svc""#));
+}
+
+#[test]
+fn each_program_has_two_replicas_on_two_nodes_of_which_one_stays() {
+    let Some(objects) = objects(&[]) else { return };
+    for name in ["divvy-scheduler", "divvy-admission"] {
+        let deployment = deployment(&objects, name);
+        assert_eq!(deployment["spec"]["replicas"], 2);
+        let template = &deployment["spec"]["template"];
+        let apart = &template["spec"]["affinity"]["podAntiAffinity"];
+        let apart = &apart["preferredDuringSchedulingIgnoredDuringExecution"][0]["podAffinityTerm"];
+        assert_eq!(apart["topologyKey"], "kubernetes.io/hostname");
+        let labels = &template["metadata"]["labels"];
+        assert!(selects(&apart["labelSelector"]["matchLabels"], labels), "{apart}");
+        let budgets = of_kind(&objects, "PodDisruptionBudget").into_iter();
+        let its = |budget: &&Value| selects(&budget["spec"]["selector"]["matchLabels"], labels);
+        let budgets: Vec<&Value> = budgets.filter(its).collect();
+        assert_eq!(budgets.len(), 1);
+        assert_eq!(budgets[0]["spec"]["minAvailable"], 1);
+        assert_eq!(budgets[0]["metadata"]["namespace"], deployment["metadata"]["namespace"]);
+    }
+    // One that must stay could never be drained.
+    let Some(objects) = self::objects(&["scheduler.replicas=1", "admission.replicas=1"]) else {
+        return;
+    };
+    assert!(of_kind(&objects, "PodDisruptionBudget").is_empty());
+}
+
+#[test]
+fn a_config_map_in_another_namespace_may_be_read_there_and_no_other() {
+    let reads = |objects: &[Value]| -> Vec<(String, String)> {
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let roles = of_kind(objects, "Role").into_iter();
+        let rules = roles.flat_map(|role| {
+            let namespace = text(&role["metadata"]["namespace"]);
+            let rules = role["rules"].as_array().unwrap().iter();
+            let maps = rules.filter(|rule| rule["resources"] == json!(["configmaps"]));
+            maps.map(move |rule| (namespace.clone(), rule.to_string())).collect::<Vec<_>>()
+        });
+        rules.collect()
+    };
+    let rule = |name: &str| {
+        json!({"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [name], "verbs": ["get"]})
+            .to_string()
+    };
+    for (value, argument, namespace, name) in [
+        ("", "kai-scheduler/kai-scheduler-config", "kai-scheduler", "kai-scheduler-config"),
+        ("scheduling.configMap=mine", "kai-scheduler/mine", "kai-scheduler", "mine"),
+        ("scheduling.configMap=kai-scheduler/x", "kai-scheduler/x", "kai-scheduler", "x"),
+        ("scheduling.configMap=team/x.y", "team/x.y", "team", "x.y"),
+    ] {
+        let values: Vec<&str> = [value].into_iter().filter(|value| !value.is_empty()).collect();
+        let Some(objects) = objects(&values) else { return };
+        let scheduler = &deployment(&objects, "divvy-scheduler")["spec"]["template"]["spec"];
+        let arguments = scheduler["containers"][0]["args"].as_array().unwrap();
+        assert!(arguments.contains(&json!(format!("--config-map={argument}"))), "{arguments:?}");
+        assert_eq!(reads(&objects), [(namespace.to_owned(), rule(name))], "{value}");
+        let bindings = of_kind(&objects, "RoleBinding").into_iter();
+        let is_there = |binding: &&Value| binding["metadata"]["namespace"] == namespace;
+        for binding in bindings.filter(is_there) {
+            assert_eq!(binding["subjects"][0]["namespace"], "kai-scheduler", "{binding}");
+        }
+    }
+    let Some(objects) = objects(&["scheduling.configMap="]) else { return };
+    assert!(reads(&objects).is_empty());
+}
+
+#[test]
+fn other_scheduler_names_are_told_to_both_programs_and_to_what_guards_their_pods() {
+    let Some(made) = made(&["schedulerNames={gpus,kai-scheduler}"]) else { return };
+    let made = made.unwrap();
+    for container in ["scheduler", "admission"] {
+        let arguments = arguments(&made, container);
+        let wanted = "--scheduler-names=gpus,kai-scheduler".to_owned();
+        assert!(arguments.contains(&wanted), "{container}: {arguments:?}");
+    }
+    assert!(made.contains("'gpus', 'kai-scheduler'"), "the webhooks ask for their pods");
+    assert!(!made.contains("'divvy-scheduler'"), "it is nobody's name");
+}
+
+#[test]
+fn namespaces_whose_pods_may_see_all_cards_are_those_that_are_named_and_divvys() {
+    let Some(objects) = objects(&["gpuSystemNamespaces={gpu-operator,dcgm}"]) else { return };
+    let mut kinds = BTreeSet::new();
+    for object in &objects {
+        let text = object.to_string();
+        if text.contains("\"gpu-operator\"") {
+            let all = r#"["kube-system","kai-scheduler","kai-resource-reservation","gpu-operator","dcgm"]"#;
+            assert!(text.contains(all), "{text}");
+            kinds.insert(object["kind"].as_str().unwrap());
+        }
+    }
+    let expected = ["MutatingWebhookConfiguration", "ValidatingAdmissionPolicyBinding"];
+    assert!(kinds.iter().eq(&expected), "{kinds:?}");
+}
+
+#[test]
+fn metrics_are_for_those_that_are_named() {
+    let from = "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=monitoring";
+    for (values, expected) in [
+        (&["networkPolicy.enabled=true"][..], Value::Null),
+        (
+            &["networkPolicy.enabled=true", from],
+            json!([{"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}]),
+        ),
+    ] {
+        let Some(objects) = objects(values) else { return };
+        let policies = of_kind(&objects, "NetworkPolicy");
+        let scheduler =
+            policies.iter().find(|policy| policy["metadata"]["name"] == "divvy-scheduler");
+        assert_eq!(scheduler.unwrap()["spec"]["ingress"][0]["from"], expected);
+    }
+}
+
+#[test]
+fn the_namespace_of_reservations_can_be_made_by_somebody_else() {
+    for (value, count) in [("true", 1), ("false", 0)] {
+        let value = format!("reservations.createNamespace={value}");
+        let Some(objects) = objects(&[&value]) else { return };
+        let namespaces = of_kind(&objects, "Namespace");
+        assert_eq!(namespaces.len(), count, "{namespaces:?}");
+        let accounts = of_kind(&objects, "ServiceAccount").into_iter();
+        let is_its =
+            |account: &&Value| account["metadata"]["namespace"] == "kai-resource-reservation";
+        assert_eq!(accounts.filter(is_its).count(), 1, "what is in it is made all the same");
     }
 }
 
@@ -226,37 +417,119 @@ fn all_that_is_optional_passes_the_linter_together() {
     assert!(!made.contains("divvy-visible-devices"), "{made}");
 }
 
-/// The names that are in a text.
-fn metrics(text: &str) -> BTreeSet<String> {
-    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-    words.filter(|word| word.starts_with("divvy_")).map(str::to_owned).collect()
+/// What divvy exports, by name: the labels, and what docs/operations.md says. Tests beside the code hold
+/// the page and that together.
+fn exported() -> BTreeMap<String, (BTreeSet<String>, String)> {
+    let page = std::fs::read_to_string(root().join("docs/operations.md")).unwrap();
+    let mut all = BTreeMap::new();
+    for row in page.lines().filter(|row| row.starts_with("| `divvy_")) {
+        let (names, rest) = row[2..].split_once(" | ").unwrap();
+        for name in names.split(", `").map(|name| name.trim_matches('`')) {
+            let (name, labels) = name.split_once('{').unwrap_or((name, ""));
+            let mut labels: BTreeSet<_> =
+                labels.trim_end_matches('}').split(',').map(str::to_owned).collect();
+            let mut name = name.to_owned();
+            if rest.starts_with("histogram") {
+                name += "_bucket";
+                labels.insert("le".to_owned());
+            }
+            all.insert(name, (labels, rest.to_owned()));
+        }
+    }
+    all
+}
+
+/// The expressions of the rules and of the dashboard, each with what is shown of its series.
+fn expressions() -> Vec<(String, String)> {
+    let read = |file: &str| std::fs::read_to_string(chart().join("monitoring").join(file)).unwrap();
+    let rules = divvy_words::untyped(&read("rules.yaml")).unwrap().remove(0);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let rules = rules["groups"][0]["rules"].as_array().unwrap().iter();
+    let rules = rules.map(|rule| (text(&rule["expr"]), rule["annotations"].to_string()));
+    let dashboard: Value = serde_json::from_str(&read("dashboard.json")).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    let targets = panels.flat_map(|panel| panel["targets"].as_array().unwrap());
+    let targets = targets.map(|target| (text(&target["expr"]), text(&target["legendFormat"])));
+    rules.chain(targets).collect()
+}
+
+/// What is between two texts, each time.
+fn between<'a>(text: &'a str, before: &str, after: &str) -> Vec<&'a str> {
+    text.split(before).skip(1).filter_map(|rest| Some(rest.split_once(after)?.0)).collect()
 }
 
 #[test]
-fn every_metric_of_the_rules_and_the_dashboard_is_one_that_divvy_exports() {
-    let written = metrics(&std::fs::read_to_string(root().join("docs/operations.md")).unwrap());
-    let snapshots = root().join("crates/cluster/src/metrics/snapshots");
-    let exported = "divvy_cluster__metrics__tests__everything_that_is_recorded_is_in_the_text.snap";
-    let exported = metrics(&std::fs::read_to_string(snapshots.join(exported)).unwrap());
-    for file in ["rules.yaml", "dashboard.json"] {
-        let used = std::fs::read_to_string(chart().join("monitoring").join(file)).unwrap();
-        let used = metrics(&used);
-        assert!(used.len() > 5, "{file} uses {used:?}");
-        for name in used {
-            let whole = name.strip_suffix("_bucket").unwrap_or(&name);
-            assert!(
-                written.contains(whole),
-                "{file} uses {name}, which docs/operations.md does not know"
-            );
-            let is_there = exported.contains(&name)
-                || exported.contains(whole)
-                || name.starts_with("divvy_admission_");
-            assert!(is_there, "{file} uses {name}, which is not exported");
+fn every_metric_and_label_of_the_rules_and_the_dashboard_is_one_that_divvy_exports() {
+    // What Prometheus adds.
+    const ADDED: [&str; 3] = ["job", "instance", "pod"];
+    let exported = exported();
+    let mut used = BTreeSet::new();
+    let all = expressions();
+    assert!(all.len() > 40, "{all:?}");
+    for (expression, shown) in &all {
+        let mut known: BTreeSet<&str> = ADDED.into();
+        for rest in expression.split("divvy_").skip(1) {
+            let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            let (name, rest) = rest.split_at(end.unwrap_or(rest.len()));
+            let name = format!("divvy_{name}");
+            let Some((labels, row)) = exported.get(&name) else {
+                panic!("{name} is not exported: {expression}")
+            };
+            known.extend(labels.iter().map(String::as_str));
+            let selector = rest.strip_prefix('{').and_then(|rest| rest.split_once('}'));
+            let selector = selector.map_or("", |(selector, _)| selector);
+            for matcher in selector.split(',').map(str::trim).filter(|matcher| !matcher.is_empty())
+            {
+                let (label, value) = matcher.split_once('=').unwrap();
+                let is_label = ADDED.contains(&label) || labels.contains(label);
+                assert!(is_label, "{name} has no label {label}: {expression}");
+                let values = value.trim_start_matches('~').trim_matches('"').split('|');
+                for value in values.filter(|value| !value.starts_with('$')) {
+                    assert!(row.contains(&format!("`{value}`")), "{name}: {label}={value}");
+                }
+            }
+            used.insert(name);
+        }
+        if expression.contains("DCGM_") {
+            known.extend(["model", "Hostname", "gpu"]);
+        }
+        let grouped = between(expression, "by (", ")").join(",");
+        let grouped: BTreeSet<&str> = grouped.split(',').map(str::trim).collect();
+        for label in grouped.iter().filter(|label| !label.is_empty()) {
+            assert!(known.contains(label), "nothing has a label {label}: {expression}");
+        }
+        let labels = between(shown, "$labels.", " ").into_iter();
+        let labels = labels.map(|label| label.trim_end_matches('}'));
+        let legend = between(shown, "{{", "}}").into_iter().filter(|word| !word.contains('$'));
+        for label in labels.chain(legend) {
+            assert!(grouped.contains(label), "{label} is not left: {expression}");
         }
     }
+    // What somebody should look at is looked at.
+    for name in [
+        "divvy_queue_gpus",
+        "divvy_queue_pods",
+        "divvy_unguarded_cards",
+        "divvy_oldest_pending_created_timestamp_seconds",
+        "divvy_resource_slices",
+        "divvy_model_memory_bytes",
+    ] {
+        assert!(used.contains(name), "{name} is on no panel");
+    }
+}
+
+#[test]
+fn a_panel_that_needs_more_than_divvy_says_so() {
     let dashboard = std::fs::read(chart().join("monitoring/dashboard.json")).unwrap();
     let dashboard: Value = serde_json::from_slice(&dashboard).unwrap();
-    assert!(dashboard["panels"].as_array().unwrap().len() > 10);
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    let needy: Vec<_> =
+        panels.filter(|panel| panel["targets"].to_string().contains("DCGM_")).collect();
+    assert_eq!(needy.len(), 2);
+    for panel in needy {
+        let said = panel["description"].as_str().unwrap();
+        assert!(said.contains("DCGM") && said.contains("without it"), "{said}");
+    }
 }
 
 #[test]

@@ -124,7 +124,8 @@ fn pods_of_a_group_and_pods_with_resource_claims_wait_with_a_reason() {
         spec: {containers: [{name: c}], resourceClaims: [{name: x}]}\n";
     let cluster = [node("n1", "a"), group.to_owned(), member.to_owned()];
     let rehearsal = rehearse(&cluster, &[dra.to_owned()]);
-    let why = "PodGroup g starts 2 pods together, which is not supported yet";
+    let why = "PodGroup g starts 2 pods together, which is not supported yet; take the pod out of the group";
     assert!(standing(&rehearsal, "m").starts_with(why));
-    assert!(standing(&rehearsal, "d").starts_with("resource claims (DRA) are not supported yet"));
+    let why = "resource claims (DRA) are not supported yet; ask by the annotation gpu-fraction";
+    assert!(standing(&rehearsal, "d").starts_with(why));
 }

@@ -2,7 +2,7 @@
 //! group.
 
 use crate::{Unavailable, io};
-use groups::{GROUPS, Group, HELM, NODE_GROUPS};
+use groups::{GROUPS, Group, HELM, MONITORING_GROUPS, NODE_GROUPS};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -42,6 +42,12 @@ pub enum Program {
     ContainerRuntime,
     /// What renders and installs charts.
     Helm,
+    /// What reads metrics.
+    Prometheus,
+    /// What checks its rules and its sources.
+    Promtool,
+    /// Grafana's own, for dashboards.
+    DashboardLinter,
 }
 
 impl Program {
@@ -62,6 +68,9 @@ impl Program {
             Self::FeatureDiscovery => "gpu-feature-discovery",
             Self::ContainerRuntime => "nvidia-container-runtime",
             Self::Helm => "helm",
+            Self::Prometheus => "prometheus",
+            Self::Promtool => "promtool",
+            Self::DashboardLinter => "dashboard-linter",
         }
     }
 
@@ -74,6 +83,8 @@ impl Program {
             Self::Kwok => "kwok",
             Self::Filters => "filters",
             Self::Helm => "helm",
+            Self::Prometheus | Self::Promtool => "prometheus",
+            Self::DashboardLinter => "dashboards",
             Self::Kubelet => "kubelet",
             Self::Containerd | Self::Ctr => "containerd",
             Self::DevicePlugin | Self::FeatureDiscovery | Self::ContainerRuntime => "nvidia",
@@ -103,7 +114,7 @@ impl Programs {
 
     /// As [`Programs::build`], but only what `program` is built with.
     pub fn build_one(program: Program, say: &mut dyn FnMut(&str)) -> Result<Self, Unavailable> {
-        let all = GROUPS.iter().chain(&NODE_GROUPS).chain([&HELM]);
+        let all = GROUPS.iter().chain(&NODE_GROUPS).chain([&HELM]).chain(&MONITORING_GROUPS);
         Self::build_groups(all.filter(|g| g.name == program.group()), say)
     }
 

@@ -3,6 +3,7 @@
 use crate::stranded::ShareSizes;
 use divvy_engine::Scheduler;
 use divvy_ledger::{Card, Mode, Node};
+use std::collections::BTreeMap;
 
 /// Sums over all nodes of the cluster. Bytes are those of cards whose memory is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,6 +74,19 @@ impl Totals {
             self.unguarded += usize::from(is_unguarded(scheduler, card));
         }
         self.add_slices(node);
+    }
+
+    /// By model of the nodes' cards, as they name it; time slicing may be said in the name, and does not
+    /// make another model.
+    pub fn by_model(scheduler: &Scheduler) -> BTreeMap<&str, Self> {
+        let mut sizes = ShareSizes::held(scheduler);
+        let mut models: BTreeMap<&str, Self> = BTreeMap::new();
+        for (id, node) in scheduler.ledger().alive().filter(|(_, node)| node.has_gpus()) {
+            let model = scheduler.model(id).map_or("", |model| model);
+            let model = model.strip_suffix("-SHARED").unwrap_or(model);
+            models.entry(model).or_default().enter(scheduler, node, &mut sizes);
+        }
+        models
     }
 
     /// Memory held, of that of the cards that somebody holds: 1 if all of them are full.
@@ -199,6 +213,12 @@ mod tests {
         assert_eq!(totals.stranded_bytes, 16 * GIB, "a fifth is too little for the known share");
         assert_eq!((totals.fragmented_bytes, totals.unguarded), (16 * GIB, 0));
         assert_eq!((totals.packing_ratio(), totals.allocated_ratio()), (Some(0.9), Some(0.45)));
+
+        let models = Totals::by_model(&cluster.scheduler);
+        let [(model, of_model)] = models.iter().collect::<Vec<_>>()[..] else {
+            panic!("{models:?}")
+        };
+        assert_eq!((*model, of_model), ("x", &totals), "both nodes are of one");
 
         // Other cards from now on: the shared one has the old size and takes nobody new.
         let Cluster { mut scheduler, .. } = cluster;

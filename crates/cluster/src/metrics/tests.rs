@@ -8,8 +8,8 @@ fn text(metrics: &Metrics) -> String {
     })
 }
 
-#[test]
-fn everything_that_is_recorded_is_in_the_text() {
+/// Something of everything.
+fn filled() -> Metrics {
     let metrics = Metrics::new();
     metrics.attempt(Attempt::Scheduled);
     metrics.attempt(Attempt::Unschedulable);
@@ -52,14 +52,24 @@ fn everything_that_is_recorded_is_in_the_text() {
         taken: 3,
         nodes: 1,
     }]);
+    metrics.set_models(&BTreeMap::from([(
+        "NVIDIA-A100-SXM4-80GB",
+        Totals { capacity_bytes: 800, held_bytes: 500, in_use_bytes: 600, ..Totals::default() },
+    )]));
+    metrics.set_queues(&[QueueUse { queue: Some("team-a"), pods: 2, ..QueueUse::default() }]);
     metrics.set_oldest_pending(Some(1_767_225_600));
     metrics.set_queued_writes(7);
     metrics.set_leader(true);
     metrics.set_synced("pods", true);
     metrics.set_synced("nodes", false);
     metrics.set_watch_version("pods", 41_907);
+    metrics
+}
+
+#[test]
+fn everything_that_is_recorded_is_in_the_text() {
     // Families are kept in no order.
-    let mut lines: Vec<_> = text(&metrics).lines().map(str::to_owned).collect();
+    let mut lines: Vec<_> = text(&filled()).lines().map(str::to_owned).collect();
     lines.sort();
     insta::assert_snapshot!(lines.join("\n"));
 }
@@ -108,6 +118,23 @@ fn pods_that_are_labelled_anew_all_day_make_few_series() {
 }
 
 #[test]
+fn models_have_so_many_series_at_most_and_the_others_are_one_together() {
+    let metrics = Metrics::new();
+    let names: Vec<String> = (0..200).map(|n| format!("model-{n:03}")).collect();
+    let of = |capacity_bytes| Totals { capacity_bytes, ..Totals::default() };
+    metrics.set_models(&names.iter().map(|name| (&**name, of(2))).collect());
+    let text = metrics.text();
+    let capacity = |model: &str, bytes: u32| {
+        format!("divvy_model_memory_bytes{{model=\"{model}\",kind=\"capacity\"}} {bytes}\n")
+    };
+    assert_eq!(text.matches("kind=\"capacity\"} 2\n").count(), MOST_MODELS, "{text}");
+    assert!(text.contains(&capacity("(others)", 272)), "{text}");
+    metrics.set_models(&BTreeMap::from([("one", of(3))]));
+    assert_eq!(metrics.text().matches("divvy_model_memory_bytes{").count(), 5);
+    assert!(metrics.text().contains(&capacity("one", 3)));
+}
+
+#[test]
 fn every_name_begins_with_divvy() {
     for line in text(&Metrics::new()).lines().filter(|line| *line != "# EOF") {
         let mut words = line.split(' ').skip_while(|word| word.len() <= 4);
@@ -116,20 +143,24 @@ fn every_name_begins_with_divvy() {
 }
 
 #[test]
-fn every_metric_is_in_the_docs() {
+fn every_metric_is_in_the_docs_with_its_labels() {
     let docs = include_str!("../../../../docs/operations.md");
-    for line in Metrics::new().text().lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+    let text = text(&filled());
+    for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
         let (name, kind) = line.split_once(' ').unwrap();
         let suffix = match kind {
             "counter" => "_total",
             "info" => "_info",
             _ => "",
         };
-        let row = docs.lines().find(|row| {
-            row.starts_with(&format!("| `{name}{suffix}`"))
-                || row.starts_with(&format!("| `{name}{suffix}{{"))
+        let series = text.lines().find_map(|line| line.strip_prefix(&format!("{name}{suffix}{{")));
+        let labels = series.map(|series| {
+            let labels = series.split("\",").map(|label| label.split('=').next().unwrap());
+            format!("{{{}}}", labels.collect::<Vec<_>>().join(","))
         });
-        assert!(row.is_some_and(|row| row.contains(&format!("| {kind} |"))), "{name}");
+        let written = format!("`{name}{suffix}{}`", labels.unwrap_or_default());
+        let row = docs.lines().find(|row| row.starts_with('|') && row.contains(&written));
+        assert!(row.is_some_and(|row| row.contains(&format!("| {kind} |"))), "{written}");
     }
 }
 

@@ -20,7 +20,12 @@ pub fn address(divvy: &Process) -> Option<SocketAddr> {
 
 /// One of its pages, if the answer is 200.
 pub async fn page(divvy: &Process, path: &str) -> Option<String> {
-    let mut stream = TcpStream::connect(address(divvy)?).await.ok()?;
+    page_at(address(divvy)?, path).await
+}
+
+/// A page of anybody, with its head.
+pub async fn page_at(address: SocketAddr, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(address).await.ok()?;
     let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n");
     stream.write_all(request.as_bytes()).await.ok()?;
     let mut answer = String::new();

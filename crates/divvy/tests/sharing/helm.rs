@@ -43,6 +43,14 @@ impl Helm {
     }
 }
 
+fn is_ours(object: &Value) -> bool {
+    let metadata = &object["metadata"];
+    let labels = metadata["labels"].as_object().into_iter().flat_map(|labels| labels.values());
+    let name = metadata["name"].as_str().unwrap();
+    name != NAMESPACE
+        && (name.contains("divvy") || labels.into_iter().any(|value| value == "divvy"))
+}
+
 fn both(output: &Output) -> String {
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     text(&output.stdout) + &text(&output.stderr)
@@ -78,19 +86,35 @@ impl Cluster {
         (status["containerID"].clone(), status["restartCount"].clone())
     }
 
-    /// What is called divvy of a kind.
-    async fn called_divvy(&self, kind: &str) -> Vec<String> {
-        // Not every API server has all of them.
-        let list = self.api.get(&format!("/apis/{kind}")).await.unwrap_or_default();
-        let items = list["items"].as_array().cloned().unwrap_or_default();
-        let names = items.iter().map(|item| item["metadata"]["name"].as_str().unwrap().to_owned());
-        names.filter(|name| name.contains("divvy")).collect()
+    /// All of any kind that has divvy's name or label, but for what tells of the past and the namespace
+    /// that was there before.
+    async fn of_divvy(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let groups = self.api.get("/apis").await.unwrap();
+        let groups = groups["groups"].as_array().unwrap().iter();
+        let version =
+            |group: &Value| group["preferredVersion"]["groupVersion"].as_str().map(str::to_owned);
+        let groups = groups.map(|group| format!("/apis/{}", version(group).unwrap()));
+        for group in ["/api/v1".to_owned()].into_iter().chain(groups) {
+            let kinds = self.api.get(&group).await.unwrap();
+            for kind in kinds["resources"].as_array().unwrap() {
+                let name = kind["name"].as_str().unwrap();
+                let can_be_listed = kind["verbs"].as_array().unwrap().contains(&"list".into());
+                if can_be_listed && name != "events" {
+                    let list = self.api.get(&format!("{group}/{name}")).await.unwrap();
+                    let ours =
+                        list["items"].as_array().unwrap().iter().filter(|item| is_ours(item));
+                    found.extend(ours.map(|item| format!("{name} {}", item["metadata"])));
+                }
+            }
+        }
+        found
     }
 
     /// What `divvy uninstall` says, and its exit code.
-    fn uninstall(&mut self) -> (Option<i32>, String) {
+    fn uninstall(&mut self, arguments: &[&str]) -> (Option<i32>, String) {
         let mut divvy = program::divvy();
-        divvy.arg("uninstall").arg("--kubeconfig").arg(self.plane().kubeconfig());
+        divvy.arg("uninstall").args(arguments).arg("--kubeconfig").arg(self.plane().kubeconfig());
         let output = divvy.output().unwrap();
         (output.status.code(), both(&output))
     }
@@ -175,54 +199,53 @@ async fn shares_run_on_through_install_upgrade_rollback_and_uninstall_and_then_n
         serde_json::json!({"metadata": {"annotations": {"divvy.dev/visible-devices": "all"}}});
     let refused = cluster.api.patch("/api/v1/namespaces/team/pods/a", &annotations).await;
     assert!(refused.unwrap_err().to_string().contains("come with the binding by divvy"));
-    let (code, said) = cluster.uninstall();
+    let (code, said) = cluster.uninstall(&[]);
     assert!(code == Some(2) && said.starts_with("3 shares still run"), "{code:?}: {said}");
     assert_eq!(cluster.reservations().await.len(), 2);
 
     // Installed again, it goes on where it was.
     helm.run(&[&["install", "divvy"][..], &sharing].concat());
-    let (code, said) = cluster.uninstall();
+    let (code, said) = cluster.uninstall(&[]);
     assert!(code == Some(1) && said.contains("still installed"), "{code:?}: {said}");
     cluster.serve().await;
     cluster.delete("team", "c").await;
     cluster.create(&half("team", "d")).await;
     let fourth = cluster.card_of("team", "d").await;
     assert!(fourth == card || fourth == other, "the cards are known");
-    assert_eq!((cluster.container("a").await, cluster.container("b").await), (first, second));
+    assert_eq!(
+        (cluster.container("a").await, cluster.container("b").await),
+        (first.clone(), second)
+    );
     cluster.check().await;
     helm.run(&["uninstall", "divvy", "--wait", PERIOD]);
-    for name in ["a", "b", "d"] {
+    for name in ["b", "d"] {
         cluster.delete("team", name).await;
     }
     cluster
         .until("nothing of divvy works", async || cluster.pods(NAMESPACE).await.is_empty())
         .await;
 
-    let (code, said) = cluster.uninstall();
+    // By force while one runs: it runs on, and what that breaks is said.
+    let (code, said) = cluster.uninstall(&[]);
+    assert!(code == Some(2) && said.starts_with("1 share still runs"), "{code:?}: {said}");
+    assert_ne!(cluster.of_divvy().await, Vec::<String>::new(), "it is looked for rightly");
+    let (code, said) = cluster.uninstall(&["--force"]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("Nothing of divvy is left"), "{said}");
-    let policies = "admissionregistration.k8s.io/v1/";
-    for kind in [
-        format!("{policies}validatingadmissionpolicies"),
-        format!("{policies}validatingadmissionpolicybindings"),
-        format!("{policies}mutatingadmissionpolicies"),
-        format!("{policies}mutatingadmissionpolicybindings"),
-        format!("{policies}validatingwebhookconfigurations"),
-        format!("{policies}mutatingwebhookconfigurations"),
-        "rbac.authorization.k8s.io/v1/clusterroles".to_owned(),
-        "rbac.authorization.k8s.io/v1/clusterrolebindings".to_owned(),
-        "rbac.authorization.k8s.io/v1/roles".to_owned(),
-        "scheduling.k8s.io/v1/priorityclasses".to_owned(),
-        "coordination.k8s.io/v1/leases".to_owned(),
-    ] {
-        assert_eq!(cluster.called_divvy(&kind).await, Vec::<String>::new(), "{kind}");
-    }
+    assert!(
+        said.contains("but 1 share that runs on; nothing keeps its card from others"),
+        "{said}"
+    );
     let place = "/api/v1/namespaces/kai-resource-reservation";
     cluster
         .until("the namespace of reservations is gone", async || {
             cluster.api.get(place).await.is_err()
         })
         .await;
+    assert_eq!(cluster.of_divvy().await, Vec::<String>::new());
+    assert_eq!(cluster.container("a").await, first);
+    cluster.delete("team", "a").await;
+    let (code, said) = cluster.uninstall(&[]);
+    assert!(code == Some(0) && said.contains("Nothing of divvy is left in"), "{code:?}: {said}");
     cluster.plane().stop(Program::Scheduler);
     cluster.restore().await;
 }

@@ -123,3 +123,29 @@ pub(super) const HELM: Group = Group {
     cgo: false,
     minutes: 1,
 };
+
+/// What only `cargo xtask monitoring` needs: too slow to build for every run of the tests.
+pub(super) const MONITORING_GROUPS: [Group; 2] = [
+    Group {
+        name: "prometheus",
+        module: "prometheus",
+        source: None,
+        packages: &[
+            "github.com/prometheus/prometheus/cmd/prometheus",
+            "github.com/prometheus/prometheus/cmd/promtool",
+        ],
+        // Of all clouds that can be asked for targets, none.
+        flags: &["-ldflags=-s -w", "-tags=netgo,osusergo,remove_all_sd,enable_kubernetes_sd"],
+        cgo: false,
+        minutes: 6,
+    },
+    Group {
+        name: "dashboards",
+        module: "dashboards",
+        source: None,
+        packages: &["github.com/grafana/dashboard-linter"],
+        flags: STRIPPED,
+        cgo: false,
+        minutes: 2,
+    },
+];

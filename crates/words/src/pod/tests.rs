@@ -37,9 +37,9 @@ fn a_pod_with_resource_claims_waits_until_it_is_bound() {
             "metadata: {{name: p}}\nspec: {{nodeName: \"{node}\", resourceClaims: [{{name: c}}]}}"
         ))
     };
-    let why = "resource claims (DRA) are not supported yet";
-    let said = pod("").invalid.unwrap();
-    assert!(said.starts_with(why) && said.contains("; ask by the annotation"), "{said}");
+    let why = "resource claims (DRA) are not supported yet; ask by the annotation gpu-fraction or gpu-memory or \
+               by the limit nvidia.com/gpu, or leave the pod to schedulerName: default-scheduler";
+    assert_eq!(pod("").invalid.as_deref(), Some(why));
     assert_eq!(pod("n1").invalid, None);
 }
 
