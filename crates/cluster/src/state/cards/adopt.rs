@@ -24,7 +24,7 @@ use foldhash::HashMap;
 
 /// What is known of pods that KAI bound.
 #[derive(Debug, Default)]
-pub(in crate::state) struct Adoption {
+pub(super) struct Adoption {
     /// Its reservations, and shares whose card is not known.
     strangers: HashMap<ObjectKey, Box<PodItem>>,
     /// Whether something has changed for them.
@@ -51,12 +51,12 @@ pub(in crate::state) struct LeftByKai {
 
 impl Adoption {
     /// What KAI left is to be looked at again.
-    pub(in crate::state) const fn look_again(&mut self) {
+    pub(super) const fn look_again(&mut self) {
         self.has_changed = true;
     }
 
     /// A pod is seen anew.
-    pub(in crate::state) fn no_stranger(&mut self, key: &ObjectKey) {
+    pub(super) fn no_stranger(&mut self, key: &ObjectKey) {
         self.strangers.remove(key);
     }
 
@@ -73,7 +73,7 @@ impl Adoption {
     }
 
     /// KAI has decided something.
-    pub(in crate::state) fn decided(&mut self, item: BindRequestItem) {
+    pub(super) fn decided(&mut self, item: BindRequestItem) {
         if item.is_done() {
             let key = item.key();
             self.has_changed |= self.strangers.contains_key(&key);
@@ -81,7 +81,7 @@ impl Adoption {
         }
     }
 
-    pub(in crate::state) fn undecided(&mut self, key: &ObjectKey) {
+    pub(super) fn undecided(&mut self, key: &ObjectKey) {
         self.decided.remove(key);
     }
 

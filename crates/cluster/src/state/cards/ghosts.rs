@@ -29,7 +29,7 @@ const PER_NAMESPACE: usize = 8;
 
 /// What is left of pods.
 #[derive(Debug, Default)]
-pub(in crate::state) struct Ghosts {
+pub(super) struct Ghosts {
     all: BTreeMap<ObjectKey, GhostCards>,
     /// How long the containers of bound pods with GPUs have to end, where that is not the usual time.
     graces: HashMap<ObjectKey, u32>,
@@ -45,7 +45,7 @@ struct GhostCards {
 
 impl Ghosts {
     /// A pod with GPUs is bound.
-    pub(in crate::state) fn seen(&mut self, key: &ObjectKey, pod: &PodItem) {
+    pub(super) fn seen(&mut self, key: &ObjectKey, pod: &PodItem) {
         let asked =
             [pod.spec.termination_grace_period_seconds, pod.metadata.deletion_grace_period_seconds];
         let grace = asked.into_iter().flatten().max();
@@ -59,7 +59,7 @@ impl Ghosts {
     }
 
     /// A pod has ended, or another one of that name has its own time to.
-    pub(in crate::state) fn forget_grace(&mut self, key: &ObjectKey) {
+    pub(super) fn forget_grace(&mut self, key: &ObjectKey) {
         self.graces.remove(key);
     }
 
@@ -184,7 +184,7 @@ impl Ghosts {
     }
 
     /// Pods that vanished, and whose cards are not free yet.
-    pub(in crate::state) fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.all.len()
     }
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// All places where something stands, or should.
 #[derive(Debug, Default)]
-pub(in crate::state) struct Wanted {
+pub(super) struct Wanted {
     places: BTreeMap<Place, Entry>,
 }
 
@@ -58,7 +58,7 @@ impl Wanted {
     }
 
     /// Writes what is not as it should be.
-    pub(in crate::state) fn write(&mut self, cx: &mut Context) {
+    pub(super) fn write(&mut self, cx: &mut Context) {
         for (place, entry) in &mut self.places {
             if entry.writing || entry.wanted == entry.there {
                 continue;
@@ -76,7 +76,7 @@ impl Wanted {
     }
 
     /// What became of [`Action::Write`].
-    pub(in crate::state) fn written(
+    pub(super) fn written(
         &mut self,
         place: Place,
         text: Option<Box<str>>,
@@ -96,7 +96,7 @@ impl Wanted {
     }
 
     /// Some time has passed since a write failed.
-    pub(in crate::state) fn write_again(&mut self, place: &Place) {
+    pub(super) fn write_again(&mut self, place: &Place) {
         if let Some(entry) = self.places.get_mut(place) {
             entry.writing = false;
         }
