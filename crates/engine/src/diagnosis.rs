@@ -188,7 +188,7 @@ impl Scheduler {
                 (Ok(_), Some(shortage)) => {
                     let is_allowed = prepared.as_ref().is_none_or(|p| p.check(id).is_ok());
                     if is_allowed
-                        && let Some((gap, near)) = self.nearness(node, shortage)
+                        && let Some((gap, near)) = self.nearness(node, &needs.request, shortage)
                         && nearest.as_ref().is_none_or(|(least, _)| gap < *least)
                     {
                         nearest = Some((gap, near));

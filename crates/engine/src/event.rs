@@ -147,7 +147,8 @@ pub struct Unit {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlanEffect {
     /// A card was free and is shared from now on. Where cards are handed to containers, a
-    /// reservation is to keep it; the ledger has left room for that.
+    /// reservation is to keep it; the ledger has left room for that. It is for who reads plans: the
+    /// live edge asks for reservations with the bindings, and views show cards, not their opening.
     Open {
         /// The card's node.
         node: Arc<str>,

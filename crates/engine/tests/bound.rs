@@ -248,7 +248,7 @@ fn the_largest_free_share_is_the_largest_in_the_unit_that_was_asked() {
 
 fn must_end(s: &mut Scheduler, name: &str) -> Vec<(ObjectKey, Missing)> {
     let nearest = waiting(s, name).nearest.unwrap();
-    s.who_must_end(&ObjectKey::new("ml", name), &nearest)
+    s.who_must_end(&ObjectKey::new("ml", name), nearest).1
 }
 
 fn gib(n: u64) -> Missing {

@@ -187,7 +187,7 @@ proptest! {
                 continue;
             };
             let Some(near) = why.nearest else { continue };
-            let holders = with.who_must_end(&ObjectKey::new("ml", &name), &near);
+            let (near, holders) = with.who_must_end(&ObjectKey::new("ml", &name), near);
             if holders.is_empty() {
                 continue;
             }

@@ -387,13 +387,14 @@ impl Node {
         if withheld {
             return Shortage::NotAllocatable { cards, usable };
         }
-        let with_room = || self.shared_cards().filter(|(_, free)| *free >= share);
+        let held = || self.held_for(part.portion, share);
+        let with_room = || held().filter(|(_, free, asked)| free >= asked).map(|(i, ..)| i);
         let other = |index: usize| self.cards()[index].class().filter(|c| *c != part.class);
-        if let Some((index, holds)) = with_room().find_map(|(i, _)| Some((i, other(i)?))) {
+        if let Some((index, holds)) = with_room().find_map(|index| Some((index, other(index)?))) {
             return Shortage::Class { card: u32::try_from(index).unwrap_or(u32::MAX), holds };
         }
         let compute = |index: usize| Percent::ALL.minus(self.cards()[index].compute());
-        let free = with_room().map(|(index, _)| compute(index)).max();
+        let free = with_room().map(compute).max();
         if let Some(free) = free.filter(|free| *free < part.compute) {
             return Shortage::Compute { free, asked: part.compute };
         }

@@ -391,6 +391,20 @@ impl Node {
         fitting.map(move |(index, card)| (index, self.share_on(card, portion, usual)))
     }
 
+    /// The cards that somebody holds, and that are large enough for such a share once others have
+    /// ended: the index, what is free of each, and the share's size.
+    pub fn held_for(
+        &self,
+        portion: Portion,
+        usual: Bytes,
+    ) -> impl Iterator<Item = (usize, Bytes, Bytes)> + '_ {
+        let held = self.open_cards().filter(|(_, card)| card.is_held());
+        let fitting = held.filter(move |(_, card)| self.has_size_for(card, portion, usual));
+        fitting.map(move |(index, card)| {
+            (index, card.capacity.minus(card.used()), self.share_on(card, portion, usual))
+        })
+    }
+
     /// What is free of an extended resource, and how much of it there is.
     pub fn extended(&self, resource: ResourceId) -> (u64, u64) {
         self.extended.iter().find(|c| c.resource == resource).map_or((0, 0), |c| {

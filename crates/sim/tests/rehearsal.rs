@@ -554,3 +554,28 @@ fn what_the_pods_of_a_namespace_cost_together_has_the_bounds_of_the_scheduler() 
     assert_eq!(beyond.len(), 7);
     assert!(beyond.iter().all(|line| line.contains(refused)), "{beyond:?}");
 }
+
+#[test]
+fn a_pod_may_ask_slices_of_two_mig_profiles_and_gets_both_or_waits() {
+    let node = "- apiVersion: v1\n  kind: Node\n  metadata:\n    name: a\n    labels:\n      \
+                nvidia.com/mig.strategy: mixed\n      nvidia.com/gpu.memory: \"81920\"\n  status:\n    \
+                allocatable: {cpu: \"32\", memory: 128Gi, pods: \"50\", nvidia.com/mig-1g.10gb: \"4\", \
+                nvidia.com/mig-3g.40gb: \"1\"}\n";
+    let pod = |name: &str, asks: &str| {
+        format!(
+            "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, namespace: ml}}\nspec: \
+             {{containers: [{{name: c, image: x, resources: {{limits: {{{asks}}}}}}}]}}\n"
+        )
+    };
+    let both = "nvidia.com/mig-1g.10gb: 2, nvidia.com/mig-3g.40gb: 1";
+    let pods = [pod("p", both), pod("q", both), pod("r", "nvidia.com/mig-1g.10gb: 2")].concat();
+    let rehearsal = rehearse(Some(&cluster(&[node.to_owned()])), &pods, None);
+    let lines = lines(&rehearsal);
+    assert_eq!([&*lines[0], &lines[2]], ["ml/p a", "ml/r a"]);
+    assert!(lines[1].starts_with("ml/q: ") && lines[1].contains("nvidia.com/mig-"), "{lines:?}");
+    let ledger = rehearsal.scheduler.ledger();
+    let a = ledger.node(ledger.find("a").unwrap()).unwrap();
+    let left = |name: &str| a.devices(divvy_ledger::Device::of_resource(name).unwrap());
+    assert_eq!(left("nvidia.com/mig-1g.10gb"), Some((0, 4)));
+    assert_eq!(left("nvidia.com/mig-3g.40gb"), Some((0, 1)));
+}

@@ -169,12 +169,12 @@ pub fn explain<'a>(
             explanation.message = Some(diagnosis.sentence(scheduler.node_count()));
             explanation.reasons = reasons(&diagnosis);
             explanation.next = advice::next_step(scheduler, key, request, &diagnosis);
-            if let Some(nearest) = &diagnosis.nearest {
+            if let Some(nearest) = diagnosis.nearest {
+                // A trial takes back what it does, but whoever only looks has lent nothing to change.
+                let (nearest, must_end) = scheduler.clone().who_must_end(key, nearest);
                 explanation.pictured = nearest.card.into_iter().collect();
                 explanation.picture = picture(scheduler, &nearest.node);
-                // A trial takes back what it does, but whoever only looks has lent nothing to change.
-                let must_end = scheduler.clone().who_must_end(key, nearest);
-                explanation.nearest = Some(nearest_fit(scheduler, nearest, &must_end));
+                explanation.nearest = Some(nearest_fit(scheduler, &nearest, &must_end));
             }
         }
         Standing::Astray => {
@@ -279,7 +279,8 @@ fn nearest_fit(
         Missing::Share(bytes) => amount(*bytes).rounded_up(),
         Missing::Memory(bytes) => format!("{} memory", memory(*bytes)),
         Missing::Ephemeral(bytes) => format!("{} ephemeral storage", memory(*bytes)),
-        other @ (Missing::Cards(_)
+        other @ (Missing::Compute(_)
+        | Missing::Cards(_)
         | Missing::Cpu(_)
         | Missing::Extended(..)
         | Missing::PodSlots(_)) => other.to_string(),
@@ -287,7 +288,11 @@ fn nearest_fit(
     let bytes = |missing: &Missing| match missing {
         Missing::Share(bytes) => amount(*bytes).bytes(),
         Missing::Memory(bytes) | Missing::Ephemeral(bytes) => Some(bytes.0),
-        Missing::Cards(_) | Missing::Cpu(_) | Missing::Extended(..) | Missing::PodSlots(_) => None,
+        Missing::Compute(_)
+        | Missing::Cards(_)
+        | Missing::Cpu(_)
+        | Missing::Extended(..)
+        | Missing::PodSlots(_) => None,
     };
     let text = |has: &Missing| match has {
         Missing::Share(bytes) => amount(*bytes).to_string(),

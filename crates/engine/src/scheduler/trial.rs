@@ -9,7 +9,7 @@ use crate::others::{Identity, Trace, Untold};
 use crate::pods::{Pod, PodState};
 use crate::record::{ObjectKey, PodRecord};
 use crate::shapes::ShapeId;
-use divvy_ledger::{Before, Holder, NodeId, PodId, Position};
+use divvy_ledger::{Before, Holder, Node, NodeId, PodId, Position};
 
 /// Steps, each of which sees those before it. Dropping it takes them back.
 pub(crate) struct Trial<'a> {
@@ -98,6 +98,11 @@ impl<'a> Trial<'a> {
         let at = world.ledger.journal().end();
         let (ledger, others) = (world.ledger.before(pod, node), world.others.trace(pod, node));
         self.steps.push(Step { at, ledger, others, made });
+    }
+
+    /// A node as it is now.
+    pub(crate) fn node(&self, id: NodeId) -> Option<&Node> {
+        self.scheduler.ledger().node(id)
     }
 
     /// Whether a pod of this shape fits on this node now.

@@ -201,9 +201,10 @@ impl Agreement {
                 };
                 let groups = why.refusals.iter().map(|g| (reason(&g.reason), &g.nodes));
                 let groups: Vec<_> = groups.collect();
-                let ends = why.nearest.as_ref().map(|n| scheduler.clone().who_must_end(key, n));
+                let nearest = why.nearest.map(|n| scheduler.clone().who_must_end(key, n));
+                let (nearest, ends) = nearest.unzip();
                 let ends = ends.unwrap_or_default();
-                let nearest = match why.nearest {
+                let nearest = match nearest {
                     // Of two cards that are as near, the first by number is named, whoever is on it.
                     Some(near) if !self.exact && self.has_levels => {
                         format!("{} lacks {}", near.node, near.missing)

@@ -5,7 +5,6 @@ use crate::check::devices as given;
 use crate::cluster::{Cluster, devices, half, whole};
 use crate::tenant::tenant;
 use divvy_testbed::node::Card;
-use serde_json::json;
 
 const SMALL: &str = "nvidia.com/mig-1g.10gb";
 const LARGE: &str = "nvidia.com/mig-3g.40gb";
