@@ -196,6 +196,8 @@ struct Loop {
     /// The same for queues, and when they were counted.
     counted: Position,
     counted_at: Instant,
+    /// Slices and models are counted in the second after queues.
+    counts_slices: bool,
     /// A watch that has died.
     dead: Option<&'static str>,
 }
@@ -250,6 +252,7 @@ impl Loop {
             measured: Position::default(),
             counted: Position::default(),
             counted_at: Instant::now(),
+            counts_slices: false,
             dead: None,
         }
     }
@@ -389,13 +392,16 @@ impl Loop {
             self.measured = position;
             self.metrics.set_ledger(&Totals::of(self.state.scheduler()));
         }
-        // This looks at every pod, so not each second.
-        if position != self.counted && self.counted_at.elapsed() >= QUEUES_EVERY {
+        // These look at every pod, so not each second, and not both in the same.
+        if std::mem::take(&mut self.counts_slices) {
+            let scheduler = self.state.scheduler();
+            self.metrics.set_slices(&slice_totals(scheduler));
+            self.metrics.set_models(&Totals::by_model(scheduler));
+        } else if position != self.counted && self.counted_at.elapsed() >= QUEUES_EVERY {
             (self.counted, self.counted_at) = (position, Instant::now());
             let scheduler = self.state.scheduler();
             self.metrics.set_queues(&top_queues(scheduler).items, self.counted_at);
-            self.metrics.set_slices(&slice_totals(scheduler));
-            self.metrics.set_models(&Totals::by_model(scheduler));
+            self.counts_slices = true;
             self.metrics.set_oldest_pending(scheduler.oldest_waiting());
         }
     }
