@@ -113,6 +113,12 @@ impl Cluster {
         kubectl(&self.plane, arguments, input);
     }
 
+    /// The API as one of divvy's accounts sees it.
+    pub async fn api_of(&self, account: &str) -> Api {
+        let kubeconfig = self.plane.kubeconfig_as(NAMESPACE, account).unwrap();
+        Api::from_kubeconfig(&kubeconfig).await.unwrap()
+    }
+
     /// A folder for files of a test.
     pub fn folder(&self) -> &Path {
         self.plane.folder()

@@ -64,6 +64,12 @@ async fn the_recipes_config_map_packs_and_its_deployment_spreads_as_they_are_wri
     cluster.configure(PACKING, "ok").await;
     assert_eq!(cluster.spread_of("packed").await, 1, "as the ConfigMap says");
 
+    // It may read that one, and none beside it.
+    let scheduler = cluster.api_of("divvy-scheduler").await;
+    let beside =
+        scheduler.get("/api/v1/namespaces/kai-scheduler/configmaps/kube-root-ca.crt").await;
+    assert!(beside.is_err_and(|why| why.to_string().contains("403 Forbidden")));
+
     // Its Deployment spreads by its annotation and by its affinity, and by each of them alone.
     assert_eq!(cluster.deployed("both", |text| text).await.len(), NODES);
     let annotated = cluster.deployed("annotated", |text| without_affinity(&text)).await;
