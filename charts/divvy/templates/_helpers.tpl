@@ -45,13 +45,6 @@ imagePullSecrets:
 {{- if or .Values.policies.isolation (and .Values.featureGates .Values.featureGates.GPUIsolationLevel) }}yes{{ end -}}
 {{- end -}}
 
-{{/* Whether reservation pods have to say themselves which card they have. */}}
-{{- define "divvy.writesCard" -}}
-{{- if kindIs "invalid" .Values.reservations.writeCard -}}
-{{- if semverCompare "<1.36-0" .Capabilities.KubeVersion.Version }}yes{{ end -}}
-{{- else if .Values.reservations.writeCard }}yes{{ end -}}
-{{- end -}}
-
 {{/* The config file: what of it is given as values. */}}
 {{- define "divvy.config" -}}
 {{- $config := dict -}}

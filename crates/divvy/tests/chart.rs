@@ -173,7 +173,7 @@ fn all_that_is_optional_passes_the_linter_together() {
         "admission.replicas=1",
         "maxGracePeriod=60",
         "cdi=true",
-        "reservations.writeCard=true",
+        "reservations.writeCard=false",
         "reservations.resources.requests.memory=32Mi",
         "runtimeClass.create=true",
         "policies.affinity=true",
