@@ -98,7 +98,7 @@ fn the_json_is_the_contract() {
         json["pods"],
         serde_json::json!([
             {"namespace": "default", "name": "half", "node": "l40s-1",
-             "cards": [{"index": 0, "number": 0, "bytes": half}], "gpus": 0, "reason": null, "reasons": []},
+             "cards": [{"index": 0, "number": 0, "bytes": half, "computePercent": null}], "gpus": 0, "reason": null, "reasons": []},
             {"namespace": "default", "name": "huge", "node": null, "cards": [], "gpus": 0,
              "reason": "largest card 80.0 GiB < 96.0 GiB asked",
              "reasons": json["pods"][1]["reasons"].clone()},
