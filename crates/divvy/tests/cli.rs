@@ -112,8 +112,9 @@ fn the_json_is_the_contract() {
     assert_eq!(l40s["model"], "NVIDIA-L40S");
     assert_eq!(
         l40s["cards"][0],
-        serde_json::json!({"index": 0, "number": 0, "uuid": null, "state": "shared",
-            "capacityBytes": half * 2, "usedBytes": half, "shares": [{"pod": "default/half", "bytes": half}]})
+        serde_json::json!({"index": 0, "number": 0, "uuid": null, "state": "shared", "closed": [],
+            "capacityBytes": half * 2, "usedBytes": half,
+            "shares": [{"pod": "default/half", "bytes": half, "computePercent": null}]})
     );
     assert_eq!(l40s["cards"][1]["state"], "free");
     let sums = ["allocatedRatio", "cards", "cardsInUse", "fragmentationRatio", "pending", "placed"];
