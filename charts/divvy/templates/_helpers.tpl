@@ -57,13 +57,6 @@ object.spec.?runtimeClassName.orValue('').startsWith('nvidia')
 {{- if or .Values.policies.isolation (and .Values.featureGates .Values.featureGates.GPUIsolationLevel) }}yes{{ end -}}
 {{- end -}}
 
-{{/* Whether reservation pods have to say themselves which card they have. */}}
-{{- define "divvy.writesCard" -}}
-{{- if kindIs "invalid" .Values.reservations.writeCard -}}
-{{- if semverCompare "<1.36-0" .Capabilities.KubeVersion.Version }}yes{{ end -}}
-{{- else if .Values.reservations.writeCard }}yes{{ end -}}
-{{- end -}}
-
 {{/* The ConfigMap that says how to place, as NAMESPACE/NAME, or nothing. */}}
 {{- define "divvy.configMap" -}}
 {{- with .Values.scheduling.configMap -}}

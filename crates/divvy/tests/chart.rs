@@ -391,7 +391,7 @@ fn all_that_is_optional_passes_the_linter_together() {
         "maxGracePeriod=60",
         "cdi=true",
         "devicePlugin.configMap=gpu-operator/configs",
-        "reservations.writeCard=true",
+        "reservations.writeCard=false",
         "reservations.resources.requests.memory=32Mi",
         "runtimeClass.create=true",
         "policies.affinity=true",

@@ -100,7 +100,7 @@ fn the_json_is_the_contract() {
         json["pods"],
         serde_json::json!([
             {"namespace": "default", "name": "half", "node": "l40s-1",
-             "cards": [{"index": 0, "number": 0, "bytes": half}], "gpus": 0, "reason": null, "reasons": []},
+             "cards": [{"index": 0, "number": 0, "bytes": half, "computePercent": null}], "gpus": 0, "reason": null, "reasons": []},
             {"namespace": "default", "name": "huge", "node": null, "cards": [], "gpus": 0,
              "reason": "largest card 80.0 GiB < 96.0 GiB asked",
              "reasons": json["pods"][1]["reasons"].clone()},
@@ -114,8 +114,9 @@ fn the_json_is_the_contract() {
     assert_eq!(l40s["model"], "NVIDIA-L40S");
     assert_eq!(
         l40s["cards"][0],
-        serde_json::json!({"index": 0, "number": 0, "uuid": null, "state": "shared",
-            "capacityBytes": half * 2, "usedBytes": half, "shares": [{"pod": "default/half", "bytes": half}]})
+        serde_json::json!({"index": 0, "number": 0, "uuid": null, "state": "shared", "closed": [],
+            "capacityBytes": half * 2, "usedBytes": half,
+            "shares": [{"pod": "default/half", "bytes": half, "computePercent": null}]})
     );
     assert_eq!(l40s["cards"][1]["state"], "free");
     let sums = ["allocatedRatio", "cards", "cardsInUse", "fragmentationRatio", "pending", "placed"];

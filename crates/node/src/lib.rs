@@ -2,8 +2,8 @@
 //! everybody but the shares on it, and says which card that is; what puts an isolation provider on a
 //! node ([`provider`]); and the check inside of a container whether its limit is in force ([`limit`]).
 //!
-//! From Kubernetes 1.36 on the kubelet says it too, in the pod's status; then nobody needs what is
-//! written here, and the pod needs no right to write it.
+//! From Kubernetes 1.36 on the kubelet says the UUID too, in the pod's status; the number of the card
+//! nobody says but its reservation.
 
 pub mod limit;
 pub mod provider;

@@ -1,28 +1,28 @@
 //! Cards of pods that are already bound.
 //!
-//! A share pod that divvy bound says itself which cards it has. In a dump of a cluster that KAI
-//! runs, a pod says only which group of pods it shares a card with, and a reservation pod keeps
-//! the card for them; each group is given a card of its own, so that a rehearsal neither counts a
-//! card twice nor moves a pod off the card it shares.
+//! What a pod has is decided as for the scheduler. Here it is found which card of the node that is:
+//! of a card that has a name it only matters which pods name the same, so each name is given a card
+//! of its own. In a dump of a cluster that KAI runs, the names come from its reservations, which are
+//! taken for ours: a rehearsal then neither counts a card twice nor moves a pod off the card it shares.
 
 use divvy_engine::{BoundCards, PodRecord, PodSpec, Scheduler};
-use divvy_ledger::{CardShare, Device, Holder, Intake, Name, Node, Opening, Portion, Request};
-use divvy_words::cards::{self, CardName, Held, NamedShare};
+use divvy_ledger::{CardShare, Device, Holder, Intake, Name, Node, Opening, Request};
+use divvy_words::cards::{self, BoundPod, CardName, Held, NamedShare};
 use divvy_words::isolation::Isolation;
 use divvy_words::manifest::{Metadata, PodStatus};
-use divvy_words::{
-    Content, Entry, Object, Priorities, device_allocated, ghosts, keys, reservation,
-};
+use divvy_words::{Content, Entry, Object, Priorities, ghosts, keys, reservation};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What a bound pod's own manifest says of its cards.
+/// What is known of a bound pod's cards.
 pub(crate) enum OwnWord {
     /// All that there is to know.
     Cards(BoundCards),
     /// It has cards of these names, in common with other pods that name the same.
     Named(Vec<String>),
-    /// Its record cannot be read: why.
+    /// It asks for shares that nobody has recorded.
+    Unrecorded,
+    /// Nobody can say what it has: why.
     Unreadable(String),
 }
 
@@ -45,9 +45,8 @@ pub(crate) fn is_reservation(metadata: &Metadata) -> bool {
     !kept_groups(metadata).is_empty()
 }
 
-/// What a pod says. A reservation pod has nothing of the card that it keeps; where cards are
-/// replicas, nobody can join the one that it has. A share of a scheduler that gives none is no share,
-/// whatever its annotations say.
+/// What a pod has. A reservation pod has nothing of the card that it keeps; where cards are replicas,
+/// nobody can join the one that it has, nor where no cards are handed to containers one of KAI's.
 pub(crate) fn own_word(
     metadata: &Metadata,
     record: &mut PodRecord,
@@ -57,46 +56,41 @@ pub(crate) fn own_word(
 ) -> OwnWord {
     let found = cluster.ledger().find(node).and_then(|id| cluster.ledger().node(id));
     let has_replicas = found.is_some_and(|n| n.capacity().gpus.pool(Device::Gpu).is_some());
-    if let Some(group) = kept_groups(metadata).first().filter(|_| !has_replicas) {
+    let adopts = !has_replicas && cluster.config().hand_off.is_some();
+    let is_kept = adopts || !has_replicas && reservation::is_ours(metadata);
+    if let Some(group) = kept_groups(metadata).first().filter(|_| is_kept) {
         record.spec.request = Request::none();
         record.spec.holder = Holder::Keeper;
         return OwnWord::Named(vec![names.of(node, group)]);
     }
-    let groups: Vec<String> =
-        reservation::groups(metadata).into_iter().map(|group| names.of(node, group)).collect();
-    match cards::held(metadata, &mut record.spec) {
+    let groups = reservation::given_groups(metadata);
+    let pod = BoundPod { metadata, unreadable: None, groups, gets_shares };
+    match pod.held(&mut record.spec) {
         Held::Nothing => OwnWord::Cards(BoundCards::Nothing),
-        Held::Whole => OwnWord::Cards(BoundCards::Choose),
-        Held::Shares(cards) => named(cards, groups),
-        Held::Unrecorded if groups.is_empty() && !gets_shares => {
-            OwnWord::Cards(BoundCards::Nothing)
+        Held::Whole | Held::Unnamed => OwnWord::Cards(BoundCards::Choose),
+        Held::Shares(shares) => named(shares),
+        Held::Groups(groups) => {
+            let kept = groups.iter().filter(|_| adopts);
+            let cards: BTreeSet<&str> = kept.filter_map(|g| names.kept(node, g)).collect();
+            match cards.is_empty() {
+                true => OwnWord::Unrecorded,
+                false => OwnWord::Named(cards.into_iter().map(str::to_owned).collect()),
+            }
         }
-        Held::Unrecorded if groups.is_empty() => koordinators(metadata),
-        Held::Unrecorded => OwnWord::Named(groups),
+        Held::Unrecorded => OwnWord::Unrecorded,
         Held::Unreadable(why) => OwnWord::Unreadable(why),
     }
 }
 
-/// Of a share that Koordinator bound, the cards that it says.
-fn koordinators(metadata: &Metadata) -> OwnWord {
-    match metadata.annotations.get(keys::DEVICE_ALLOCATED).map(device_allocated::parse) {
-        Some(Ok(names)) if !names.is_empty() => OwnWord::Named(names),
-        Some(Err(why)) => OwnWord::Unreadable(why),
-        Some(Ok(_)) | None => OwnWord::Cards(BoundCards::Choose),
-    }
-}
-
-/// Cards that are known by index are those; of others it only matters which pods have the same,
-/// by the labels that KAI would know them by too, else by UUID.
-fn named(cards: Vec<NamedShare>, groups: Vec<String>) -> OwnWord {
+/// Cards that are known by index are those; of others it only matters which pods have the same.
+fn named(shares: Vec<NamedShare>) -> OwnWord {
     let index = |share: &NamedShare| match share.card {
         CardName::Index(index) => Some(CardShare { index, bytes: share.bytes }),
         CardName::Uuid(_) => None,
     };
-    match cards.iter().map(index).collect::<Option<Vec<_>>>() {
+    match shares.iter().map(index).collect::<Option<Vec<_>>>() {
         Some(shares) => OwnWord::Cards(BoundCards::Recorded(shares)),
-        None if groups.len() == cards.len() => OwnWord::Named(groups),
-        None => OwnWord::Named(cards.into_iter().map(|share| share.card.to_string()).collect()),
+        None => OwnWord::Named(shares.into_iter().map(|share| share.card.to_string()).collect()),
     }
 }
 
@@ -134,6 +128,8 @@ pub(crate) fn recorded_classes(entries: &[Entry]) -> BTreeSet<String> {
 pub(crate) struct CardNames {
     /// The cards of reservation pods, by node and group.
     cards: BTreeMap<(String, String), String>,
+    /// The cards that shares of one group record: those of reservations that do not run yet.
+    recorded: BTreeMap<(String, String), String>,
     /// The numbers of cards, by node and UUID.
     numbers: BTreeMap<(String, String), u32>,
     /// What a reservation of divvy asks, else whether shares are handed to their containers.
@@ -154,7 +150,7 @@ impl CardNames {
             }
             let groups = kept_groups(metadata);
             let Some(group) = groups.first() else {
-                seen.notice_share(metadata);
+                seen.notice_share(metadata, &spec.node_name);
                 continue;
             };
             seen.hand_off.get_or_insert_default().get_or_insert(reservation::USUAL);
@@ -175,9 +171,14 @@ impl CardNames {
     }
 
     /// A share that is recorded by index was not handed to its containers.
-    fn notice_share(&mut self, metadata: &Metadata) {
+    fn notice_share(&mut self, metadata: &Metadata, node: &str) {
         let recorded = metadata.annotations.get(keys::CARDS).map(cards::parse);
         let Some(Ok(cards)) = recorded else { return };
+        if let [NamedShare { card: CardName::Uuid(uuid), .. }] = &cards[..]
+            && let [group] = reservation::groups(metadata)[..]
+        {
+            self.recorded.insert((node.to_owned(), group.to_owned()), uuid.to_string());
+        }
         let hand_off = self.hand_off.get_or_insert_default();
         if cards.iter().any(|share| matches!(share.card, CardName::Uuid(_))) {
             hand_off.get_or_insert(reservation::USUAL);
@@ -211,14 +212,20 @@ impl CardNames {
                 let by_index = shares.iter().map(|share| share.index);
                 by_index.map(|n| HeldCard { name: n.to_string(), number: Some(n) }).collect()
             }
-            OwnWord::Cards(_) | OwnWord::Unreadable(_) => Vec::new(),
+            OwnWord::Cards(_) | OwnWord::Unrecorded | OwnWord::Unreadable(_) => Vec::new(),
         }
     }
 
-    /// The name of a group's card on a node: its UUID, once that is known.
+    /// The UUID of the card that a reservation keeps for a group on a node.
+    fn kept(&self, node: &str, group: &str) -> Option<&str> {
+        self.cards.get(&(node.to_owned(), group.to_owned())).map(String::as_str)
+    }
+
+    /// The name of the card of a group's reservation on a node: its UUID, once somebody knows it.
     fn of(&self, node: &str, group: &str) -> String {
         let key = (node.to_owned(), group.to_owned());
-        self.cards.get(&key).map_or(key.1, Clone::clone)
+        let known = self.cards.get(&key).or_else(|| self.recorded.get(&key)).cloned();
+        known.unwrap_or(key.1)
     }
 }
 
@@ -254,11 +261,8 @@ impl NamedCards {
     ) -> BoundCards {
         let found = cluster.ledger().find(node).and_then(|id| cluster.ledger().node(id));
         let Some(found) = found else { return BoundCards::Choose };
-        let bytes = match spec.request.portion() {
-            _ if spec.holder == Holder::Keeper => None,
-            Some(Portion::Memory(_)) if !found.knows_card_memory() => return BoundCards::Choose,
-            portion => portion.map(|portion| portion.of(found.card_size())),
-        };
+        let portion = spec.request.portion().filter(|_| spec.holder != Holder::Keeper);
+        let bytes = portion.map(|portion| portion.of(found.card_size()));
         let mut cards = names.iter().map(|name| self.card(found, name));
         match bytes {
             Some(bytes) => {

@@ -21,7 +21,7 @@ use divvy_lint::{LintFinding, NamedText};
 use divvy_words::isolation::Isolation;
 use divvy_words::manifest::PodStatus;
 use divvy_words::{
-    Content, Entry, Kind, Metadata, Object, OtherSchedulers, PodGroups, Priorities, keys,
+    Content, Entry, Kind, Metadata, Object, OtherSchedulers, PodGroups, Priorities, cards, keys,
     namespace_of,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -345,6 +345,11 @@ impl Loading<'_> {
         self.rehearsal.warnings.extend(others);
     }
 
+    /// What the API server hands out always names a scheduler; what a person wrote waits for us.
+    fn is_ours(&self, scheduler: &str) -> bool {
+        scheduler.is_empty() || self.rehearsal.running.is_ours(scheduler, self.schedulers)
+    }
+
     /// Bound pods take what they hold; the others wait like the workload does.
     fn cluster_pods(&mut self, entries: &[Entry], names: &CardNames) {
         let mut named: Vec<(PodRecord, String, Vec<String>)> = Vec::new();
@@ -356,14 +361,13 @@ impl Loading<'_> {
         for entry in entries {
             let object = match entry {
                 Entry::Object(object) => object,
-                Entry::Malformed { kind, namespace, name, error } => {
+                Entry::Malformed { kind, namespace, name, node, scheduler, error } => {
+                    let record = malformed(namespace, name, error);
                     match Kind::of(kind, "") {
+                        Some(Kind::Pod) if !node.is_empty() => self.hold_unread(record, node),
                         Some(Kind::Pod) => {
-                            self.warn(format!(
-                                "pod {namespace}/{name} cannot be read, so what it may hold is not \
-                                 counted: {error}"
-                            ));
-                            waiting.push(malformed(namespace, name, error));
+                            self.warn(format!("pod {} cannot be read: {error}", record.key));
+                            waiting.extend(Some(record).filter(|_| self.is_ours(scheduler)));
                         }
                         Some(Kind::PriorityClass) => self.warn(bad_class(name, error)),
                         _ => {}
@@ -395,10 +399,8 @@ impl Loading<'_> {
             }
             self.rehearsal.made_by.enter_owned(&object.metadata, &record.key);
             self.quotas.count(&record);
-            // What the API server hands out always names one; what a person wrote waits for us.
             let scheduler = &*spec.scheduler_name;
-            let is_ours =
-                scheduler.is_empty() || self.rehearsal.running.is_ours(scheduler, self.schedulers);
+            let is_ours = self.is_ours(scheduler);
             if !is_ours {
                 self.rehearsal.others.insert(record.key.clone(), scheduler.into());
             }
@@ -448,6 +450,10 @@ impl Loading<'_> {
                     loose.push((record, node));
                 }
                 OwnWord::Cards(cards) => self.hold(record, node, cards),
+                OwnWord::Unrecorded => {
+                    self.warn(format!("pod {} on {node}: {}", record.key, cards::UNRECORDED));
+                    self.hold(record, node, BoundCards::Nothing);
+                }
                 OwnWord::Unreadable(why) => {
                     let key = &record.key;
                     self.warn(format!("pod {key}: {why}; no GPU is given on {node}"));
@@ -484,6 +490,15 @@ impl Loading<'_> {
             self.storage.prune(&mut record, false);
             self.add(record);
         }
+    }
+
+    /// A bound pod that cannot be read may have any card of its node.
+    fn hold_unread(&mut self, mut record: PodRecord, node: &str) {
+        let (key, error) = (&record.key, record.invalid.take().unwrap_or_default());
+        let text = format!("pod {key} cannot be read, so no GPU is given on {node}: {error}");
+        self.known.insert(key.clone());
+        self.warn(text);
+        self.hold(record, node.to_owned(), BoundCards::Unknown);
     }
 
     /// Why the cards of these pods take nobody new, and which cards those with names are.
@@ -552,7 +567,7 @@ impl Loading<'_> {
         for entry in entries {
             let object = match entry {
                 Entry::Object(object) => object,
-                Entry::Malformed { kind, namespace, name, error } => {
+                Entry::Malformed { kind, namespace, name, error, .. } => {
                     match Kind::of(kind, "") {
                         Some(Kind::Pod | Kind::Workload) => {
                             let pod = malformed(namespace, name, error);

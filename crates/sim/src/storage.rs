@@ -160,7 +160,7 @@ fn event(entry: &Entry, warnings: &mut Vec<String>) -> Option<StorageEvent> {
                 })
                 .ok()
         }
-        Entry::Malformed { kind, namespace, name, error } => {
+        Entry::Malformed { kind, namespace, name, error, .. } => {
             if matches!(Kind::of(kind, ""), Some(Kind::Storage(_))) {
                 warnings.push(unreadable(kind, namespace, name, error));
             }

@@ -5,7 +5,7 @@ use crate::slices::{SliceHolders, SliceUse};
 use crate::stranded::ShareSizes;
 use crate::wording::labels;
 use divvy_engine::{ObjectKey, Scheduler};
-use divvy_ledger::{Bytes, Card, Division, Holding, Intake, Mode, Node, NodeId};
+use divvy_ledger::{Bytes, Card, Division, Holding, Intake, Mode, Node, NodeId, Percent, Request};
 use serde::{Serialize, Serializer};
 
 /// A node, its cards, and what else it hands out of GPUs.
@@ -32,6 +32,8 @@ pub struct CardUse<'a> {
     pub uuid: Option<&'a str>,
     /// What it is used for.
     pub state: CardUseState,
+    /// Why it takes nobody new; empty if it does.
+    pub closed: Vec<&'static str>,
     /// What its shares have in common; absent if nobody tells classes apart.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<&'a str>,
@@ -110,6 +112,14 @@ impl CardUseState {
     }
 }
 
+/// The stable names of the reasons why a card takes nobody new.
+const CLOSED: [(Intake, &str); 4] = [
+    (Intake::DISPUTED, "disputed"),
+    (Intake::SICK, "sick"),
+    (Intake::RETURNING, "returning"),
+    (Intake::CONFLICT, "conflict"),
+];
+
 /// One pod's part of a card.
 #[derive(Clone, Debug, Serialize)]
 pub struct ShareUse<'a> {
@@ -118,6 +128,9 @@ pub struct ShareUse<'a> {
     pub pod: &'a ObjectKey,
     /// How much; of a card in slices, the part that they are of it.
     pub bytes: Amount,
+    /// How much of its compute, if the pod asks any.
+    #[serde(rename = "computePercent")]
+    pub compute: Option<u8>,
     /// How many slices, if the card is cut into them.
     #[serde(skip)]
     pub slices: u32,
@@ -132,6 +145,14 @@ pub struct CardGrant {
     pub number: Option<u32>,
     /// How much of it.
     pub bytes: Amount,
+    /// How much of its compute, if the pod asks any.
+    #[serde(rename = "computePercent")]
+    pub compute: Option<u8>,
+}
+
+/// How much of a card's compute is asked, if any is.
+const fn asked(compute: Percent) -> Option<u8> {
+    if compute.0 > 0 { Some(compute.0) } else { None }
 }
 
 pub(crate) fn as_text<S: Serializer>(key: &&ObjectKey, serializer: S) -> Result<S::Ok, S::Error> {
@@ -239,7 +260,12 @@ fn card_use<'a>(
             CardUseState::Whole,
             scheduler
                 .pod_key(*pod)
-                .map(|pod| ShareUse { pod, bytes: amount(card.capacity()), slices: 0 })
+                .map(|pod| ShareUse {
+                    pod,
+                    bytes: amount(card.capacity()),
+                    compute: None,
+                    slices: 0,
+                })
                 .into_iter()
                 .collect(),
         ),
@@ -249,14 +275,16 @@ fn card_use<'a>(
                 .iter()
                 .filter_map(|s| {
                     let pod = scheduler.pod_key(s.pod)?;
-                    Some(ShareUse { pod, bytes: amount(s.bytes), slices: 0 })
+                    let (bytes, compute) = (amount(s.bytes), asked(s.compute));
+                    Some(ShareUse { pod, bytes, compute, slices: 0 })
                 })
                 .collect(),
         ),
         Mode::Divided(divided) => {
             let held = divided.held.iter().filter_map(|(pod, _, count)| {
                 let bytes = amount(divided.part(card.capacity(), *count));
-                Some(ShareUse { pod: scheduler.pod_key(*pod)?, bytes, slices: *count })
+                let pod = scheduler.pod_key(*pod)?;
+                Some(ShareUse { pod, bytes, compute: None, slices: *count })
             });
             (CardUseState::of(divided.by), held.collect())
         }
@@ -270,11 +298,18 @@ fn card_use<'a>(
     };
     let (place, index) = (index, u32::try_from(index).unwrap_or(u32::MAX));
     let claims = card.is_disputed().then(|| scheduler.contenders(node.name(), index));
+    let claim = |(pod, bytes): (&'a ObjectKey, Bytes)| {
+        let part = scheduler.request(pod).and_then(Request::part);
+        let compute = part.and_then(|part| asked(part.compute));
+        ShareUse { pod, bytes: amount(bytes), compute, slices: 0 }
+    };
+    let closed = CLOSED.into_iter().filter(|(reason, _)| card.intake().has(*reason));
     CardUse {
         index,
         number: node.card_number(index),
         uuid: card.name().map(|name| &*name.uuid),
         state,
+        closed: closed.map(|(_, name)| name).collect(),
         class: card.class().and_then(|class| Some(&*scheduler.class_name(class)?.name)),
         capacity: amount(card.capacity()),
         used: amount(card.used()),
@@ -283,11 +318,7 @@ fn card_use<'a>(
         stranded: amount(sizes.stranded(node, place, card)),
         allocatable: None,
         overbooked: card.is_disputed(),
-        claims: claims
-            .into_iter()
-            .flatten()
-            .map(|(pod, bytes)| ShareUse { pod, bytes: amount(bytes), slices: 0 })
-            .collect(),
+        claims: claims.into_iter().flatten().map(claim).collect(),
     }
 }
 
@@ -295,11 +326,13 @@ fn card_use<'a>(
 pub(crate) fn grants(scheduler: &Scheduler, holding: &Holding) -> Vec<CardGrant> {
     let Some(node) = scheduler.ledger().node(holding.node) else { return Vec::new() };
     let whole = holding.needs.request.whole_cards() > 0;
+    let compute = holding.needs.request.part().and_then(|part| asked(part.compute));
     let grants = holding.cards.iter().map(|grant| {
         let card = node.cards().get(grant.index as usize)?;
         let size = if whole { card.capacity() } else { grant.bytes };
         let bytes = Amount::new(size, card.capacity(), card.knows_memory());
-        Some(CardGrant { index: grant.index, number: node.card_number(grant.index), bytes })
+        let number = node.card_number(grant.index);
+        Some(CardGrant { index: grant.index, number, bytes, compute })
     });
     let mut grants: Vec<_> = grants.flatten().collect();
     grants.sort_by_key(|g| g.index);

@@ -3,6 +3,7 @@
 //! A card is named by its UUID; by its index on the node only where nothing hands cards out, such
 //! as on nodes that exist in the API alone.
 
+use crate::device_allocated;
 use crate::keys;
 use crate::manifest::Metadata;
 use crate::problem::short;
@@ -28,7 +29,20 @@ pub struct NamedShare {
     pub bytes: Bytes,
 }
 
-/// What a bound pod's own manifest says of its cards.
+/// A bound pod, as far as it decides what it has of its node's cards.
+#[derive(Clone, Debug)]
+pub struct BoundPod<'a> {
+    /// Who it is, with what bindings wrote on it.
+    pub metadata: &'a Metadata,
+    /// Why the rest of it cannot be read.
+    pub unreadable: Option<&'a str>,
+    /// The groups of the cards that KAI gave it, as [`crate::reservation::given_groups`] or KAI itself says.
+    pub groups: Vec<&'a str>,
+    /// Whether its scheduler gives shares: what others leave on pods is no word of theirs.
+    pub gets_shares: bool,
+}
+
+/// What a bound pod has of its node's cards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Held {
     /// It has none.
@@ -37,29 +51,67 @@ pub enum Held {
     Whole,
     /// It has shares of these.
     Shares(Vec<NamedShare>),
-    /// It has shares, and nothing is recorded of them.
+    /// KAI gave it a share of the card of each of these groups, as far as reservations keep them.
+    Groups(Vec<Box<str>>),
+    /// It has shares, and the cards have no names: whichever they are, it has the room.
+    Unnamed,
+    /// It asks for shares, and nobody has written that it got any: it has none.
     Unrecorded,
-    /// It has shares, and its record cannot be read: why.
+    /// It may have any: why nobody can say.
     Unreadable(String),
 }
 
-/// The cards of a bound pod, by what it asks and by its record. Whoever may change the pod can
-/// change how many cards it asks, but not the record: that many it has.
-pub fn held(metadata: &Metadata, spec: &mut PodSpec) -> Held {
-    let Some(part) = spec.request.part() else {
-        return if spec.request.asks_cards() { Held::Whole } else { Held::Nothing };
+/// What is said of a pod that has [`Held::Unrecorded`].
+pub const UNRECORDED: &str =
+    "it was bound without a record of the cards that it asks for, so it is counted on none";
+
+impl BoundPod<'_> {
+    /// What it has. Whoever may change a pod can change how many cards it asks, but not what is
+    /// recorded: that many it has.
+    pub fn held(&self, spec: &mut PodSpec) -> Held {
+        let Self { metadata, unreadable, groups, gets_shares } = self;
+        if let Some(why) = unreadable {
+            return Held::Unreadable((*why).to_owned());
+        }
+        let Some(part) = spec.request.part() else {
+            return if spec.request.asks_cards() { Held::Whole } else { Held::Nothing };
+        };
+        match metadata.annotations.get(keys::CARDS).map(parse) {
+            None if !groups.is_empty() => {
+                let asked = groups.iter().take(spec.request.cards() as usize);
+                Held::Groups(asked.map(|group| (*group).into()).collect())
+            }
+            None if !gets_shares => Held::Nothing,
+            None => koordinators(metadata),
+            Some(Ok(cards)) if cards.is_empty() => {
+                Held::Unreadable(format!("metadata.annotations[\"{}\"] names no card", keys::CARDS))
+            }
+            Some(Ok(cards)) => {
+                let count = u32::try_from(cards.len()).unwrap_or(u32::MAX);
+                spec.request = std::mem::take(&mut spec.request).and(count, Each::Share(part));
+                Held::Shares(cards)
+            }
+            Some(Err(why)) => Held::Unreadable(why),
+        }
+    }
+}
+
+/// The shares of a pod that Koordinator bound: of each card that it names, what the pod asks.
+fn koordinators(metadata: &Metadata) -> Held {
+    let Some(text) = metadata.annotations.get(keys::DEVICE_ALLOCATED) else {
+        return Held::Unrecorded;
     };
-    match metadata.annotations.get(keys::CARDS).map(parse) {
-        None => Held::Unrecorded,
-        Some(Ok(cards)) if cards.is_empty() => {
-            Held::Unreadable(format!("metadata.annotations[\"{}\"] names no card", keys::CARDS))
+    let share = |name: String| {
+        let card = is_uuid(&name).then(|| CardName::Uuid(name.into()))?;
+        Some(NamedShare { card, bytes: Bytes(0) })
+    };
+    match device_allocated::parse(text) {
+        Ok(names) if names.is_empty() => Held::Unnamed,
+        Ok(names) => {
+            let shares: Option<Vec<NamedShare>> = names.into_iter().map(share).collect();
+            shares.map_or(Held::Unnamed, Held::Shares)
         }
-        Some(Ok(cards)) => {
-            let count = u32::try_from(cards.len()).unwrap_or(u32::MAX);
-            spec.request = std::mem::take(&mut spec.request).and(count, Each::Share(part));
-            Held::Shares(cards)
-        }
-        Some(Err(why)) => Held::Unreadable(why),
+        Err(why) => Held::Unreadable(why),
     }
 }
 
@@ -123,6 +175,7 @@ impl fmt::Display for CardName {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reservation;
     use proptest::prelude::*;
 
     const UUID: &str = "GPU-8dcd427f-483b-b48f-d7e5-75fb19a52b76";
@@ -162,6 +215,75 @@ mod tests {
             assert!(parse(text).unwrap_err().contains(&format!("{text:?}")), "{text}");
         }
         assert!(parse(&format!("GPU-{}:1", "a".repeat(200))).is_err());
+    }
+
+    /// What a pod with this metadata has.
+    fn held(metadata: &str, gets_shares: bool) -> Held {
+        let text = format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: p, {metadata}}}\n\
+             spec: {{containers: [{{name: c}}]}}\n"
+        );
+        let (metadata, spec) = crate::testing::pod(&text);
+        let record = crate::pod(&metadata, &spec, None, None, &crate::Priorities::default());
+        let groups = reservation::given_groups(&metadata);
+        let pod = BoundPod { metadata: &metadata, unreadable: None, groups, gets_shares };
+        let why = "spec is odd";
+        let odd = BoundPod { unreadable: Some(why), ..pod.clone() }.held(&mut record.spec.clone());
+        assert_eq!(odd, Held::Unreadable(why.to_owned()));
+        pod.held(&mut { record.spec })
+    }
+
+    #[test]
+    fn what_a_bound_pod_has_is_what_divvy_kai_or_koordinator_wrote_and_nothing_without() {
+        let share = |card: &str, bytes| match CardName::read(card) {
+            Some(card) => Held::Shares(vec![NamedShare { card, bytes: Bytes(bytes) }]),
+            None => panic!("{card}"),
+        };
+        let groups = |all: &[&str]| Held::Groups(all.iter().map(|g| (*g).into()).collect());
+        let koordinators = |gpus: &str| {
+            let key = keys::DEVICE_ALLOCATED;
+            format!("annotations: {{gpu-fraction: '0.5', {key}: '{{\"gpu\":[{gpus}]}}'}}")
+        };
+        let (named, by_number) =
+            (koordinators(r#"{"id":"GPU-1"}"#), koordinators(r#"{"minor":3}"#));
+        let odd = koordinators("5");
+        for (metadata, expected) in [
+            ("", Held::Nothing),
+            ("annotations: {gpu-fraction: '0.5'}", Held::Unrecorded),
+            ("annotations: {gpu-fraction: '0.5', divvy.dev/cards: 'GPU-1:7'}", share("GPU-1", 7)),
+            ("annotations: {gpu-fraction: '0.5', divvy.dev/cards: '3:7'}", share("3", 7)),
+            (
+                "annotations: {gpu-fraction: '0.5', received-resource-type: Fraction}, \
+                 labels: {runai-gpu-group: g}",
+                groups(&["g"]),
+            ),
+            (
+                "annotations: {gpu-fraction: '0.5', received-resource-type: Fraction}, \
+                 labels: {runai-gpu-group/g: g, runai-gpu-group/h: h}",
+                groups(&["g"]),
+            ),
+            // Anybody may write labels.
+            ("annotations: {gpu-fraction: '0.5'}, labels: {runai-gpu-group: g}", Held::Unrecorded),
+            (
+                "annotations: {gpu-fraction: '0.5', received-resource-type: Fraction, \
+                 divvy.dev/cards: 'GPU-1:7'}, labels: {runai-gpu-group: g}",
+                share("GPU-1", 7),
+            ),
+            (&named, share("GPU-1", 0)),
+            (&by_number, Held::Unnamed),
+        ] {
+            assert_eq!(held(metadata, true), expected, "{metadata}");
+        }
+        for wrong in [
+            "annotations: {gpu-fraction: '0.5', divvy.dev/cards: ''}",
+            "annotations: {gpu-fraction: '0.5', divvy.dev/cards: odd}",
+            &odd,
+        ] {
+            assert!(matches!(held(wrong, true), Held::Unreadable(_)), "{wrong}");
+        }
+        for others in ["annotations: {gpu-fraction: '0.5'}", &named] {
+            assert_eq!(held(others, false), Held::Nothing, "its scheduler gives no shares");
+        }
     }
 
     proptest! {

@@ -30,6 +30,10 @@ pub enum Entry {
         namespace: String,
         /// Its name, or empty.
         name: String,
+        /// Of a pod, the node that it is bound to, or empty.
+        node: String,
+        /// Of a pod, the scheduler that it names, or empty.
+        scheduler: String,
         /// Field, value and what is allowed.
         error: String,
     },

@@ -197,6 +197,13 @@ pub fn groups(metadata: &Metadata) -> Vec<&str> {
     labels.map(|(_, group)| group).collect()
 }
 
+/// The groups of the cards that KAI gave a pod, as its binder writes them. Labels alone say nothing:
+/// anybody may write them.
+pub fn given_groups(metadata: &Metadata) -> Vec<&str> {
+    let is_given = metadata.annotations.get(keys::RECEIVED_TYPE) == Some("Fraction");
+    if is_given { groups(metadata) } else { Vec::new() }
+}
+
 /// The labels that name a pod's groups.
 pub fn labels(groups: &[Box<str>]) -> Value {
     if let [group] = groups {

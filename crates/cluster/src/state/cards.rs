@@ -206,6 +206,11 @@ impl Cards {
         self.adoption.looked_at(left, adopts, self.shared.slots(), &mut self.wanted, cx);
     }
 
+    /// The groups of a pod that KAI bound.
+    pub(super) fn groups_of<'a>(&'a self, pod: &'a PodItem) -> Vec<&'a str> {
+        self.adoption.groups_of(pod)
+    }
+
     /// The shares of a pod that KAI bound, as far as it is known on which cards.
     pub(super) fn shares_by_group(
         &self,

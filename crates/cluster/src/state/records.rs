@@ -4,7 +4,7 @@ use super::cards::Cards;
 use super::context::Context;
 use crate::objects::PodItem;
 use divvy_engine::{Bound, BoundCards, PodRecord};
-use divvy_words::cards::{self, Held};
+use divvy_words::cards::{self, BoundPod, Held};
 use divvy_words::{Priorities, reservation};
 use std::sync::Arc;
 
@@ -37,11 +37,8 @@ pub(super) fn waiting(pod: &PodItem) -> PodRecord {
     record
 }
 
-/// The record of a pod that is bound. A share holds the cards that its annotation names; if there is
-/// none, those that KAI's groups lead to, if they do; a whole-GPU pod holds cards that the device
-/// plugin chose.
-///
-/// A share of a scheduler that gives none (`gets_shares`) has what its annotations say of divvy's own.
+/// The record of a pod that is bound. What KAI gave it counts as far as it is known which cards that
+/// are; of whole cards the device plugin chose which.
 pub(super) fn bound(
     pod: &PodItem,
     gets_shares: bool,
@@ -53,22 +50,23 @@ pub(super) fn bound(
     if let Some(isolation) = cx.isolation() {
         isolation.enter_bound(&pod.metadata, &mut record.spec);
     }
-    let held = match &pod.unreadable {
-        Some(why) => Held::Unreadable(why.clone()),
-        None => cards::held(&pod.metadata, &mut record.spec),
-    };
+    let groups = known.groups_of(pod);
+    let (metadata, unreadable) = (&pod.metadata, pod.unreadable.as_deref());
+    let held = BoundPod { metadata, unreadable, groups, gets_shares }.held(&mut record.spec);
     let cards = match held {
         Held::Nothing => BoundCards::Nothing,
-        Held::Whole => BoundCards::Choose,
+        Held::Whole | Held::Unnamed => BoundCards::Choose,
         Held::Shares(shares) => {
             let groups = reservation::groups(&pod.metadata);
             known.named_cards(&node, &groups, &shares, cx)
         }
+        Held::Groups(_) => BoundCards::Named(known.shares_by_group(pod, &record.spec.request, cx)),
         Held::Unrecorded => {
-            let by_group = known.shares_by_group(pod, &record.spec.request, cx);
-            let is_koordinators = gets_shares && reservation::groups(&pod.metadata).is_empty();
-            let theirs = is_koordinators.then(|| known.koordinators_cards(pod, &node, cx));
-            theirs.flatten().unwrap_or(BoundCards::Named(by_group))
+            // Once: it is news as often as it changes.
+            if cx.scheduler.holding(&record.key).is_none() {
+                tracing::info!(pod = %record.key, %node, "{}", cards::UNRECORDED);
+            }
+            BoundCards::Nothing
         }
         Held::Unreadable(why) => {
             tracing::warn!(pod = %record.key, %node, "{why}: no GPU is given on its node");

@@ -92,7 +92,8 @@ fn explain_names_the_pods_that_are_placed_first() {
 fn a_terminating_pod_does_not_just_run() {
     let cluster = stdout(&divvy(&["simulate", "--print-cluster"], ""))
         + "- apiVersion: v1\n  kind: Pod\n  metadata: {name: old, namespace: ml, deletionTimestamp: \
-           \"2026-01-01T00:00:00Z\", annotations: {gpu-fraction: \"0.5\"}}\n  spec: {nodeName: a100-80-1, \
+           \"2026-01-01T00:00:00Z\", annotations: {gpu-fraction: \"0.5\", \
+           divvy.dev/cards: \"0:42949672960\"}}\n  spec: {nodeName: a100-80-1, \
            containers: [{name: c}]}\n  status: {phase: Running}\n";
     let explain = divvy(&["explain", "pod", "ml/old", "--cluster", "-"], &cluster);
     assert_eq!(code(&explain), 0, "{}", stderr(&explain));

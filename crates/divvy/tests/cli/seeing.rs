@@ -26,10 +26,15 @@ fn cluster() -> String {
         + &pod(
             "big",
             "app: x, kai.scheduler/queue: research",
-            "gpu-fraction: \"0.75\"",
+            "gpu-fraction: \"0.75\", divvy.dev/cards: \"0:12884901888\"",
             "nodeName: t4-1",
         )
-        + &pod("small", "app: z, runai/queue: teaching", "gpu-fraction: \"0.25\"", "nodeName: t4-2")
+        + &pod(
+            "small",
+            "app: z, runai/queue: teaching",
+            "gpu-fraction: \"0.25\", divvy.dev/cards: \"0:4294967296\"",
+            "nodeName: t4-2",
+        )
         + &pod("fits", "app: x", "gpu-fraction: \"0.5\"", ours)
         + &pod("xl", "app: x, kai.scheduler/queue: research", "gpu-memory: \"98304\"", ours)
         + &pod("theirs", "app: x", "gpu-fraction: \"0.5\"", "schedulerName: default-scheduler")

@@ -27,15 +27,6 @@ impl Cluster {
         for file in ["scheduler", "admission"] {
             self.apply(&format!("deploy/{file}.yaml"));
         }
-        // What deploy/scheduler.yaml says of reservation pods that are to tell the number of their card.
-        for line in [
-            "role divvy-reserve --resource=pods --verb=patch",
-            "rolebinding divvy-reserve --role=divvy-reserve --serviceaccount=kai-resource-reservation:divvy-reserve",
-        ] {
-            let words = ["create", "--namespace=kai-resource-reservation"];
-            let words: Vec<&str> = words.into_iter().chain(line.split(' ')).collect();
-            assert!(self.kubectl(&words).status.success(), "{line}");
-        }
         let installed = self.install(&[]);
         assert!(installed.status.success(), "{}", text(&installed));
     }

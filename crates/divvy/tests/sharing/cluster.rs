@@ -179,18 +179,6 @@ impl Cluster {
         Process::start(command, name, plane.folder()).unwrap()
     }
 
-    /// What deploy/scheduler.yaml says that reservation pods need before Kubernetes 1.36.
-    pub fn allow_reservations_to_write(&self) {
-        for line in [
-            "role divvy-reserve --resource=pods --verb=patch",
-            "rolebinding divvy-reserve --role=divvy-reserve --serviceaccount=kai-resource-reservation:divvy-reserve",
-        ] {
-            let mut kubectl = self.parts().plane.kubectl();
-            kubectl.args(["create", "--namespace=kai-resource-reservation"]).args(line.split(' '));
-            assert!(kubectl.stdout(Stdio::null()).status().unwrap().success(), "{line}");
-        }
-    }
-
     /// A kubeconfig for a ServiceAccount.
     pub fn kubeconfig_as(&self, namespace: &str, account: &str) -> PathBuf {
         self.parts().plane.kubeconfig_as(namespace, account).unwrap()

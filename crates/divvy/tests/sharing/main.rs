@@ -160,12 +160,19 @@ async fn top_cards_says_which_card_the_containers_of_a_share_have() {
     }
     for name in ["a", "b"] {
         let card = cluster.card_of("default", name).await;
-        let top: Value =
-            serde_json::from_str(&cluster.run(&["top", "cards", "-o", "json"])).unwrap();
-        let rows = top["items"].as_array().unwrap();
+        let number: u32 = card.trim_start_matches("nvidia").parse().unwrap();
         let pod = format!("default/{name}");
-        let row = rows.iter().find(|row| row["shares"][0]["pod"] == *pod).unwrap();
-        assert_eq!(row["uuid"], cluster.uuid(&card), "{top:#}");
+        // The kubelet says sooner which card a reservation has than that says its number.
+        cluster
+            .until("the number of the card is shown", async || {
+                let top: Value =
+                    serde_json::from_str(&cluster.run(&["top", "cards", "-o", "json"])).unwrap();
+                let rows = top["items"].as_array().unwrap();
+                let row = rows.iter().find(|row| row["shares"][0]["pod"] == *pod).unwrap();
+                assert_eq!(row["uuid"], cluster.uuid(&card), "{top:#}");
+                row["number"] == number
+            })
+            .await;
         let wide = cluster.run(&["top", "cards", "-o", "wide"]);
         assert!(wide.contains(&cluster.uuid(&card)), "{wide}");
     }

@@ -165,7 +165,6 @@ async fn where_no_kubelet_tells_the_reservation_writes_which_card_it_has() {
         "ResourceHealthStatus": false, "ResourceHealthStatusMessage": false,
     }});
     cluster.node().change_kubelet(&silent).unwrap();
-    cluster.allow_reservations_to_write();
     let _divvy = cluster.start_divvy();
     cluster.create(&half("default", "a")).await;
     let card = cluster.card_of("default", "a").await;

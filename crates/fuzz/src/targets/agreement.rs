@@ -1,9 +1,13 @@
 //! A rehearsal is the scheduler: the same pods on the same nodes, by `simulate` and by the live
 //! scheduler with kubelets that answer late and in any order, get the same places and the same
-//! sentences. Once somebody has ended, or a reservation was refused, the live cluster agrees with a
-//! rehearsal of what it is then.
+//! sentences. The live cluster agrees with a rehearsal of what it is then: at once if nothing was
+//! refused and nobody has ended, as soon as all writes are done; else once it has come to rest. What is
+//! under way is nowhere but in the process until it is written, and so are the names of nodes that a pod
+//! is not sent to for a while because a reservation or a binding was refused there, and for how long an
+//! empty card is kept: none of that can be in a snapshot.
 
 mod beside;
+mod there;
 
 use super::clusters::api::Fate;
 use super::clusters::{Shape, World, classes, hand_off_variables};
@@ -11,6 +15,7 @@ use crate::input::Input;
 use divvy_engine::{ObjectKey, Reason, Scheduler, Standing};
 use divvy_ledger::{Node, Room};
 use divvy_sim::{self as sim, Rehearsal, Setup};
+use divvy_views::{CardUseState, TopCard, top_cards};
 use divvy_words::isolation::Isolation;
 use divvy_words::keys;
 use serde_json::{Value, json};
@@ -38,8 +43,10 @@ pub fn agreement(bytes: &[u8]) {
     let Ok(mut world) = World::new(&nodes, hand_off, how.isolation.clone()) else { return };
     world.steps.push(format!("{nodes:?}, {how:?}, refuses: {refuses}"));
     beside::furnish(&mut rest, &mut world, &nodes);
+    beside::relate(&mut rest, &mut pods);
+    let others = there::settle(&mut rest, &mut world, &nodes);
     let (rehearsed, has_levels) = (rehearse(&with(&world, &pods), &how), how.isolation.is_some());
-    let before = Agreement { rehearsed, exact: true, has_levels };
+    let before = Agreement { rehearsed, exact: !others, is_now: false, has_levels };
     for pod in pods {
         world.steps.push(format!("create {pod}"));
         world.put(pod);
@@ -57,6 +64,10 @@ pub fn agreement(bytes: &[u8]) {
             world.steps.push(what);
             world.pass();
         }
+    }
+    world.finish();
+    if !refuses {
+        now(&world, &how).check(&world);
     }
     world.calm_down(20);
     if !refuses {
@@ -153,7 +164,8 @@ fn rehearse(objects: &str, how: &How) -> Rehearsal {
 /// What a rehearsal says of the cluster as it is.
 fn now(world: &World, how: &How) -> Agreement {
     let has_levels = how.isolation.is_some();
-    Agreement { rehearsed: rehearse(&world.objects(), how), exact: false, has_levels }
+    let rehearsed = rehearse(&world.objects(), how);
+    Agreement { rehearsed, exact: false, is_now: true, has_levels }
 }
 
 /// What is expected of the live scheduler.
@@ -161,6 +173,8 @@ struct Agreement {
     rehearsed: Rehearsal,
     /// Whether cards have the same numbers: what is read from names may count them differently.
     exact: bool,
+    /// Whether it was rehearsed as it is now, with all that is known of cards by now.
+    is_now: bool,
     /// Whether levels of isolation are told apart.
     has_levels: bool,
 }
@@ -184,6 +198,31 @@ impl Agreement {
             let room = live.ledger().node(id).map(room);
             assert_eq!(room, other, "live, rehearsed: {name}\n{}", world.story());
         }
+        let rehearsed = self.cards(&self.rehearsed.scheduler);
+        assert_eq!(self.cards(live), rehearsed, "live, rehearsed\n{}", world.story());
+    }
+
+    /// Who has which card, as `top cards` says it.
+    fn cards(&self, scheduler: &Scheduler) -> Vec<String> {
+        let line = |item: &TopCard<'_>| {
+            let mut item = item.clone();
+            let shares = &mut item.card.shares;
+            shares.sort_by_key(|share| share.pod);
+            item.claims.sort_by_key(|share| share.pod);
+            if !self.exact {
+                item.card.index = 0;
+            }
+            // Where nobody knows which card it is, that is its index too.
+            item.card.number = None;
+            // Live only those are told that shares have: of the others nobody asks.
+            if !self.is_now || item.card.state != CardUseState::Shared {
+                item.card.uuid = None;
+            }
+            serde_json::to_string(&item).unwrap_or_default()
+        };
+        let mut lines: Vec<String> = top_cards(scheduler).items.iter().map(line).collect();
+        lines.sort();
+        lines
     }
 
     /// How a pod stands, in words.

@@ -140,7 +140,8 @@ impl World {
         Ok(world)
     }
 
-    fn list_all(&mut self) {
+    /// Tells of everything anew.
+    pub(super) fn list_all(&mut self) {
         for watch in watches().filter(|watch| *watch != "pods") {
             let all = lock(&self.api).list(watch);
             self.live.list(watch, &all);
@@ -175,6 +176,11 @@ impl World {
     /// Puts a pod there.
     pub(super) fn put(&mut self, pod: Value) {
         lock(&self.api).put(&path_of(&pod), pod);
+    }
+
+    /// Puts a pod there that is bound, and starts it if its node has the cards that it asks for.
+    pub(super) fn run(&mut self, pod: Value) {
+        self.kubelets.start(&mut lock(&self.api), pod, 0);
     }
 
     /// Changes a node, which is heard of at once.
@@ -439,28 +445,33 @@ impl World {
         self.check_waiting();
     }
 
+    /// Lets all that is under way end, at once.
+    pub(super) fn finish(&mut self) {
+        lock(&self.api).late.clear();
+        let mut rounds = 0;
+        while !self.writes.is_empty() || !lock(&self.api).is_heard() {
+            rounds += 1;
+            assert!(rounds < 100, "{:?} and no end\n{}", self.writes, self.story());
+            for watch in ["nodes", "pods"] {
+                let lines = lock(&self.api).hear(watch, usize::MAX);
+                self.live.hear(watch, lines.as_bytes());
+                self.steps.extend(lines.lines().map(brief));
+            }
+            self.pass();
+            for write in std::mem::take(&mut self.writes) {
+                self.steps.push(format!("perform {write:?}"));
+                self.live.perform(write);
+            }
+            self.start_all();
+            self.pass();
+            self.check();
+        }
+    }
+
     /// Lets all that is under way end, and so often 7 s pass.
     pub(super) fn calm_down(&mut self, times: usize) {
-        lock(&self.api).late.clear();
         for _ in 0..times {
-            let mut rounds = 0;
-            while !self.writes.is_empty() || !lock(&self.api).is_heard() {
-                rounds += 1;
-                assert!(rounds < 100, "{:?} and no end\n{}", self.writes, self.story());
-                for watch in ["nodes", "pods"] {
-                    let lines = lock(&self.api).hear(watch, usize::MAX);
-                    self.live.hear(watch, lines.as_bytes());
-                    self.steps.extend(lines.lines().map(brief));
-                }
-                self.pass();
-                for write in std::mem::take(&mut self.writes) {
-                    self.steps.push(format!("perform {write:?}"));
-                    self.live.perform(write);
-                }
-                self.start_all();
-                self.pass();
-                self.check();
-            }
+            self.finish();
             self.steps.push("wait 7, settling".to_owned());
             self.wait(7);
             self.kubelets.reap(&lock(&self.api));

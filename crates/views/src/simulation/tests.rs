@@ -30,7 +30,8 @@ fn the_json_has_exactly_the_keys_of_the_contract_in_order() {
             {
               "index": 0,
               "number": 0,
-              "bytes": 85899345920
+              "bytes": 85899345920,
+              "computePercent": null
             }
           ],
           "gpus": 1,
@@ -45,7 +46,8 @@ fn the_json_has_exactly_the_keys_of_the_contract_in_order() {
             {
               "index": 1,
               "number": 1,
-              "bytes": 42949672960
+              "bytes": 42949672960,
+              "computePercent": null
             }
           ],
           "gpus": 0,
@@ -79,12 +81,14 @@ fn the_json_has_exactly_the_keys_of_the_contract_in_order() {
               "number": 0,
               "uuid": null,
               "state": "whole",
+              "closed": [],
               "capacityBytes": 85899345920,
               "usedBytes": 85899345920,
               "shares": [
                 {
                   "pod": "ml/train",
-                  "bytes": 85899345920
+                  "bytes": 85899345920,
+                  "computePercent": null
                 }
               ]
             },
@@ -93,12 +97,14 @@ fn the_json_has_exactly_the_keys_of_the_contract_in_order() {
               "number": 1,
               "uuid": null,
               "state": "shared",
+              "closed": [],
               "capacityBytes": 85899345920,
               "usedBytes": 42949672960,
               "shares": [
                 {
                   "pod": "ml/half",
-                  "bytes": 42949672960
+                  "bytes": 42949672960,
+                  "computePercent": null
                 }
               ]
             }
@@ -125,8 +131,8 @@ fn unknown_card_memory_is_null_and_counts_in_no_ratio() {
     let unknown = NodeRecord { gpus: Gpus::cards(2, 2, None), ..node("t4-1", "Tesla-T4", 2, 15) };
     let cluster = Cluster::new().with(unknown).ask("ml/half", fraction("0.5", 1));
     let json = json(&cluster);
-    insta::assert_snapshot!(json["pods"][0]["cards"], @r#"[{"bytes":null,"index":0,"number":0}]"#);
-    insta::assert_snapshot!(json["nodes"], @r#"[{"cards":[{"capacityBytes":null,"index":0,"number":0,"shares":[{"bytes":null,"pod":"ml/half"}],"state":"shared","usedBytes":null,"uuid":null},{"capacityBytes":null,"index":1,"number":1,"shares":[],"state":"free","usedBytes":null,"uuid":null}],"model":"Tesla-T4","name":"t4-1","slices":[]}]"#);
+    insta::assert_snapshot!(json["pods"][0]["cards"], @r#"[{"bytes":null,"computePercent":null,"index":0,"number":0}]"#);
+    insta::assert_snapshot!(json["nodes"], @r#"[{"cards":[{"capacityBytes":null,"closed":[],"index":0,"number":0,"shares":[{"bytes":null,"computePercent":null,"pod":"ml/half"}],"state":"shared","usedBytes":null,"uuid":null},{"capacityBytes":null,"closed":[],"index":1,"number":1,"shares":[],"state":"free","usedBytes":null,"uuid":null}],"model":"Tesla-T4","name":"t4-1","slices":[]}]"#);
     insta::assert_snapshot!(json["summary"], @r#"{"allocatedRatio":null,"cards":2,"cardsInUse":1,"fragmentationRatio":0.0,"pending":0,"placed":1,"slices":0,"slicesTaken":0}"#);
 }
 

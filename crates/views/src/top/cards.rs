@@ -130,8 +130,8 @@ fn state(card: &CardUse<'_>) -> Cell {
         CardUseState::Free if card.allocatable.is_none() => {
             Cell::tinted("withheld?", Tint::Waiting)
         }
-        state if card.allocatable == Some(false) => {
-            Cell::tinted(&format!("{},sick", state.as_str()), Tint::Bad)
+        state if !card.closed.is_empty() => {
+            Cell::tinted(&format!("{},{}", state.as_str(), card.closed.join(",")), Tint::Bad)
         }
         state @ CardUseState::Free => Cell::tinted(state.as_str(), Tint::Faint),
         state @ CardUseState::Whole => Cell::tinted(state.as_str(), Tint::Share(0)),

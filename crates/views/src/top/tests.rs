@@ -2,7 +2,7 @@ use super::*;
 use crate::options::TextOptions;
 use crate::testing::{Cluster, bound, fraction, mib, node, pod, tainted, whole};
 use divvy_engine::{ClassName, Event, NodeRecord};
-use divvy_ledger::{Class, Gpus, Intake, Known, Part, Request};
+use divvy_ledger::{Class, Gpus, Intake, Known, Part, Percent, Request};
 
 const PLAIN: TextOptions = TextOptions { wide: false, colour: false, width: 0, no_headers: false };
 const WIDE: TextOptions = TextOptions { wide: true, ..PLAIN };
@@ -207,9 +207,36 @@ fn the_json_keeps_the_full_model_and_exact_numbers() {
     let nodes = serde_json::to_string(&top_nodes(&cluster.scheduler).items[0]).unwrap();
     insta::assert_snapshot!(nodes, @r#"{"name":"a100-1","model":"NVIDIA-A100-SXM4-80GB","cards":8,"cardsWithheld":0,"cardsInUse":5,"whole":4,"shared":1,"shares":3,"gpuMemoryBytes":687194767360,"gpuMemoryUsedBytes":428490096640,"largestFreeShareBytes":85899345920,"replicas":null,"slices":[],"cpuMilli":64000,"cpuUsedMilli":6000,"memoryBytes":274877906944,"memoryUsedBytes":17179869184,"pods":4,"podSlots":110,"unschedulable":false,"taints":[]}"#);
     let cards = serde_json::to_string(&top_cards(&cluster.scheduler).items[4]).unwrap();
-    insta::assert_snapshot!(cards, @r#"{"node":"a100-1","model":"NVIDIA-A100-SXM4-80GB","index":4,"number":4,"uuid":null,"state":"shared","capacityBytes":85899345920,"usedBytes":84892712960,"shares":[{"pod":"ml/notebook-a","bytes":21474836480},{"pod":"ml/notebook-b","bytes":21474836480},{"pod":"ml/triton-0","bytes":41943040000}],"allocatable":true,"overbooked":false,"overbookedBytes":0,"claims":[]}"#);
+    insta::assert_snapshot!(cards, @r#"{"node":"a100-1","model":"NVIDIA-A100-SXM4-80GB","index":4,"number":4,"uuid":null,"state":"shared","closed":[],"capacityBytes":85899345920,"usedBytes":84892712960,"shares":[{"pod":"ml/notebook-a","bytes":21474836480,"computePercent":null},{"pod":"ml/notebook-b","bytes":21474836480,"computePercent":null},{"pod":"ml/triton-0","bytes":41943040000,"computePercent":null}],"allocatable":true,"overbooked":false,"overbookedBytes":0,"claims":[]}"#);
     let pods = serde_json::to_string(&top_pods(&cluster.scheduler).items[0]).unwrap();
-    insta::assert_snapshot!(pods, @r#"{"namespace":"ml","name":"notebook-a","node":"a100-1","cards":[{"index":4,"number":4,"bytes":21474836480}],"replicas":0,"slices":[],"asked":"0.25","gpuMemoryBytes":21474836480,"cpuMilli":1500,"memoryBytes":4294967296,"queue":null,"terminating":false}"#);
+    insta::assert_snapshot!(pods, @r#"{"namespace":"ml","name":"notebook-a","node":"a100-1","cards":[{"index":4,"number":4,"bytes":21474836480,"computePercent":null}],"replicas":0,"slices":[],"asked":"0.25","gpuMemoryBytes":21474836480,"cpuMilli":1500,"memoryBytes":4294967296,"queue":null,"terminating":false}"#);
+}
+
+#[test]
+fn the_json_says_how_much_compute_shares_have_and_why_a_card_takes_nobody_new() {
+    let part = fraction("0.25", 1).part().unwrap();
+    let asks = |percent| Request::share(1, Part { compute: Percent(percent), ..part });
+    let mut cluster = Cluster::new().with(node("a-1", "Tesla-T4", 2, 15));
+    cluster = cluster.ask("ml/a", asks(30)).ask("ml/b", asks(0));
+    let intake = Intake::SICK.and(Intake::RETURNING);
+    let event = Event::Cards {
+        node: "a-1".into(),
+        unsettled: false,
+        cards: vec![(0, Known { intake, name: None })],
+    };
+    cluster.scheduler.apply(event).unwrap();
+    let cards = serde_json::to_value(top_cards(&cluster.scheduler)).unwrap();
+    let card = &cards["items"][0];
+    assert_eq!(card["closed"], serde_json::json!(["sick", "returning"]));
+    assert_eq!(cards["items"][1]["closed"], serde_json::json!([]));
+    let compute = |of: &serde_json::Value| of["computePercent"].clone();
+    let expected = [serde_json::json!(30), serde_json::Value::Null];
+    assert_eq!([0, 1].map(|nth: usize| compute(&card["shares"][nth])), expected);
+    let pods = serde_json::to_value(top_pods(&cluster.scheduler)).unwrap();
+    let of_pods = [0, 1].map(|nth: usize| compute(&pods["items"][nth]["cards"][0]));
+    assert_eq!(of_pods, expected);
+    let text = top_cards_text(&top_cards(&cluster.scheduler), PLAIN);
+    assert!(text.contains("shared,sick,returning"), "{text}");
 }
 
 #[test]

@@ -50,13 +50,15 @@ fn item(value: Value, inherited: Inherited<'_>, into: &mut Vec<Entry>) -> Result
     match Object::deserialize(&value) {
         Ok(object) => flatten(object, into),
         Err(_) => {
-            let metadata = |field: &str| {
-                let text = value.get("metadata").and_then(|m| m.get(field)).and_then(Value::as_str);
+            let text = |pointer: &str| {
+                let text = value.pointer(pointer).and_then(Value::as_str);
                 visible(text.unwrap_or_default()).into_owned()
             };
-            let (namespace, name) = (metadata("namespace"), metadata("name"));
+            let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
+            let (node, scheduler) = (text("/spec/nodeName"), text("/spec/schedulerName"));
             let kind = visible(&kind).into_owned();
-            into.push(Entry::Malformed { kind, namespace, name, error: locate(value) });
+            let error = locate(value);
+            into.push(Entry::Malformed { kind, namespace, name, node, scheduler, error });
         }
     }
     Ok(())

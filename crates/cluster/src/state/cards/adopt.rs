@@ -181,16 +181,10 @@ impl Adoption {
         }
     }
 
-    /// The groups of a pod that KAI bound. Labels alone say nothing: anybody may write them.
-    fn groups_of<'a>(&'a self, pod: &'a PodItem) -> Vec<&'a str> {
-        let decided = self.decided.get(&pod.key());
-        match decided.and_then(|request| request.groups_of(pod)) {
-            Some(groups) => groups,
-            None if pod.metadata.annotations.get(keys::RECEIVED_TYPE) == Some("Fraction") => {
-                reservation::groups(&pod.metadata)
-            }
-            None => Vec::new(),
-        }
+    /// The groups of a pod that KAI bound.
+    pub(super) fn groups_of<'a>(&'a self, pod: &'a PodItem) -> Vec<&'a str> {
+        let decided = self.decided.get(&pod.key()).and_then(|request| request.groups_of(pod));
+        decided.unwrap_or_else(|| reservation::given_groups(&pod.metadata))
     }
 
     /// The shares of a pod that KAI bound, as far as it is known on which cards.

@@ -2,14 +2,12 @@
 
 use super::Cards;
 use super::slots::Hold;
-use crate::listing::Keyed;
-use crate::objects::PodItem;
 use crate::state::action::{Binding, Grant, HandOff};
 use crate::state::context::Context;
 use divvy_engine::{BoundCards, ObjectKey, Placement};
-use divvy_ledger::{Bytes, CardShare, Portion, Request};
-use divvy_words::cards::{CardName, NamedShare, is_uuid};
-use divvy_words::{device_allocated, keys};
+use divvy_ledger::{CardShare, Portion, Request};
+use divvy_words::cards::{CardName, NamedShare};
+use divvy_words::device_allocated;
 
 impl Cards {
     /// Whether all cards of a pod are held, as far as somebody has to hold them; then the binding
@@ -95,31 +93,6 @@ impl Cards {
         // The one limit is that of each card: it is the least.
         let bytes = placement.cards.iter().map(|card| card.bytes).min().unwrap_or_default();
         isolation.annotations(part.class, bytes, part.compute)
-    }
-
-    /// The cards of a share that Koordinator bound, as far as it says which they are; `None` of any
-    /// other share.
-    pub(in crate::state) fn koordinators_cards(
-        &mut self,
-        pod: &PodItem,
-        node: &str,
-        cx: &Context,
-    ) -> Option<BoundCards> {
-        let text = pod.metadata.annotations.get(keys::DEVICE_ALLOCATED)?;
-        let names = match device_allocated::parse(text) {
-            Ok(names) => names,
-            Err(why) => {
-                tracing::warn!(pod = %pod.key(), node, "{why}: no GPU is given on its node");
-                return Some(BoundCards::Unknown);
-            }
-        };
-        // What it has of each is what it asks.
-        let card = |name: &String| CardName::Uuid(name.as_str().into());
-        let named = names.iter().map(|name| NamedShare { card: card(name), bytes: Bytes(0) });
-        Some(match !names.is_empty() && names.iter().all(|name| is_uuid(name)) {
-            true => self.named_cards(node, &[], &named.collect::<Vec<_>>(), cx),
-            false => BoundCards::Choose,
-        })
     }
 
     /// The cards that a bound share names, by index; each is a slot from now on.

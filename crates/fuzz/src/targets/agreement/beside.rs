@@ -1,7 +1,9 @@
 //! What else pods and nodes have beside cards and CPU: priorities, taints, time slices, MIG slices, a
-//! claim whose volume is on one node. It is read off the second half of an input, so that what is read
+//! claim whose volume is on one node, another namespace, ports of the host, and pods that keep others
+//! away from their zone. It is read off the second half of an input, so that what is read
 //! off the first means the same as ever.
 
+use super::there::NAMESPACES;
 use crate::input::Input;
 use crate::targets::clusters::{Shape, World};
 use divvy_words::keys;
@@ -72,6 +74,26 @@ pub(super) fn ask(input: &mut Input<'_>, pods: &mut [Value]) {
         let resources = &mut pod["spec"]["containers"][0]["resources"];
         if !is_share && resources["limits"][keys::GPU].is_null() && input.once_in(3) {
             resources["limits"] = json!({ SLICE: "1" });
+        }
+    }
+}
+
+/// Gives pods what they say of others.
+pub(super) fn relate(input: &mut Input<'_>, pods: &mut [Value]) {
+    for pod in pods {
+        pod["metadata"]["namespace"] = json!(input.pick(&NAMESPACES));
+        if input.once_in(5) {
+            pod["spec"]["containers"][0]["ports"] =
+                json!([{ "containerPort": 80, "hostPort": 8080 }]);
+        }
+        if input.once_in(4) {
+            pod["metadata"]["labels"]["app"] = json!("a");
+        }
+        if input.once_in(6) {
+            let term =
+                json!({ "topologyKey": ZONE, "labelSelector": { "matchLabels": { "app": "a" } } });
+            pod["spec"]["affinity"] = json!({ "podAntiAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [term] } });
         }
     }
 }

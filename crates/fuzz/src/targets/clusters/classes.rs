@@ -81,6 +81,8 @@ pub fn on_cards(api: &Api, left: &[Left]) -> BTreeMap<String, BTreeSet<String>> 
     let left = left.iter().map(|left| (left.cards.as_str(), left.class.as_str()));
     let mut classes: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (cards, class) in pods.chain(left) {
+        // KAI records none: it knows no levels.
+        let class = if class.is_empty() { "Shared" } else { class };
         for (card, _) in cards.split(',').filter_map(|part| part.split_once(':')) {
             classes.entry(card.to_owned()).or_default().insert(class.to_owned());
         }

@@ -158,8 +158,12 @@ fn shared_cards_are_rehearsed_the_same_from_a_snapshot() {
             "metadata": {"namespace": "ml", "name": "gang"}})
     };
     let half = |name: &str| with_fraction(ours(name), "0.5", 1);
-    let kais = |name: &str| labelled(half(name), json!({keys::GPU_GROUP: "g"}));
+    let kais = |name: &str| {
+        let given = annotated(half(name), keys::RECEIVED_TYPE, "Fraction");
+        labelled(given, json!({keys::GPU_GROUP: "g"}))
+    };
     let reservation = with_gpus(pod(keys::RESERVATION_NAMESPACES[0], "r", "x"), 1);
+    let reservation = annotated(reservation, keys::RESERVED_CARD, "GPU-1");
     let mut closed = GpuNode::L40S.node("l40s-1");
     closed["spec"]["taints"] = json!([{"key": keys::UNSETTLED, "effect": "NoSchedule"}]);
     let mut ended = bound(with_gpus(ours("ended"), 2), "a100-1");
