@@ -33,6 +33,8 @@ async fn a_container_has_its_limit_in_every_process_or_does_not_start() {
         every_process_has_its_limit(&cluster, mode).await;
         nothing_starts_without(&cluster, mode).await;
     }
+    let half_named = format!("{},divvy.dev/provider=HAMi-core", Card::a100(3).uuid);
+    nothing_is_unlimited(&cluster, "half-named", &half_named).await;
     says_whether_the_limit_is_in_force(&cluster).await;
     what_the_page_says_that_a_process_can_still_do(&cluster);
     no_label_where_it_cannot_work(&cluster).await;
@@ -106,6 +108,15 @@ async fn nothing_starts_without(cluster: &Cluster, mode: &str) {
     assert!(!printed.contains("started"), "{mode}: {printed}");
 }
 
+/// Whatever the runtime makes of these devices: a container is limited, or does not start.
+async fn nothing_is_unlimited(cluster: &Cluster, name: &str, devices: &str) {
+    let line = format!("{CHECKER} || echo unlimited");
+    cluster.run(name, devices, &[(VARIABLE, LIMIT)], &line).await;
+    cluster.state(name, &["waiting", "terminated"]).await;
+    let printed = text(&cluster.kubectl(&["logs", name]));
+    assert!(!printed.contains("unlimited"), "{name}: {printed}");
+}
+
 async fn says_whether_the_limit_is_in_force(cluster: &Cluster) {
     let wait = "trap exit TERM; sleep 1000000 & wait";
     let shared = format!("nvidia.com/gpu={}", Card::a100(3).uuid);
@@ -129,8 +140,6 @@ async fn says_whether_the_limit_is_in_force(cluster: &Cluster) {
 fn what_the_page_says_that_a_process_can_still_do(cluster: &Cluster) {
     let inside =
         |line: &str| text(&cluster.kubectl(&["exec", "unlimited", "--", "sh", "-c", line]));
-    let variables = inside("env");
-    assert!(!variables.contains("CUDA_DISABLE_CONTROL"), "of the runtime: {variables}");
     let other = "CUDA_DEVICE_MEMORY_SHARED_CACHE=/tmp/other CUDA_DEVICE_MEMORY_LIMIT=80g";
     let said = inside(&format!("{other} {CHECKER}"));
     assert!(said.contains("has 85899345920 bytes"), "{said}");
@@ -146,6 +155,8 @@ async fn no_label_where_it_cannot_work(cluster: &Cluster) {
     let said = text(&output);
     assert!(said.contains("the runtime's mode is \"legacy\""), "{said}");
     assert_eq!(cluster.provider().await, (Value::Null, Value::Null));
+    // One that was bound before.
+    nothing_is_unlimited(cluster, "legacy", &granted("HAMi-core")).await;
     cluster.node.change_nvidia_mode("auto").unwrap();
     let output = cluster.install(&[]);
     assert!(output.status.success(), "{}", text(&output));
