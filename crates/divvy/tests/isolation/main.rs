@@ -33,8 +33,7 @@ async fn a_container_has_its_limit_in_every_process_or_does_not_start() {
         every_process_has_its_limit(&cluster, mode).await;
         nothing_starts_without(&cluster, mode).await;
     }
-    let half_named = format!("{},divvy.dev/provider=HAMi-core", Card::a100(3).uuid);
-    nothing_is_unlimited(&cluster, "half-named", &half_named).await;
+    nothing_is_unlimited_where_names_are_mixed(&cluster).await;
     says_whether_the_limit_is_in_force(&cluster).await;
     what_the_page_says_that_a_process_can_still_do(&cluster);
     no_label_where_it_cannot_work(&cluster).await;
@@ -108,13 +107,15 @@ async fn nothing_starts_without(cluster: &Cluster, mode: &str) {
     assert!(!printed.contains("started"), "{mode}: {printed}");
 }
 
-/// Whatever the runtime makes of these devices: a container is limited, or does not start.
-async fn nothing_is_unlimited(cluster: &Cluster, name: &str, devices: &str) {
+/// Whatever the runtime makes of a full name beside another in `auto`: the container is limited, or does
+/// not start.
+async fn nothing_is_unlimited_where_names_are_mixed(cluster: &Cluster) {
+    let devices = format!("{},divvy.dev/provider=HAMi-core", Card::a100(3).uuid);
     let line = format!("{CHECKER} || echo unlimited");
-    cluster.run(name, devices, &[(VARIABLE, LIMIT)], &line).await;
-    cluster.state(name, &["waiting", "terminated"]).await;
-    let printed = text(&cluster.kubectl(&["logs", name]));
-    assert!(!printed.contains("unlimited"), "{name}: {printed}");
+    cluster.run("mixed", &devices, &[(VARIABLE, LIMIT)], &line).await;
+    cluster.state("mixed", &["waiting", "terminated"]).await;
+    let printed = text(&cluster.kubectl(&["logs", "mixed"]));
+    assert!(!printed.contains("unlimited"), "{printed}");
 }
 
 async fn says_whether_the_limit_is_in_force(cluster: &Cluster) {
@@ -155,8 +156,6 @@ async fn no_label_where_it_cannot_work(cluster: &Cluster) {
     let said = text(&output);
     assert!(said.contains("the runtime's mode is \"legacy\""), "{said}");
     assert_eq!(cluster.provider().await, (Value::Null, Value::Null));
-    // One that was bound before.
-    nothing_is_unlimited(cluster, "legacy", &granted("HAMi-core")).await;
     cluster.node.change_nvidia_mode("auto").unwrap();
     let output = cluster.install(&[]);
     assert!(output.status.success(), "{}", text(&output));
