@@ -57,6 +57,48 @@ object.spec.?runtimeClassName.orValue('').startsWith('nvidia')
 {{- if or .Values.policies.isolation (and .Values.featureGates .Values.featureGates.GPUIsolationLevel) }}yes{{ end -}}
 {{- end -}}
 
+{{/* The isolation providers: those of the values, or the one that divvy knows without any. */}}
+{{- define "divvy.providers" -}}
+{{- if .Values.isolation.providers -}}
+{{ toYaml .Values.isolation.providers }}
+{{- else -}}
+- name: HAMi-core
+  library: /usr/local/vgpu
+  emptyFiles: [/overrideEnv]
+  freshFiles: [/tmp/cudevshr.cache]
+  environment:
+    ACTIVE_OOM_KILLER: "true"
+    CUDA_DEVICE_MEMORY_SHARED_CACHE: /tmp/cudevshr.cache
+    CUDA_DISABLE_CONTROL: "false"
+    CUDA_OVERSUBSCRIBE: "false"
+    CUDA_REDIRECT: ""
+    CUDA_TASK_PRIORITY: "1"
+    GPU_CORE_UTILIZATION_POLICY: default
+{{- range $card := until 16 }}
+    CUDA_DEVICE_MEMORY_LIMIT_{{ $card }}: ""
+    CUDA_DEVICE_SM_LIMIT_{{ $card }}: ""
+{{- end }}
+{{- end -}}
+{{- end -}}
+
+{{/* Of each provider some of its files, with a slash behind them, as CEL writes it: those that are mounted or those
+that are fresh. */}}
+{{- define "divvy.files" -}}
+{{- $of := dict -}}
+{{- $kind := .kind -}}
+{{- range include "divvy.providers" .root | fromYamlArray -}}
+{{- $files := .freshFiles | default list -}}
+{{- if eq $kind "mounted" -}}
+{{- $files = .emptyFiles | default list -}}
+{{- with .library -}}{{- $files = concat (list . "/etc/ld.so.preload") $files -}}{{- end -}}
+{{- end -}}
+{{- $names := list -}}
+{{- range $files -}}{{- $names = append $names (printf "%s/" (clean .)) -}}{{- end -}}
+{{- $_ := set $of .name $names -}}
+{{- end -}}
+{{- toJson $of -}}
+{{- end -}}
+
 {{/* The ConfigMap that says how to place, as NAMESPACE/NAME, or nothing. */}}
 {{- define "divvy.configMap" -}}
 {{- with .Values.scheduling.configMap -}}

@@ -64,11 +64,14 @@ fn measure(nodes: usize, churn: usize) -> anyhow::Result<()> {
     let peak = memory("VmHWM")? / 1024;
     drop(filled);
     compare(&scheduler, nodes, "64", true, churn, &few)?;
-    // The same with isolation levels told apart, which cost nothing where they are not.
+    // The same with isolation levels told apart: once the same pods, none of which asks for one, and
+    // once with half of the shares isolated.
     let mut levels = Scheduler::new(Config::default());
+    levels.apply(Event::Classes(workload::classes()))?;
     for i in 0..nodes {
         levels.apply(Event::Node(Box::new(workload::provided(workload::node(i)))))?;
     }
+    compare(&levels, nodes, "64, gate on", true, churn, &few)?;
     let mixed = |dice: &mut Dice| {
         let spec = shapes[dice.below(64) as usize].clone();
         if dice.below(2) == 0 { workload::isolated(spec) } else { spec }

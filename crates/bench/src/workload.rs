@@ -1,13 +1,14 @@
 //! Clusters and pods to measure with: several GPU models, mixed requests, a fixed seed.
 
 use divvy_engine::{
-    NodeFacts, NodeRecord, ObjectKey, PodRecord, PodSpec, Rules, Taint, Toleration,
+    ClassName, NodeFacts, NodeRecord, ObjectKey, PodRecord, PodSpec, Rules, Taint, Toleration,
 };
 use divvy_ledger::{
     Bytes, Class, Device, DividedCard, Division, Each, Engines, Fraction, Gpus, MilliCpu, Part,
     Pool, Portion, Profile, Request,
 };
 use divvy_testbed::dice::Dice;
+use std::sync::Arc;
 
 const GIB: u64 = 1 << 30;
 /// Model, cards, MiB per card, cores, GiB of memory.
@@ -56,6 +57,15 @@ pub fn node(i: usize) -> NodeRecord {
 }
 
 const ISOLATED: Class = Class(1);
+
+/// What the classes of shares are called where levels are told apart.
+pub fn classes() -> Arc<[ClassName]> {
+    let class = |name: &str, provider: Option<&str>| ClassName {
+        name: name.into(),
+        provider: provider.map(Into::into),
+    };
+    [class("Shared", None), class("Isolated/HAMi-core", Some("HAMi-core"))].into()
+}
 
 /// The same node with an isolation provider.
 pub fn provided(mut node: NodeRecord) -> NodeRecord {

@@ -45,8 +45,9 @@ pub struct InstallArgs {
     /// Settings, of which the list of providers is read (the file of divvy scheduler --config)
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// A folder with the provider's library, which divvy does not have; all its files are mounted
-    #[arg(long, value_name = "FOLDER", required_unless_present = "remove")]
+    /// A folder with the provider's library, which divvy does not have; all its files are mounted.
+    /// Left out for a provider without one
+    #[arg(long, value_name = "FOLDER")]
     pub library_dir: Option<PathBuf>,
     /// The checker [default: divvy-isolation-check beside this program]
     #[arg(long, value_name = "FILE")]
@@ -108,12 +109,12 @@ pub fn run(args: &NodeArgs) -> anyhow::Result<u8> {
         let mut stop = Box::pin(signals()?);
         let config = config(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
         let api = Api::connect(config, Fence::open())?;
-        let Some(library) = args.library_dir.clone().filter(|_| !args.remove) else {
+        if args.remove {
             take_away(&api, &args.node_name, provider, &host).await?;
             tracing::info!(provider = provider.name, "removed");
             return Ok(DONE);
-        };
-        let source = ToInstall { library, checker: checker(args)? };
+        }
+        let source = ToInstall { library: args.library_dir.clone(), checker: checker(args)? };
         loop {
             match put(&api, &args.node_name, provider, &source, &host).await {
                 Err(why) if args.keep => tracing::error!(%why, "the node has no provider"),

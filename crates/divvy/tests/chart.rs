@@ -5,6 +5,7 @@
 use divvy_engine::{Config, Strategy};
 use divvy_testbed::Unavailable;
 use divvy_testbed::chart::{helm, render};
+use divvy_words::isolation::Provider;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -371,6 +372,64 @@ fn the_config_map_of_the_device_plugin_may_be_read_where_it_is_named() {
     let role =
         made.split("---\n").find(|text| text.contains("resourceNames: [time-slicing-config]"));
     assert!(role.unwrap().contains("namespace: gpu-operator\n"), "{role:?}");
+}
+
+#[test]
+fn the_policy_knows_the_provider_that_divvy_knows_without_a_list() {
+    let policy = std::fs::read_to_string(root().join("deploy/optional-isolation.yaml")).unwrap();
+    let provider = Provider::hami_core();
+    for (name, value) in &provider.environment {
+        assert!(policy.contains(&format!("      \"{name}\": \"{value}\"")), "{name}={value}");
+    }
+    let count =
+        policy.lines().filter(|line| line.starts_with("      \"") && line.contains("\": \""));
+    assert_eq!(count.count(), provider.environment.len());
+    for files in [
+        provider.mounted().collect::<Vec<_>>(),
+        provider.fresh_files.iter().map(|file| &**file).collect(),
+    ] {
+        let files: Vec<String> = files.iter().map(|file| format!("\"{file}/\"")).collect();
+        let list = format!("{{\"{}\":[{}]}}[", provider.name, files.join(","));
+        assert!(policy.contains(&list), "{list}");
+    }
+}
+
+#[test]
+fn the_installer_and_the_policy_have_the_providers_of_the_values() {
+    let values = [
+        "isolation.installer.enabled=true",
+        "isolation.installer.provider=MPS",
+        "isolation.installer.libraryImage=",
+        "isolation.providers[0].name=MPS",
+        "isolation.providers[0].levels[0]=Isolated",
+        "isolation.providers[0].device=divvy.dev/provider=MPS",
+        "isolation.providers[0].memory.variable=CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
+        "isolation.providers[0].memory.unit=MiB",
+        "isolation.providers[0].memory.format=0={}M",
+        "isolation.providers[0].environment.OFF=no",
+        "isolation.providers[0].emptyFiles[0]=/opt//off/",
+        "policies.isolation=true",
+    ];
+    let Some(made) = made(&values) else { return };
+    let made = made.unwrap();
+    let named = |name: &str| made.split("---\n").find(|text| text.contains(name)).unwrap();
+    let map = named("name: divvy-config\n");
+    let providers = divvy_words::isolation_providers(map).unwrap();
+    assert_eq!((providers.len(), &*providers[0].name), (1, "MPS"));
+    let installer = named("kind: DaemonSet\n");
+    for wanted in [
+        "- --provider=MPS\n",
+        "- --config=/etc/divvy/config.yaml\n",
+        "- {name: config, mountPath: /etc/divvy, readOnly: true}\n",
+        "- {name: config, configMap: {name: divvy-config}}\n",
+    ] {
+        assert!(installer.contains(wanted), "{wanted}: {installer}");
+    }
+    assert!(!installer.contains("library-dir") && !installer.contains("initContainers"));
+    let policy = named("name: divvy-isolation\n");
+    assert!(policy.contains("\"MPS\": {\n      \"OFF\": \"no\"}}[?"), "{policy}");
+    assert!(policy.contains("{\"MPS\":[\"/opt/off/\"]}[?"), "{policy}");
+    assert!(policy.contains("{\"MPS\":[]}[?") && !policy.contains("CUDA_"), "{policy}");
 }
 
 #[test]

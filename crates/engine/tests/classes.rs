@@ -119,6 +119,30 @@ enum Do {
     Add(u8, &'static str, u16, u8, u32),
     Gone(u8),
     Pass,
+    /// A node has its providers from now on, or has lost them.
+    Node(&'static str, bool),
+    /// Another process is told what is there.
+    Restart,
+}
+
+const NODES: [&str; 3] = ["a", "b", "c"];
+
+fn of_three(name: &str, offers: bool) -> NodeRecord {
+    let gpus = cards(3, 80);
+    node(name, if offers { offering(gpus) } else { gpus })
+}
+
+/// Whoever holds something is told with what is recorded of it.
+fn restarted(before: &Scheduler, config: Config, nodes: [NodeRecord; 3]) -> Scheduler {
+    let mut s = cluster(config, nodes);
+    for (key, held) in before.holders() {
+        let node = before.ledger().node(held.node).unwrap().name().to_string();
+        let bound = Some(Bound::new(node, BoundCards::Recorded(held.cards.to_vec())));
+        let spec = PodSpec { request: held.needs.request.clone(), ..PodSpec::default() };
+        let record = PodRecord { bound, ..pod(key.name(), spec) };
+        s.apply(Event::Pod(Box::new(record))).unwrap();
+    }
+    s
 }
 
 proptest! {
@@ -133,6 +157,9 @@ proptest! {
                     .prop_map(|(pod, part, class, compute, cards)| Do::Add(pod, part, class, compute, cards)),
                 2 => (0..40u8).prop_map(Do::Gone),
                 3 => Just(Do::Pass),
+                1 => (prop::sample::select(NODES.to_vec()), any::<bool>())
+                    .prop_map(|(name, offers)| Do::Node(name, offers)),
+                1 => Just(Do::Restart),
             ],
             1..80,
         ),
@@ -140,8 +167,8 @@ proptest! {
     ) {
         let opening = Opening { cpu: MilliCpu(1000), memory: Bytes(GIB) };
         let config = Config { hand_off: hands_off.then_some(opening), ..Config::default() };
-        let nodes = ["a", "b", "c"].map(|name| node(name, offering(cards(3, 80))));
-        let mut s = cluster(config, nodes);
+        let mut nodes = NODES.map(|name| of_three(name, true));
+        let mut s = cluster(config, nodes.clone());
         for step in steps {
             match step {
                 Do::Add(pod, text, class, compute, cards) => {
@@ -150,6 +177,17 @@ proptest! {
                 }
                 Do::Gone(pod) => gone(&mut s, &pod.to_string()),
                 Do::Pass => drop(s.pass(usize::MAX)),
+                Do::Node(name, offers) => {
+                    let node = of_three(name, offers);
+                    s.apply(Event::Node(Box::new(node.clone()))).unwrap();
+                    let at = NODES.iter().position(|known| *known == name).unwrap();
+                    nodes[at] = node;
+                }
+                Do::Restart => {
+                    let count = s.holders().len();
+                    s = restarted(&s, config, nodes.clone());
+                    prop_assert_eq!(s.holders().len(), count);
+                }
             }
             prop_assert_eq!(s.ledger().audit(), Ok(()));
             for (_, node) in s.ledger().alive() {

@@ -10,7 +10,7 @@
 //! not load the library. It shows a mistake. It is no proof against a tenant who wants to be
 //! mistaken for limited.
 
-use divvy_words::isolation::LimitUnit;
+use divvy_words::isolation::{MemoryLimit, PRELOAD};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 use serde::{Deserialize, Serialize};
@@ -21,17 +21,14 @@ use std::path::{Path, PathBuf};
 pub const CHECKER: &str = "divvy-isolation-check";
 /// What it reads, beside itself.
 pub(crate) const PROVIDED: &str = "limit.json";
-const PRELOAD: &str = "/etc/ld.so.preload";
 
 /// What the checker is told of the provider.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provided {
     /// Its name.
     pub provider: String,
-    /// The variable that has the limit of each card.
-    pub variable: String,
-    /// How it is written there.
-    pub unit: LimitUnit,
+    /// How it is told the limit of each card.
+    pub memory: MemoryLimit,
     /// The library in this container.
     pub library: PathBuf,
 }
@@ -95,7 +92,7 @@ pub fn check() -> Result<Enforcement, String> {
     // Before the library is looked for: a program may load it when NVML is used first.
     let cards = cards().map_err(|why| why.to_string());
     let found = Found {
-        limit: std::env::var(&provided.variable).ok(),
+        limit: std::env::var(&provided.memory.variable).ok(),
         preload: std::fs::read_to_string(PRELOAD).unwrap_or_default(),
         maps: std::fs::read_to_string("/proc/self/maps").unwrap_or_default(),
         cards,
@@ -113,11 +110,14 @@ fn cards() -> Result<Vec<(String, u64)>, NvmlError> {
 }
 
 fn judge(provided: &Provided, found: &Found) -> Enforcement {
-    let Provided { provider, variable, library, .. } = provided;
+    let Provided { provider, memory, library } = provided;
+    let variable = &memory.variable;
     let mut reasons = Vec::new();
     let limit = match found.limit.as_deref() {
         None => Err(format!("{variable} is not set")),
-        Some(text) => amount(text, provided.unit)
+        Some(text) => memory
+            .parse(text)
+            .map(|bytes| bytes.0)
             .ok_or_else(|| format!("{variable} is {text:?}, which is no limit")),
     };
     let limit = limit.map_err(|why| reasons.push(why)).ok();
@@ -147,24 +147,16 @@ fn judge(provided: &Provided, found: &Found) -> Enforcement {
     }
 }
 
-/// An amount as the provider writes it; 0 is none.
-fn amount(text: &str, unit: LimitUnit) -> Option<u64> {
-    let bytes = match unit {
-        LimitUnit::Bytes => text.parse().ok()?,
-        LimitUnit::Mib => text.strip_suffix('m')?.parse::<u64>().ok()?.checked_mul(1 << 20)?,
-    };
-    (bytes > 0).then_some(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use divvy_words::isolation::LimitUnit;
 
     const LIBRARY: &str = "/usr/local/vgpu/libvgpu.so";
 
     fn provided(unit: LimitUnit) -> Provided {
-        let (provider, variable) = ("HAMi-core".to_owned(), "LIMIT".to_owned());
-        Provided { provider, variable, unit, library: LIBRARY.into() }
+        let memory = MemoryLimit::usual("LIMIT", unit);
+        Provided { provider: "HAMi-core".to_owned(), memory, library: LIBRARY.into() }
     }
 
     fn found() -> Found {

@@ -24,7 +24,6 @@ mod tests;
 
 pub use mark::{put, take_away};
 
-use crate::limit::Provided;
 use divvy_words::isolation::Provider;
 use files::Version;
 use std::path::{Path, PathBuf};
@@ -59,6 +58,14 @@ pub enum ProviderError {
     NoKind {
         /// Where it was looked for.
         folders: Vec<String>,
+    },
+    /// A library is given to one that has none, or the other way round.
+    #[error("provider {provider} {why}")]
+    NoLibrary {
+        /// Its name.
+        provider: String,
+        /// What is asked for.
+        why: &'static str,
     },
     /// What was given is not a library that containers of this node can load.
     #[error("{}: {why}", path.display())]
@@ -99,8 +106,9 @@ impl Host {
 /// What is put on a node.
 #[derive(Clone, Debug)]
 pub struct ToInstall {
-    /// A folder with the provider's library, `*.so`, and what it needs beside it.
-    pub library: PathBuf,
+    /// A folder with the provider's library, `*.so`, and what it needs beside it; none if the provider
+    /// has no library.
+    pub library: Option<PathBuf>,
     /// The program that looks whether the limit is in force.
     pub checker: PathBuf,
 }
@@ -144,15 +152,5 @@ fn remove(provider: &Provider, host: &Host) -> Result<(), ProviderError> {
             Err(ProviderError::File { what: "delete", path, error })
         }
         _ => Ok(()),
-    }
-}
-
-/// What the checker has to know, which lies beside it.
-fn provided(provider: &Provider, library: &str) -> Provided {
-    Provided {
-        provider: provider.name.clone(),
-        variable: provider.memory.0.clone(),
-        unit: provider.memory.1,
-        library: Path::new(&provider.library).join(library),
     }
 }

@@ -2,7 +2,7 @@
 #![allow(non_snake_case, missing_docs)]
 #![allow(clippy::missing_safety_doc)] // As in C: each pointer is null or valid for what is written.
 
-use crate::limits::{CARDS, Limits};
+use crate::limits::{CARDS, Limits, overridden};
 use crate::region;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::path::PathBuf;
@@ -17,6 +17,7 @@ type Ask<T> = unsafe extern "C" fn(Device, *mut T) -> Return;
 const SUCCESS: Return = 0;
 const FUNCTION_NOT_FOUND: Return = 13;
 const LAZY: c_int = 1;
+const OVERRIDES: &str = "/overrideEnv";
 const NVML: &CStr = c"libnvidia-ml.so.1";
 const INDEX: &CStr = c"nvmlDeviceGetIndex";
 const MEMORY: &CStr = c"nvmlDeviceGetMemoryInfo";
@@ -102,7 +103,8 @@ pub unsafe extern "C" fn dlsym(library: *mut c_void, name: *const c_char) -> *mu
 fn limit(device: Device) -> u64 {
     static LIMITS: OnceLock<Limits> = OnceLock::new();
     let limits = LIMITS.get_or_init(|| {
-        let variable = |name: &str| std::env::var(name).ok();
+        let file = std::fs::read_to_string(OVERRIDES).unwrap_or_default();
+        let variable = |name: &str| overridden(&file, name).or_else(|| std::env::var(name).ok());
         let path = variable("CUDA_DEVICE_MEMORY_SHARED_CACHE");
         let path = PathBuf::from(path.as_deref().unwrap_or("/tmp/cudevshr.cache"));
         let process = i32::try_from(std::process::id()).unwrap_or_default();

@@ -21,6 +21,13 @@ impl Limits {
     }
 }
 
+/// What a file of variables says of one: older versions of HAMi-core set those of `/overrideEnv`
+/// themselves.
+pub fn overridden(file: &str, name: &str) -> Option<String> {
+    let mut entries = file.lines().rev().filter_map(|line| line.split_once('='));
+    entries.find(|(of, _)| *of == name).map(|(_, value)| value.to_owned())
+}
+
 /// `2000m`, `2g`, `2048`; nothing if it is 0 or no amount at all.
 fn amount(text: &str) -> Option<u64> {
     let (digits, unit) = match text.char_indices().last()? {
@@ -53,5 +60,13 @@ mod tests {
         }
         let empty = read(&[("CUDA_DEVICE_MEMORY_LIMIT", "5"), ("CUDA_DEVICE_MEMORY_LIMIT_0", "")]);
         assert_eq!(empty.memory[0], 5, "an empty one does not count");
+    }
+
+    #[test]
+    fn the_last_line_of_a_variable_counts() {
+        let file = "A=1\nB\nA=2=3\n";
+        assert_eq!(overridden(file, "A").as_deref(), Some("2=3"));
+        assert_eq!(overridden(file, "B"), None);
+        assert_eq!(overridden("", "A"), None);
     }
 }

@@ -176,6 +176,8 @@ impl Checker {
             };
             say(!is_there, format!("there is no card {card}, or no reservation holds it"));
             say(*bytes > size, format!("card {card} has {size} bytes and gives {bytes}"));
+            let compute = use_of.compute.get(card).copied().unwrap_or(0);
+            say(compute > 100, format!("card {card} gives {compute} % of its compute"));
             say(use_of.named.contains_key(card), format!("card {card} is whole and shared"));
             let classes = use_of.classes.get(card).into_iter().flatten().collect::<Vec<_>>();
             say(
@@ -239,6 +241,8 @@ impl Checker {
 struct Use {
     /// Bytes by card.
     shared: BTreeMap<String, u128>,
+    /// Percent of compute by card.
+    compute: BTreeMap<String, u128>,
     /// The classes of its shares by card.
     classes: BTreeMap<String, BTreeSet<String>>,
     /// Whole cards that a record names, and by how many pods.
@@ -276,6 +280,7 @@ impl Use {
                 Asked::Nothing | Asked::Share { .. } => {
                     for (card, bytes) in &pod.cards {
                         *sum.shared.entry(card.clone()).or_default() += bytes;
+                        *sum.compute.entry(card.clone()).or_default() += pod.compute;
                         sum.classes.entry(card.clone()).or_default().insert(pod.class.clone());
                     }
                 }
@@ -326,13 +331,15 @@ fn misclassed(pod: &Pod, node: &Node) -> Option<String> {
         return Some(format!("is to be {wanted:?} and was bound as {:?}", pod.class));
     }
     if !is_share || wanted == SHARED {
-        let is_bare = pod.limit.is_none() && !pod.visible.contains('=');
+        let is_bare = pod.limit.or(pod.compute_limit).is_none() && !pod.visible.contains('=');
         return (!is_bare).then(|| format!("is not isolated, and limited by {:?}", pod.limit));
     }
     if !node.offers(&wanted) {
         return Some(format!("is {wanted} on a node without it"));
     }
-    let limits = pod.cards.iter().all(|(_, bytes)| pod.limit == Some(*bytes));
+    let compute = Some(pod.compute).filter(|percent| *percent > 0);
+    let limits = pod.cards.iter().all(|(_, bytes)| pod.limit == Some(*bytes))
+        && pod.compute_limit == compute;
     // Where nobody hands out cards, nothing is granted.
     let name = wanted.trim_start_matches("Isolated/");
     let granted = pod.visible.is_empty()
@@ -368,7 +375,10 @@ fn fits(pod: &Pod, node: &Node, used: &Use, has_levels: bool) -> bool {
             let wanted = pod.wanted();
             let may_join = |card: &str| {
                 let mut classes = used.classes.get(card).into_iter().flatten();
-                !has_levels || classes.all(|class| Some(class) == wanted.as_ref())
+                let compute = used.compute.get(card).copied().unwrap_or(0) + pod.compute;
+                let is_of_class =
+                    !has_levels || classes.all(|class| Some(class) == wanted.as_ref());
+                compute <= 100 && is_of_class
             };
             let joins = |(card, held): &(&String, &u128)| **held + bytes <= size && may_join(card);
             let roomy = used.shared.iter().filter(joins).count();

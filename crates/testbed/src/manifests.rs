@@ -126,6 +126,14 @@ pub fn with_memory(mut pod: Value, mib: u64) -> Value {
     pod
 }
 
+/// The pod asks so many percent of a card's memory and of its compute, as Koordinator's pods do.
+pub fn with_koordinators(mut pod: Value, memory: u32, compute: u32) -> Value {
+    let limits = &mut pod["spec"]["containers"][0]["resources"]["limits"];
+    limits["koordinator.sh/gpu-memory-ratio"] = json!(memory.to_string());
+    limits["koordinator.sh/gpu-core"] = json!(compute.to_string());
+    pod
+}
+
 /// The node as one on which HAMi-core was installed.
 pub fn with_provider(mut node: Value) -> Value {
     node["metadata"]["labels"]["koordinator.sh/gpu-isolation-provider"] = json!("HAMi-core");
@@ -133,17 +141,23 @@ pub fn with_provider(mut node: Value) -> Value {
     node
 }
 
-/// The share asks for this level; its container reads its limit, as the admission sees to it.
+/// The share asks for this level; its container reads its limits, as the admission sees to it.
 pub fn with_level(mut pod: Value, level: &str) -> Value {
     let labels = &mut pod["metadata"]["labels"];
     labels["koordinator.sh/gpu-share-isolation-level"] = json!(level);
     if level == "Isolated" {
         labels["koordinator.sh/gpu-isolation-provider"] = json!("HAMi-core");
-        let field = json!({"fieldPath": "metadata.annotations['divvy.dev/memory-limit']"});
-        let limit = json!({"name": "CUDA_DEVICE_MEMORY_LIMIT", "valueFrom": {"fieldRef": field}});
-        let env = &mut pod["spec"]["containers"][0]["env"];
-        let known = env.as_array().cloned().unwrap_or_default();
-        *env = known.into_iter().chain([limit]).collect();
+        let limit = |name: &str, annotation: &str| {
+            let field =
+                json!({"fieldPath": format!("metadata.annotations['divvy.dev/{annotation}']")});
+            json!({"name": name, "valueFrom": {"fieldRef": field}})
+        };
+        let container = &mut pod["spec"]["containers"][0];
+        let asks_compute = !container["resources"]["limits"]["koordinator.sh/gpu-core"].is_null();
+        let memory = limit("CUDA_DEVICE_MEMORY_LIMIT", "memory-limit");
+        let compute = asks_compute.then(|| limit("CUDA_DEVICE_SM_LIMIT", "compute-limit"));
+        let known = container["env"].as_array().cloned().unwrap_or_default();
+        container["env"] = known.into_iter().chain([memory]).chain(compute).collect();
     }
     pod
 }

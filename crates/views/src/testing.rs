@@ -1,12 +1,12 @@
 //! Small clusters for the tests of this crate.
 
 use divvy_engine::{
-    Bound, BoundCards, Config, Effect, Event, NodeFacts, NodeRecord, ObjectKey, PodRecord, PodSpec,
-    Scheduler, Taint,
+    Bound, BoundCards, ClassName, Config, Effect, Event, NodeFacts, NodeRecord, ObjectKey,
+    PodRecord, PodSpec, Scheduler, Taint,
 };
 use divvy_ledger::{
-    Bytes, CardShare, Device, DeviceOn, DividedCard, Division, Each, Fraction, Gpus, MilliCpu,
-    Part, Pool, Portion, Profile, Request,
+    Bytes, CardShare, Class, Device, DeviceOn, DividedCard, Division, Each, Fraction, Gpus,
+    MilliCpu, Part, Pool, Portion, Profile, Request,
 };
 
 /// A cluster and the pods that were added to it, in order.
@@ -110,6 +110,18 @@ impl Cluster {
 
     pub(crate) fn ask(self, key: &str, request: Request) -> Self {
         self.add(pod(key, request))
+    }
+
+    /// A node of three cards: shares of two classes are on two of them.
+    pub(crate) fn classed() -> Self {
+        let class = |name: &str| ClassName { name: name.into(), provider: None };
+        let gpus = Gpus { classes: vec![Class(1)], ..Gpus::cards(3, 3, None) };
+        let mut cluster = Self::new().with(NodeRecord { gpus, ..node("a-1", "Tesla-T4", 3, 15) });
+        let names = [class("Shared"), class("Isolated/HAMi-core")];
+        cluster.scheduler.apply(Event::Classes(names.into())).unwrap();
+        let quarter = fraction("0.25", 1).part().unwrap();
+        let isolated = Request::share(1, Part { class: Class(1), ..quarter });
+        cluster.ask("ml/a", fraction("0.5", 1)).ask("ml/b", isolated)
     }
 
     /// Two cards of 40 GiB in four time slices each, of which the kubelet tells one pod's, and a node

@@ -16,6 +16,8 @@
 //!   compute: {variable: CUDA_DEVICE_SM_LIMIT}
 //!   library: /usr/local/vgpu
 //!   environment: {CUDA_DISABLE_CONTROL: "false"}
+//!   emptyFiles: [/overrideEnv]
+//!   freshFiles: [/tmp/cudevshr.cache]
 //! ```
 
 mod device_plugin;

@@ -1,7 +1,7 @@
 //! Whether the containers of a share pod will see their card and no other once it is bound: their
 //! variables must read the annotations that the binding brings.
 
-use crate::isolation::Isolation;
+use crate::isolation::{Isolation, Provider};
 use crate::keys;
 use crate::koordinator;
 use crate::manifest::{Container, Metadata, PodManifest, Variable, VariableSource};
@@ -40,13 +40,31 @@ pub(crate) fn missing<'a>(
     container: &Container,
     variables: &[(&'a str, &'static str)],
 ) -> Option<&'a str> {
-    let is_missing = |variable: &str, annotation: &str| {
-        let mut entries = container.env.iter().filter(|entry| entry.name == variable);
-        let is_right = entries.next().is_some_and(|entry| entry.source.is_annotation(annotation));
-        !is_right || entries.next().is_some()
+    let is_there = |variable: &str, annotation: &str| {
+        is_once(container, variable, |source| source.is_annotation(annotation))
     };
     let mut all = variables.iter();
-    all.find(|(variable, annotation)| is_missing(variable, annotation)).map(|(name, _)| *name)
+    all.find(|(variable, annotation)| !is_there(variable, annotation)).map(|(name, _)| *name)
+}
+
+/// The first variable that could switch the provider of the container off, for it is not at its safe
+/// value. There must be one entry of each: what else the container reads (`envFrom`, its image) loses
+/// against that, in every process.
+pub(crate) fn unsafe_variable<'a>(
+    container: &Container,
+    provider: &'a Provider,
+) -> Option<(&'a str, &'a str)> {
+    let mut all = provider.environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    all.find(|(name, value)| !is_once(container, name, |source| source.is_literal(value)))
+}
+
+fn is_once(
+    container: &Container,
+    variable: &str,
+    is_right: impl Fn(&VariableSource) -> bool,
+) -> bool {
+    let mut entries = container.env.iter().filter(|entry| entry.name == variable);
+    entries.next().is_some_and(|entry| is_right(&entry.source)) && entries.next().is_none()
 }
 
 /// Whether a share pod that a provider is to isolate may be bound: the container of the share must read
@@ -79,7 +97,8 @@ pub fn limits_ready(
     let shares = share_containers(metadata, spec);
     let all = containers(spec).enumerate().filter(|(at, _)| shares.contains(at));
     for (_, container) in all {
-        if let Some(variable) = missing(container, &wanted) {
+        let unsafe_variable = || unsafe_variable(container, provider).map(|(name, _)| name);
+        if let Some(variable) = missing(container, &wanted).or_else(unsafe_variable) {
             return Err(format!(
                 "the variable {variable} of container {} is not as divvy's admission sets it, so the pod would not \
                  be limited to its share; create the pod anew while the admission runs with the same providers",

@@ -58,16 +58,74 @@ impl fmt::Display for Level {
     }
 }
 
-/// How a provider reads the limit of memory.
+/// The unit of a limit of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LimitUnit {
-    /// `2097152000`.
+    /// Written `2097152000`.
     #[serde(rename = "bytes")]
     Bytes,
-    /// `2000m`.
+    /// Written `2000m`, unless the provider wants something else.
     #[serde(rename = "MiB")]
     Mib,
 }
+
+/// How a provider is told the limit of memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryLimit {
+    /// By this variable.
+    pub variable: String,
+    /// In this unit.
+    pub unit: LimitUnit,
+    /// What the variable says, with [`Self::AMOUNT`] for the amount. If [`Self::CARD`] is in it, it is
+    /// said for each card.
+    pub format: String,
+}
+
+impl MemoryLimit {
+    /// Stands for the amount.
+    pub const AMOUNT: &str = "{}";
+    /// Stands for the number of a card in its container, from 0.
+    pub const CARD: &str = "{card}";
+
+    /// As most read it.
+    pub fn usual(variable: &str, unit: LimitUnit) -> Self {
+        let format = match unit {
+            LimitUnit::Bytes => "{}",
+            LimitUnit::Mib => "{}m",
+        };
+        Self { variable: variable.to_owned(), unit, format: format.to_owned() }
+    }
+
+    /// So many bytes of each of so many cards.
+    pub fn print(&self, bytes: Bytes, cards: usize) -> String {
+        let amount = match self.unit {
+            LimitUnit::Bytes => bytes.0,
+            LimitUnit::Mib => bytes.mib(),
+        };
+        // To some providers 0 is no limit.
+        let text = self.format.replace(Self::AMOUNT, &amount.max(1).to_string());
+        let cards = if text.contains(Self::CARD) { cards } else { 1 };
+        let of_card = |card: usize| text.replace(Self::CARD, &card.to_string());
+        (0..cards).map(of_card).collect::<Vec<_>>().join(",")
+    }
+
+    /// What was printed; `None` is no limit.
+    pub fn parse(&self, text: &str) -> Option<Bytes> {
+        let first = self.format.replace(Self::CARD, "0");
+        let (before, after) = first.split_once(Self::AMOUNT)?;
+        let parts = text.split(',').count();
+        let amount = text.split(',').next()?.strip_prefix(before)?.strip_suffix(after)?;
+        let amount: u64 = amount.parse().ok()?;
+        let bytes = match self.unit {
+            LimitUnit::Bytes => Bytes(amount),
+            LimitUnit::Mib => Bytes(amount.checked_mul(1 << 20)?),
+        };
+        (self.print(bytes, parts) == text).then_some(bytes)
+    }
+}
+
+/// What the loader of a container is told to load into every process.
+pub const PRELOAD: &str = "/etc/ld.so.preload";
 
 /// What enforces a level on nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,15 +136,20 @@ pub struct Provider {
     pub levels: Vec<Level>,
     /// The CDI device that a binding grants beside the card.
     pub device: String,
-    /// The variable that limits memory, and its unit.
-    pub memory: (String, LimitUnit),
+    /// How it is told the limit of memory.
+    pub memory: MemoryLimit,
     /// The variable that limits compute, in percent of a card.
     pub compute: Option<String>,
-    /// The folder of a container that it is mounted to.
-    pub library: String,
-    /// Variables that could switch it off, at values that do not: its specification sets them, and pods
-    /// must not.
+    /// The folder of a container that its library is mounted to, if it has one.
+    pub library: Option<String>,
+    /// Variables that could switch it off, at values that do not: admission and its specification set
+    /// them, and pods must not set them to anything else.
     pub environment: BTreeMap<String, String>,
+    /// Files that could switch it off: its specification mounts empty ones there.
+    pub empty_files: Vec<String>,
+    /// Files of its own that a container must start without: of volumes only an `emptyDir` may be
+    /// there.
+    pub fresh_files: Vec<String>,
 }
 
 /// The cards of one container that HAMi-core knows, each with variables of its own.
@@ -117,18 +180,28 @@ impl Provider {
             name: "HAMi-core".to_owned(),
             levels: vec![Level::Isolated],
             device: "divvy.dev/provider=HAMi-core".to_owned(),
-            memory: ("CUDA_DEVICE_MEMORY_LIMIT".to_owned(), LimitUnit::Bytes),
+            memory: MemoryLimit::usual("CUDA_DEVICE_MEMORY_LIMIT", LimitUnit::Bytes),
             compute: Some("CUDA_DEVICE_SM_LIMIT".to_owned()),
-            library: "/usr/local/vgpu".to_owned(),
+            library: Some("/usr/local/vgpu".to_owned()),
             environment: safe.into_iter().chain(of_cards).collect(),
+            // Older ones set the variables that it has, after all.
+            empty_files: vec!["/overrideEnv".to_owned()],
+            // The limits that are in it hold, whatever the variables say.
+            fresh_files: vec!["/tmp/cudevshr.cache".to_owned()],
         }
     }
 
     /// The variables of a container with a limit, and the annotations that they are read from.
     pub fn variables(&self, asks_compute: bool) -> impl Iterator<Item = (&str, &'static str)> {
         let compute = self.compute.as_deref().filter(|_| asks_compute);
-        let memory = [(&*self.memory.0, keys::MEMORY_LIMIT)];
+        let memory = [(&*self.memory.variable, keys::MEMORY_LIMIT)];
         memory.into_iter().chain(compute.map(|name| (name, keys::COMPUTE_LIMIT)))
+    }
+
+    /// The files and folders that its specification mounts.
+    pub fn mounted(&self) -> impl Iterator<Item = &str> {
+        let library = self.library.iter().flat_map(|library| [&**library, PRELOAD]);
+        library.chain(self.empty_files.iter().map(String::as_str))
     }
 }
 
@@ -345,22 +418,18 @@ impl Isolation {
         record.gpus.classes = at.map(|at| self.class(Choice::Isolated(at))).into_iter().collect();
     }
 
-    /// What a binding writes besides the cards, for a share of so many bytes of each: the annotations of
-    /// [`keys::CLASS`], [`keys::MEMORY_LIMIT`] and [`keys::COMPUTE_LIMIT`].
+    /// What a binding writes besides the cards, for a share of so many bytes of each of so many: the
+    /// annotations of [`keys::CLASS`], [`keys::MEMORY_LIMIT`] and [`keys::COMPUTE_LIMIT`].
     pub fn annotations(
         &self,
         class: Class,
+        cards: usize,
         bytes: Bytes,
         compute: Percent,
     ) -> Vec<(&'static str, String)> {
         let recorded = (keys::CLASS, self.recorded_as(class));
         let Some(provider) = self.provider(class) else { return vec![recorded] };
-        // To some providers 0 is no limit.
-        let limit = match provider.memory.1 {
-            LimitUnit::Bytes => bytes.0.max(1).to_string(),
-            LimitUnit::Mib => format!("{}m", bytes.mib().max(1)),
-        };
-        let mut all = vec![recorded, (keys::MEMORY_LIMIT, limit)];
+        let mut all = vec![recorded, (keys::MEMORY_LIMIT, provider.memory.print(bytes, cards))];
         if compute.0 > 0 && provider.compute.is_some() {
             all.push((keys::COMPUTE_LIMIT, compute.0.to_string()));
         }

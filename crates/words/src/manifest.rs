@@ -9,7 +9,7 @@ mod relations;
 mod status;
 mod storage;
 
-pub(crate) use environment::{Environment, annotation_path};
+pub(crate) use environment::{Environment, EnvironmentEntry, annotation_path};
 pub use environment::{Variable, VariableSource};
 pub use map::{Annotations, ResourceList, ResourceName, Text, Texts};
 pub(crate) use map::{ReviewedAnnotations, gpu_resources};

@@ -70,13 +70,17 @@ impl Cluster {
         let checker = Path::new(env!("CARGO_BIN_EXE_divvy-isolation-check"));
         cluster.node.import(&Image::programs(DIVVY, &[divvy, checker], &[])).unwrap();
         cluster.node.add_files(LIBRARY, &[(&library, "/libvgpu.so")], &[]).unwrap();
+        // With this file in their images containers would set themselves another limit.
+        let overrides = cluster.folder.join("overrideEnv");
+        std::fs::write(&overrides, "CUDA_DEVICE_MEMORY_LIMIT=80g\n").unwrap();
         // The checker is there only for the libraries that it loads, as most images have them.
-        let programs = [(Path::new("/usr/bin/env"), "/usr/bin/env"), (checker, "/unused")];
+        let env = Path::new("/usr/bin/env");
+        let programs = [(env, "/usr/bin/env"), (checker, "/unused"), (&*overrides, "/overrideEnv")];
         cluster.node.add_files(GLIBC, &programs, &[]).unwrap();
         // What the checker is told where no provider is mounted: there it only says what NVML says.
         let told = cluster.folder.join("limit.json");
-        let nothing =
-            json!({"provider": "nobody", "variable": "NONE", "unit": "bytes", "library": "/none"});
+        let memory = json!({"variable": "NONE", "unit": "bytes", "format": "{}"});
+        let nothing = json!({"provider": "nobody", "memory": memory, "library": "/none"});
         std::fs::write(&told, nothing.to_string()).unwrap();
         let more = [(checker, LOOK), (&*told, "/look/limit.json")];
         let programs = [programs.as_slice(), &more].concat();

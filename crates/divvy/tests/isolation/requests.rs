@@ -1,7 +1,7 @@
 //! Koordinator's requests on a node with NVIDIA's device plugin and nothing of Koordinator.
 
-use super::cluster::Cluster;
-use super::divvy::{CARD, plain, share};
+use super::cluster::{CHECKER, Cluster};
+use super::divvy::{CARD, LEVEL, PROVIDER, plain, share};
 use serde_json::{Value, json};
 
 /// `levels` says whether divvy tells them apart.
@@ -64,6 +64,27 @@ pub async fn of_koordinator_run(cluster: &Cluster, levels: bool) {
         cluster.delete("default", &name).await;
     }
     cluster.delete("default", "known").await;
+    if levels {
+        an_isolated_one_has_its_part_of_each_of_two_cards(cluster).await;
+    }
+}
+
+async fn an_isolated_one_has_its_part_of_each_of_two_cards(cluster: &Cluster) {
+    let mut pod = plain("two");
+    pod["metadata"]["labels"] = json!({LEVEL: "Isolated", PROVIDER: "HAMi-core"});
+    pod["spec"]["containers"][0]["resources"] = json!({"limits": {
+        "koordinator.sh/gpu.shared": "2", "koordinator.sh/gpu-core": "60",
+        "koordinator.sh/gpu-memory-ratio": "50",
+    }});
+    cluster.api.create(&pod).await.unwrap();
+    let pod = cluster.running("default", "two").await;
+    assert_eq!(cluster.cards_of(&pod).len(), 2);
+    cluster.sees_its_part(&pod);
+    let said = cluster.inside(&pod, CHECKER);
+    assert!(said.contains(&format!("limits 2 cards to {} bytes each", CARD / 4)), "{said}");
+    let inside = cluster.inside(&pod, "env");
+    assert!(inside.contains("CUDA_DEVICE_SM_LIMIT=30\n"), "{inside}");
+    cluster.delete("default", "two").await;
 }
 
 /// The annotation that Koordinator would have written: the number is that of `/dev/nvidia<number>`.

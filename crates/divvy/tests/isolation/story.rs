@@ -4,7 +4,7 @@
 use super::cluster::Cluster;
 use super::divvy::{CARD, share};
 use super::{requests, tenant};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_kinds_of_model_servers_never_meet_and_each_sees_its_part_of_its_card() {
@@ -16,8 +16,9 @@ async fn two_kinds_of_model_servers_never_meet_and_each_sees_its_part_of_its_car
         requests::of_koordinator_run(&cluster, false).await;
     }
     let (_admission, scheduler) = cluster.start_divvy(true).await;
-    let ml =
-        serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml"}});
+    let ml = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
+        "name": "ml", "labels": {"pod-security.kubernetes.io/enforce": "baseline"},
+    }});
     cluster.api.create(&ml).await.unwrap();
     cluster.apply("examples/isolation/model-servers.yaml");
     the_example_holds(&cluster).await;

@@ -128,6 +128,25 @@ impl<'a> Tenant<'a> {
                 "would hide /etc/ld.so.preload",
             ),
             ("the library's folder", mounted("/usr/local/vgpu/"), "would hide /usr/local/vgpu"),
+            (
+                "an empty file over the library",
+                with(
+                    &pod,
+                    "/spec/containers/0/terminationMessagePath",
+                    json!("/usr/local/vgpu/libvgpu.so"),
+                ),
+                "terminationMessagePath: \"/usr/local/vgpu/libvgpu.so\" would hide /usr/local/vgpu",
+            ),
+            ("a file that sets variables", mounted("/overrideEnv"), "would hide /overrideEnv"),
+            (
+                "the limits of an earlier pod",
+                with(
+                    &mounted("/tmp"),
+                    "/spec/volumes",
+                    json!([{"name": "v", "persistentVolumeClaim": {"claimName": "kept"}}]),
+                ),
+                "could bring a /tmp/cudevshr.cache",
+            ),
             ("another container", beside, ""),
             ("its own limit", with(&pod, &annotation("divvy.dev/memory-limit"), json!("0")), ""),
         ] {
@@ -203,7 +222,10 @@ impl<'a> Tenant<'a> {
         let config = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"namespace": NAMESPACE, "name": "unlimited"},
-            "data": {"CUDA_DEVICE_MEMORY_LIMIT": "0", "CUDA_DISABLE_CONTROL": "true"},
+            "data": {
+                "CUDA_DEVICE_MEMORY_LIMIT": "0", "CUDA_DEVICE_MEMORY_LIMIT_0": "80g",
+                "CUDA_DISABLE_CONTROL": "true",
+            },
         });
         self.api.create(&config).await.unwrap();
         let from = json!([{"configMapRef": {"name": "unlimited"}}]);
@@ -215,8 +237,12 @@ impl<'a> Tenant<'a> {
         self.api.create(&with(&pod, ENV, limit)).await.unwrap();
         let running = cluster.running(NAMESPACE, "tries").await;
         let found = cluster.node.look_into(&running, "server").unwrap();
-        // The runtime's own value wins for the first process.
         assert_eq!(found.environment["CUDA_DISABLE_CONTROL"], "false");
+        // The first process sleeps: the one that `kubectl exec` starts is the first to use the card, and
+        // has the variables of the pod alone.
+        let inside = cluster.inside(&running, "env");
+        assert!(inside.contains("CUDA_DISABLE_CONTROL=false\n"), "{inside}");
+        assert!(inside.contains("CUDA_DEVICE_MEMORY_LIMIT_0=\n"), "{inside}");
         cluster.sees_its_part(&running);
         self.delete().await;
     }

@@ -5,9 +5,11 @@ use crate::kubelets::Kubelets;
 use crate::scheduler::Divvy;
 use divvy_testbed::dice::Dice;
 use divvy_testbed::manifests::{
-    GpuNode, with_fraction, with_gpus, with_hand_off, with_level, with_memory, with_provider,
+    GpuNode, with_fraction, with_gpus, with_hand_off, with_koordinators, with_level, with_memory,
+    with_provider,
 };
 use divvy_testbed::proxy::Proxy;
+use divvy_words::isolation::Provider;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -20,10 +22,11 @@ const OPTIONS: [&str; 6] = [
     "--reservation-runtime-class=",
 ];
 
-/// Four of five are shares of either kind, or of none, which is Shared.
+/// Four of five are shares of either kind, or of none, which is Shared; some ask as Koordinator's do.
 fn mixed(dice: &mut Dice, name: &str) -> Value {
     let pod = pod(name);
-    let share = match dice.below(10) {
+    let share = match dice.below(12) {
+        10 | 11 => with_koordinators(pod, dice.of(&[10, 25, 50]), dice.of(&[20, 40, 70])),
         0..4 => with_fraction(pod, dice.of(&["0.1", "0.25", "0.33", "0.5", "0.7"]), 1),
         4..7 => with_memory(pod, 500 + dice.below(14_000)),
         7 => with_fraction(pod, dice.of(&["0.2", "0.5"]), dice.of(&[2, 3])),
@@ -31,10 +34,18 @@ fn mixed(dice: &mut Dice, name: &str) -> Value {
     };
     let share = with_hand_off(share);
     match dice.below(5) {
-        0 | 1 => with_level(share, "Isolated"),
+        0 | 1 => with_safe_values(with_level(share, "Isolated")),
         2 | 3 => with_level(share, "Shared"),
         _ => share,
     }
+}
+
+/// The variables that could switch HAMi-core off, as the admission sets them.
+fn with_safe_values(mut pod: Value) -> Value {
+    let safe = Provider::hami_core().environment;
+    let safe = safe.iter().map(|(name, value)| json!({"name": name, "value": value}));
+    pod["spec"]["containers"][0]["env"].as_array_mut().unwrap().extend(safe);
+    pod
 }
 
 #[tokio::test(flavor = "multi_thread")]

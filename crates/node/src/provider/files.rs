@@ -1,8 +1,8 @@
 //! The files of a provider, in a folder of their own for each version: what containers have mounted
 //! does not change below them.
 
-use super::{Host, ProviderError, ToInstall, provided};
-use crate::limit;
+use super::{Host, ProviderError, ToInstall};
+use crate::limit::{self, Provided};
 use divvy_words::isolation::Provider;
 use rustix::fs::StatVfsMountFlags;
 use std::collections::BTreeMap;
@@ -11,8 +11,10 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// What is mounted at `/etc/ld.so.preload`.
+/// What is mounted at [`divvy_words::isolation::PRELOAD`].
 pub(super) const PRELOAD: &str = "ld.so.preload";
+/// What is mounted where a container must find an empty file.
+pub(super) const EMPTY: &str = "empty";
 
 /// Everything that the folder has, by name.
 pub(super) struct Version {
@@ -21,30 +23,18 @@ pub(super) struct Version {
 
 impl Version {
     pub fn read(provider: &Provider, source: &ToInstall) -> Result<Self, ProviderError> {
-        let folder = &source.library;
-        let failed = |path: &Path| file("read", path);
-        let mut files = BTreeMap::new();
-        for entry in std::fs::read_dir(folder).map_err(failed(folder))? {
-            let path = entry.map_err(failed(folder))?.path();
-            let name = path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
-            if let Some(name) = name.filter(|_| path.is_file()) {
-                files.insert(name, std::fs::read(&path).map_err(failed(&path))?);
+        let mut files = match (&provider.library, &source.library) {
+            (Some(inside), Some(folder)) => library(provider, inside, folder, &source.checker)?,
+            (None, None) => BTreeMap::new(),
+            (inside, _) => {
+                let why = match inside {
+                    Some(_) => "has a library: say with --library-dir where it is",
+                    None => "has no library in the config file: leave --library-dir out",
+                };
+                return Err(ProviderError::NoLibrary { provider: provider.name.clone(), why });
             }
-        }
-        let wrong = |path: &Path, why: String| ProviderError::Library { path: path.into(), why };
-        let libraries: Vec<&String> = files.keys().filter(|name| name.ends_with(".so")).collect();
-        let [library] = libraries.as_slice() else {
-            let why = format!("has {} files *.so; the one to preload is expected", libraries.len());
-            return Err(wrong(folder, why));
         };
-        let library = (*library).clone();
-        loadable(&files[&library]).map_err(|why| wrong(&folder.join(&library), why))?;
-        let preload = format!("{}\n", Path::new(&provider.library).join(&library).display());
-        let checker = std::fs::read(&source.checker).map_err(failed(&source.checker))?;
-        let known = serde_json::to_vec(&provided(provider, &library)).unwrap_or_default();
-        files.insert(PRELOAD.to_owned(), preload.into_bytes());
-        files.insert(limit::CHECKER.to_owned(), checker);
-        files.insert(limit::PROVIDED.to_owned(), known);
+        files.insert(EMPTY.to_owned(), Vec::new());
         Ok(Self { files })
     }
 
@@ -102,6 +92,40 @@ impl Version {
         }
         Ok(())
     }
+}
+
+/// The folder of a library, with what has it loaded and what looks whether it is.
+fn library(
+    provider: &Provider,
+    inside: &str,
+    folder: &Path,
+    checker: &Path,
+) -> Result<BTreeMap<String, Vec<u8>>, ProviderError> {
+    let failed = |path: &Path| file("read", path);
+    let mut files = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).map_err(failed(folder))? {
+        let path = entry.map_err(failed(folder))?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+        if let Some(name) = name.filter(|_| path.is_file()) {
+            files.insert(name, std::fs::read(&path).map_err(failed(&path))?);
+        }
+    }
+    let wrong = |path: &Path, why: String| ProviderError::Library { path: path.into(), why };
+    let libraries: Vec<&String> = files.keys().filter(|name| name.ends_with(".so")).collect();
+    let [name] = libraries.as_slice() else {
+        let why = format!("has {} files *.so; the one to preload is expected", libraries.len());
+        return Err(wrong(folder, why));
+    };
+    loadable(&files[*name]).map_err(|why| wrong(&folder.join(name), why))?;
+    let library = Path::new(inside).join(name);
+    let preload = format!("{}\n", library.display());
+    let (provider, memory) = (provider.name.clone(), provider.memory.clone());
+    let known = Provided { provider, memory, library };
+    let known = serde_json::to_vec(&known).unwrap_or_default();
+    files.insert(PRELOAD.to_owned(), preload.into_bytes());
+    files.insert(limit::CHECKER.to_owned(), std::fs::read(checker).map_err(failed(checker))?);
+    files.insert(limit::PROVIDED.to_owned(), known);
+    Ok(files)
 }
 
 /// Puts a file in the place of another at once; one that says the same is left alone.

@@ -1,7 +1,7 @@
 //! Our own specification: what a container gets that is granted the provider.
 
 use super::files;
-use divvy_words::isolation::Provider;
+use divvy_words::isolation::{PRELOAD, Provider};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ pub(super) fn path(folders: &[PathBuf], provider: &Provider) -> PathBuf {
 /// Mounts what is in the folder of a version, and sets the variables, which replace those of the pod
 /// and of the image.
 pub(super) fn text(provider: &Provider, version: &Path) -> String {
-    let mount = |from: &Path, to: &Path| {
+    let mount = |from: &Path, to: &str| {
         json!({
             "hostPath": from, "containerPath": to,
             "options": ["ro", "nosuid", "nodev", "rbind", "rprivate"],
@@ -22,6 +22,10 @@ pub(super) fn text(provider: &Provider, version: &Path) -> String {
     };
     let (kind, name) =
         provider.device.split_once('=').unwrap_or((&provider.device, &provider.name));
+    let library = provider.library.iter().flat_map(|library| {
+        [mount(version, library), mount(&version.join(files::PRELOAD), PRELOAD)]
+    });
+    let empty = provider.empty_files.iter().map(|file| mount(&version.join(files::EMPTY), file));
     let variables = provider.environment.iter().map(|(name, value)| format!("{name}={value}"));
     let specification = json!({
         "cdiVersion": "0.5.0", "kind": kind,
@@ -29,10 +33,7 @@ pub(super) fn text(provider: &Provider, version: &Path) -> String {
             "name": name,
             "containerEdits": {
                 "env": variables.collect::<Vec<_>>(),
-                "mounts": [
-                    mount(version, Path::new(&provider.library)),
-                    mount(&version.join(files::PRELOAD), Path::new("/etc/ld.so.preload")),
-                ],
+                "mounts": library.chain(empty).collect::<Vec<_>>(),
             },
         }],
     });

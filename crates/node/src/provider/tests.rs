@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
+use crate::limit::Provided;
 use std::os::unix::fs::PermissionsExt;
 
 /// The files of a node that has two cards, and of what is put on it.
@@ -20,7 +21,8 @@ impl Machine {
             folder: "/var/lib/divvy/providers".into(),
             runtime: None,
         };
-        let source = ToInstall { library: folder.join("library"), checker: folder.join("checker") };
+        let source =
+            ToInstall { library: Some(folder.join("library")), checker: folder.join("checker") };
         let machine = Self { folder, host, source };
         machine.write("checker", b"a program");
         machine.write("library/libvgpu.so", library("the first"));
@@ -93,7 +95,9 @@ fn a_container_that_is_granted_the_provider_gets_library_checker_and_safe_variab
     let mounts = [
         (version.to_owned(), "/usr/local/vgpu"),
         (format!("{version}/ld.so.preload"), "/etc/ld.so.preload"),
+        (format!("{version}/empty"), "/overrideEnv"),
     ];
+    assert_eq!(edits["mounts"].as_array().unwrap().len(), mounts.len());
     for (mount, (from, to)) in edits["mounts"].as_array().unwrap().iter().zip(mounts) {
         assert_eq!(
             (mount["hostPath"].as_str(), &mount["containerPath"]),
@@ -114,6 +118,7 @@ fn a_container_that_is_granted_the_provider_gets_library_checker_and_safe_variab
     }
     assert!(!text.contains("CUDA_DEVICE_MEMORY_LIMIT="), "the pod's own, which the binding fills");
     let at = |name: &str| installed.version.join(name);
+    assert_eq!(machine.read(&at("empty")), "");
     assert_eq!(machine.read(&at("ld.so.preload")), "/usr/local/vgpu/libvgpu.so\n");
     assert_eq!(machine.read(&at("divvy-isolation-check")), "a program");
     let checker = std::fs::metadata(machine.host.at(&at("divvy-isolation-check"))).unwrap();
@@ -128,7 +133,7 @@ fn the_device_of_a_provider_is_called_as_its_entry_of_the_config_says() {
     let provider = Provider {
         name: "mps".to_owned(),
         device: "example.com/isolation=shares".to_owned(),
-        library: "/opt/mps".to_owned(),
+        library: Some("/opt/mps".to_owned()),
         ..Provider::hami_core()
     };
     let installed = install(&provider, &machine.source, &machine.host).unwrap();
@@ -139,6 +144,27 @@ fn the_device_of_a_provider_is_called_as_its_entry_of_the_config_says() {
     let device = &written["devices"][0];
     assert_eq!(device["name"], "shares");
     assert_eq!(device["containerEdits"]["mounts"][0]["containerPath"], "/opt/mps");
+}
+
+#[test]
+fn a_provider_without_a_library_is_its_variables_and_the_files_that_it_hides() {
+    let mut machine = Machine::new("bare");
+    let provider = Provider { library: None, ..Provider::hami_core() };
+    let said = install(&provider, &machine.source, &machine.host).unwrap_err().to_string();
+    assert_eq!(
+        said,
+        "provider HAMi-core has no library in the config file: leave --library-dir out"
+    );
+    machine.source.library = None;
+    let said = machine.refused();
+    assert_eq!(said, "provider HAMi-core has a library: say with --library-dir where it is");
+    let installed = install(&provider, &machine.source, &machine.host).unwrap();
+    let text = machine.read(&installed.specification);
+    let written: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let edits = &written["devices"][0]["containerEdits"];
+    assert_eq!(edits["mounts"].as_array().unwrap().len(), 1);
+    assert_eq!(edits["mounts"][0]["containerPath"], "/overrideEnv");
+    assert!(edits["env"].as_array().unwrap().contains(&"CUDA_DISABLE_CONTROL=false".into()));
 }
 
 #[test]

@@ -33,6 +33,8 @@ pub(super) struct Pod {
     pub has_ended: bool,
     pub is_deleted: bool,
     pub asked: Asked,
+    /// Percent of each card's compute.
+    pub compute: u128,
     /// What it asks by names of their own.
     pub devices: BTreeMap<String, u64>,
     /// What the kubelet says that its containers have: cards, slices, replicas.
@@ -45,6 +47,7 @@ pub(super) struct Pod {
     /// What its binding says of its isolation.
     pub class: String,
     pub limit: Option<u128>,
+    pub compute_limit: Option<u128>,
     pub visible: String,
     pub is_reservation: bool,
     /// The card that it keeps for others, if it is a reservation that has one.
@@ -77,11 +80,14 @@ impl Pod {
             *devices.entry(resource.clone()).or_default() +=
                 u64::try_from(amount).unwrap_or(u64::MAX);
         }
+        let (koordinators, compute) =
+            koordinators(|name| sum("limits", &format!("koordinator.sh/{name}")));
         let asked = match portion {
             Some(portion) => {
                 let cards = annotation("gpu-fraction-num-devices");
                 Asked::Share { portion, cards: cards.and_then(|c| c.parse().ok()).unwrap_or(1) }
             }
+            None if koordinators != Asked::Nothing => koordinators,
             None if whole > 0 => Asked::Whole(u64::try_from(whole).unwrap_or(u64::MAX)),
             None => Asked::Nothing,
         };
@@ -118,12 +124,15 @@ impl Pod {
             provider: metadata["labels"][PROVIDER].as_str().map(str::to_owned),
             class: text(&metadata["annotations"]["divvy.dev/class"]),
             limit: annotation("divvy.dev/memory-limit").and_then(|limit| limit.parse().ok()),
+            compute_limit: annotation("divvy.dev/compute-limit")
+                .and_then(|limit| limit.parse().ok()),
             visible: text(&metadata["annotations"]["divvy.dev/visible-devices"]),
             node,
             runs: object["status"]["phase"] == "Running",
             has_ended: matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed")),
             is_deleted: metadata["deletionTimestamp"].is_string(),
             asked,
+            compute,
             cpu: sum("requests", "cpu"),
             memory: sum("requests", "memory") / 1000,
             is_ghost: false,
@@ -148,6 +157,27 @@ impl Pod {
     pub(super) fn is_held(&self) -> bool {
         self.node.is_some() && !self.has_ended
     }
+}
+
+/// What is asked by Koordinator's resources, given in thousandths, and how much compute of each card.
+fn koordinators(amount: impl Fn(&str) -> u128) -> (Asked, u128) {
+    let (both, core, memory) =
+        (amount("gpu") / 1000, amount("gpu-core") / 1000, amount("gpu-memory"));
+    let ratio = both.max(amount("gpu-memory-ratio") / 1000);
+    if ratio == 0 && memory == 0 {
+        return (Asked::Nothing, 0);
+    }
+    let cards = match amount("gpu.shared") / 1000 {
+        0 => (ratio / 100).max(1),
+        shared => shared,
+    };
+    let count = u64::try_from(cards).unwrap_or(u64::MAX);
+    let portion = match ratio / cards {
+        0 => Portion::Bytes(memory / 1000 / cards),
+        100 => return (Asked::Whole(count), 0),
+        percent => Portion::Fraction { numerator: percent, decimals: 2 },
+    };
+    (Asked::Share { portion, cards: count }, both.max(core) / cards)
 }
 
 #[derive(Clone, Debug)]

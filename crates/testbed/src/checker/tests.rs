@@ -3,7 +3,8 @@
 
 use super::*;
 use crate::manifests::{
-    GpuNode, pod, with_fraction, with_gpus, with_level, with_memory, with_provider,
+    GpuNode, pod, with_fraction, with_gpus, with_koordinators, with_level, with_memory,
+    with_provider,
 };
 use serde_json::{Value, json};
 
@@ -274,4 +275,21 @@ fn each_wrong_class_is_found_and_what_is_right_passes() {
         let found = wrong_classes(&pods);
         assert!(found.len() == 1 && found[0].contains(expected), "{expected}: {found:?}");
     }
+}
+
+#[test]
+fn compute_is_a_second_thing_that_a_card_has_and_koordinators_requests_are_known() {
+    let asks = |compute| with_koordinators(pod("a", "p", US), 50, compute);
+    let annotations = json!({"cards": format!("0:{HALF}"), "class": "Shared"});
+    let of = |compute| (asks(compute), annotations.clone());
+    assert_eq!(wrong_classes(&[of(40), of(60)]), [""; 0]);
+    let found = wrong_classes(&[of(40), of(61)]);
+    assert!(found.len() == 1 && found[0].contains("gives 101 % of its compute"), "{found:?}");
+    let isolated = with_level(asks(40), "Isolated");
+    let mut limited = json!({"cards": format!("0:{HALF}"), "class": "Isolated/HAMi-core",
+        "memory-limit": HALF.to_string(), "compute-limit": "40"});
+    assert_eq!(wrong_classes(&[(isolated.clone(), limited.clone())]), [""; 0]);
+    limited["compute-limit"] = json!("100");
+    let found = wrong_classes(&[(isolated, limited)]);
+    assert!(found.len() == 1 && found[0].contains("is Isolated/HAMi-core of"), "{found:?}");
 }

@@ -279,3 +279,11 @@ fn shares_of_less_than_a_cell_are_one_part_of_the_bar_in_proportion() {
     25 of 25 pods placed. 1 of 1 card in use, 58 of 80 GiB allocated.
     ");
 }
+
+#[test]
+fn the_line_of_a_shared_card_ends_with_its_class() {
+    let text = text(&Cluster::classed(), TextOptions::default());
+    let ends = |end: &str| text.lines().filter(|line| line.trim_end().ends_with(end)).count();
+    assert_eq!((ends("   Shared"), ends("   Isolated/HAMi-core")), (1, 1), "{text}");
+    assert_eq!(text.matches("Shared").count() + text.matches("Isolated").count(), 2, "{text}");
+}

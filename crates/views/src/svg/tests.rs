@@ -130,3 +130,13 @@ fn a_card_that_is_claimed_twice_is_marked_and_in_the_legend() {
     assert_eq!(marked.matches(">overbooked</text>").count(), 2);
     assert!(!svg(&Cluster::example()).contains("overbooked"));
 }
+
+#[test]
+fn each_shared_card_says_its_class() {
+    let svg = svg(&Cluster::classed());
+    assert_balanced(&svg);
+    assert!(svg.contains(">Shared 50 %</text>"), "{svg}");
+    assert!(svg.contains(">Isolated/HAMi-core 25 %</text>"), "{svg}");
+    let named = |class| svg.matches(class).count();
+    assert_eq!((named("Shared"), named("Isolated")), (1, 1), "the free card has none: {svg}");
+}

@@ -1,8 +1,8 @@
 use super::*;
 use crate::options::TextOptions;
 use crate::testing::{Cluster, bound, fraction, mib, node, pod, tainted, whole};
-use divvy_engine::{ClassName, Event, NodeRecord};
-use divvy_ledger::{Class, Gpus, Intake, Known, Part, Percent, Request};
+use divvy_engine::{Event, NodeRecord};
+use divvy_ledger::{Gpus, Intake, Known, Part, Percent, Request};
 
 const PLAIN: TextOptions = TextOptions { wide: false, colour: false, width: 0, no_headers: false };
 const WIDE: TextOptions = TextOptions { wide: true, ..PLAIN };
@@ -241,13 +241,7 @@ fn the_json_says_how_much_compute_shares_have_and_why_a_card_takes_nobody_new() 
 
 #[test]
 fn cards_show_their_class_where_classes_are_told_apart() {
-    let class = |name: &str| ClassName { name: name.into(), provider: None };
-    let gpus = Gpus { classes: vec![Class(1)], ..Gpus::cards(3, 3, None) };
-    let mut cluster = Cluster::new().with(NodeRecord { gpus, ..node("a-1", "Tesla-T4", 3, 15) });
-    let names = [class("Shared"), class("Isolated/HAMi-core")];
-    cluster.scheduler.apply(Event::Classes(names.into())).unwrap();
-    let isolated = fraction("0.25", 1).part().map(|part| Part { class: Class(1), ..part }).unwrap();
-    let cluster = cluster.ask("ml/a", fraction("0.5", 1)).ask("ml/b", Request::share(1, isolated));
+    let cluster = Cluster::classed();
     let cards = top_cards(&cluster.scheduler);
     let text = top_cards_text(&cards, PLAIN);
     let classes = |line: &str| line.split_whitespace().nth(4).map(str::to_owned);

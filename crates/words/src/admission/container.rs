@@ -162,7 +162,7 @@ pub(super) struct PodLists<'a> {
     containers: Option<&'a RawValue>,
 }
 
-/// Lists of a container whose entries are looked at one by one.
+/// Lists of a container whose entries are looked at one by one, and what is mounted into it besides.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub(super) struct ContainerLists<'a> {
@@ -174,6 +174,9 @@ pub(super) struct ContainerLists<'a> {
     pub(super) volume_mounts: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) volume_devices: Option<&'a RawValue>,
+    /// The kubelet mounts an empty file there.
+    #[serde(deserialize_with = "text")]
+    pub(super) termination_message_path: Box<str>,
 }
 
 impl<'a> PodLists<'a> {

@@ -6,18 +6,20 @@ use super::patch::{Step, member};
 use super::pod::ReviewedPod;
 use super::raw::each;
 use super::{Mutation, Settings};
-use crate::hand_off::missing;
+use crate::hand_off::{missing, unsafe_variable};
 use crate::isolation::{Choice, Isolation, Provider};
 use crate::keys;
 use crate::koordinator;
 use crate::manifest::field::manifest;
-use crate::manifest::{Named, Variable, VariableSource};
+use crate::manifest::{Anything, Container, EnvironmentEntry, Variable};
 use crate::problem::{Problems, short};
 use crate::request::share_containers;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
-/// How often a container may set variables of its limits, and such that switch them off: to take them out is work for the API server.
+/// How often a container may set variables of its limits and such that switch them off, besides once
+/// each: to take them out is work for the API server.
 const MOST_TIMES: usize = 8;
 
 /// A pod that says no level gets the one that it can only mean.
@@ -66,14 +68,15 @@ pub(super) fn note_variables(pod: &mut ReviewedPod<'_>, provider: &Provider) -> 
     let mut found: Vec<Vec<Variable>> = Vec::new();
     PodLists::read(pod)?.each_container(|place, given| {
         let mut of_container = Vec::new();
-        each(&format!("{}.env", place.field()), given.env, |at, entry: Named| {
-            if names.contains(&&*entry.name) {
-                let name = Cow::Owned(entry.name.into());
-                of_container.push(Variable { name, source: VariableSource::Other, at });
-            }
-            match of_container.len() > MOST_TIMES {
+        each(&format!("{}.env", place.field()), given.env, |at, EnvironmentEntry(entry)| {
+            let of_provider = entry.filter(|(name, _)| names.contains(&&**name));
+            of_container.extend(of_provider.map(|(name, source)| {
+                let name = Cow::Owned(name.into());
+                Variable { name, source, at }
+            }));
+            match of_container.len() > names.len() + MOST_TIMES {
                 true => Err(format!(
-                    "{}.env: sets variables of provider {} more than {MOST_TIMES} times",
+                    "{}.env: sets variables of provider {} again and again",
                     place.field(),
                     provider.name
                 )),
@@ -91,6 +94,26 @@ pub(super) fn note_variables(pod: &mut ReviewedPod<'_>, provider: &Provider) -> 
         container.env.sort_by_key(|variable| variable.at);
     }
     Ok(())
+}
+
+/// The variables that could switch the provider off, with their safe values, as far as the container
+/// does not set them itself. The scheduler looks at those behind the limits: `reads_all` says that
+/// these are there, and stay where they are.
+pub(super) fn safe_values(
+    container: &Container,
+    provider: &Provider,
+    reads_all: bool,
+) -> impl Iterator<Item = Value> {
+    let reads_limit =
+        |variable: &&Variable| keys::LIMITS.iter().any(|key| variable.source.is_annotation(key));
+    let first = container.env.iter().find(reads_limit).filter(|_| reads_all);
+    let first = first.map_or(0, |variable| variable.at);
+    let is_set = move |name: &str| {
+        let mut entries = container.env.iter().filter(|variable| variable.at >= first);
+        entries.any(|variable| variable.name == name)
+    };
+    let safe = provider.environment.iter().filter(move |(name, _)| !is_set(name));
+    safe.map(|(name, value)| json!({"name": name, "value": value}))
 }
 
 /// What is wrong with the levels of a new pod, or what the user should know.
@@ -131,7 +154,7 @@ pub(super) fn check(
 /// What is wrong with a pod that nobody isolates: of one that reads a limit the rest must have been
 /// looked at, for the scheduler takes it for isolated by that, maybe with other labels and later.
 fn limited(pod: &ReviewedPod<'_>) -> Option<String> {
-    let reads = |key: &&str, container: &crate::manifest::Container| {
+    let reads = |key: &&str, container: &Container| {
         container.env.iter().any(|variable| variable.source.is_annotation(key))
     };
     pod.containers().find_map(|(part, container)| {
@@ -173,51 +196,72 @@ fn isolated(pod: &mut ReviewedPod<'_>, provider: &Provider) -> Result<(), String
                 short(&container.name)
             ));
         }
-        if let Some(variable) = provider.environment.keys().find(|name| is_set(name)) {
+        if let Some((variable, value)) = unsafe_variable(container, provider) {
             return Err(format!(
-                "{}.env: the variable {variable} of container {} can switch provider {} off: leave it out",
+                "{}.env: the variable {variable} of container {} can switch provider {} off: leave it out, and divvy's \
+                 admission sets it to {value:?}",
                 part.place.field(),
                 short(&container.name),
                 provider.name
             ));
         }
     }
+    mounts(pod, &shares, provider)
+}
+
+/// What is mounted into a container of the share in front of what the provider needs there.
+fn mounts(pod: &ReviewedPod<'_>, shares: &[usize], provider: &Provider) -> Result<(), String> {
+    let lists = PodLists::read(pod)?;
+    let mut fresh = BTreeSet::new();
+    each("spec.volumes", lists.volumes, |_, volume: Volume| {
+        fresh.extend(volume.empty_dir.map(|_| volume.name));
+        Ok(())
+    })?;
     let mut at = 0;
-    PodLists::read(pod)?.each_container(|place, given| {
+    lists.each_container(|place, given| {
         let is_share = shares.contains(&at);
         at += 1;
-        let look = |field: String, path: &str| match hides(path, provider).filter(|_| is_share) {
-            Some(what) => Err(format!(
-                "{}.{field}: {:?} would hide {what}, by which provider {} isolates the pod",
-                place.field(),
-                short(path),
-                provider.name
-            )),
-            None => Ok(()),
+        if !is_share {
+            return Ok(());
+        }
+        let look = |field: String, path: &str, is_fresh: bool| {
+            let (field, shown) = (format!("{}.{field}", place.field()), short(path));
+            let near = |file: &&str| is_near(path, file);
+            if let Some(what) = provider.mounted().find(near) {
+                return Err(format!(
+                    "{field}: {shown:?} would hide {what}, by which provider {} isolates the pod",
+                    provider.name
+                ));
+            }
+            match provider.fresh_files.iter().map(String::as_str).find(near) {
+                Some(what) if !is_fresh => Err(format!(
+                    "{field}: {shown:?} could bring a {what} of another container, and the limits that provider \
+                     {} wrote into it; allowed is a volume emptyDir",
+                    provider.name
+                )),
+                _ => Ok(()),
+            }
         };
-        each(
-            &format!("{}.volumeMounts", place.field()),
-            given.volume_mounts,
-            |n, mount: Mount| look(format!("volumeMounts[{n}].mountPath"), &mount.mount_path),
-        )?;
+        each(&format!("{}.volumeMounts", place.field()), given.volume_mounts, |n, mount: Mount| {
+            let is_fresh = fresh.contains(&mount.name);
+            look(format!("volumeMounts[{n}].mountPath"), &mount.mount_path, is_fresh)
+        })?;
         each(
             &format!("{}.volumeDevices", place.field()),
             given.volume_devices,
-            |n, block: Block| look(format!("volumeDevices[{n}].devicePath"), &block.device_path),
-        )
+            |n, block: Block| look(format!("volumeDevices[{n}].devicePath"), &block.device_path, false),
+        )?;
+        match &*given.termination_message_path {
+            "" => Ok(()),
+            path => look("terminationMessagePath".to_owned(), path, false),
+        }
     })
 }
 
-const PRELOAD: &str = "/etc/ld.so.preload";
-
-/// What of a provider's files a mount at this path would be in front of.
-fn hides<'p>(path: &str, provider: &'p Provider) -> Option<&'p str> {
-    let (mount, library) = (parts(path), parts(&provider.library));
-    if parts(PRELOAD).starts_with(&mount) {
-        return Some(PRELOAD);
-    }
-    let is_near = library.starts_with(&mount) || mount.starts_with(&library);
-    is_near.then_some(&*provider.library)
+/// Whether what is mounted at this path would be in front of a file, or in its folder.
+fn is_near(path: &str, file: &str) -> bool {
+    let (mount, file) = (parts(path), parts(file));
+    file.starts_with(&mount) || mount.starts_with(&file)
 }
 
 /// The folders of a path, however it is spelled.
@@ -255,7 +299,15 @@ pub(super) fn unchanged(pod: &ReviewedPod<'_>, old: &ReviewedPod<'_>) -> Result<
 }
 
 manifest! {
+    struct Volume {
+        name: Box<str>,
+        empty_dir: Option<Anything>,
+    }
+}
+
+manifest! {
     struct Mount {
+        name: Box<str>,
         mount_path: Box<str>,
     }
 }

@@ -8,6 +8,7 @@ use super::pod::ReviewedPod;
 use super::void::{void_new_ephemeral, void_variable};
 use super::{Mutation, Operation, PodChange, Settings};
 use crate::hand_off::{has_no_device, missing};
+use crate::isolation::Provider;
 use crate::keys;
 use crate::koordinator;
 use crate::manifest::{Container, annotation_path};
@@ -35,12 +36,13 @@ pub fn mutate(change: &PodChange<'_>, settings: &Settings) -> Result<Mutation, S
                 isolation::default_level(&mut pod, isolation, &mut mutation);
             }
             let mut variables = keys::HAND_OFF_VARIABLES.to_vec();
-            if let Some(provider) = isolation::provider(&pod, settings) {
+            let provider = isolation::provider(&pod, settings);
+            if let Some(provider) = provider {
                 isolation::note_variables(&mut pod, provider)?;
                 variables.extend(isolation::variables(&pod, provider));
             }
             remove_config_maps(&mut pod, &mut mutation)?;
-            hand_off(&pod, &variables, settings, &mut mutation);
+            hand_off(&pod, &variables, provider, settings, &mut mutation);
         }
         Operation::EphemeralContainers => void_new_ephemeral(&pod, change, &mut mutation)?,
         Operation::Update => {}
@@ -92,6 +94,7 @@ fn name_whole_cards(pod: &ReviewedPod<'_>, mutation: &mut Mutation) {
 fn hand_off(
     pod: &ReviewedPod<'_>,
     variables: &[(&str, &'static str)],
+    provider: Option<&Provider>,
     settings: &Settings,
     mutation: &mut Mutation,
 ) {
@@ -101,8 +104,13 @@ fn hand_off(
     }
     for (at, (part, container)) in pod.containers().enumerate() {
         if shares.contains(&at) {
-            if missing(container, variables).is_some() {
-                let all = variables.iter().map(hand_off_variable).collect();
+            let reads_all = missing(container, variables).is_none();
+            let safe: Vec<_> = match provider {
+                Some(provider) => isolation::safe_values(container, provider, reads_all).collect(),
+                None => Vec::new(),
+            };
+            if !reads_all || !safe.is_empty() {
+                let all = variables.iter().map(hand_off_variable).chain(safe).collect();
                 set(part, container, all, mutation);
             }
         } else if !has_no_device(container) {

@@ -1,12 +1,21 @@
 //! `isolationProviders`: what enforces a level on nodes.
 
 use super::{ConfigError, Section, show};
-use crate::isolation::{Level, LimitUnit, Provider};
+use crate::isolation::{Level, LimitUnit, MemoryLimit, Provider};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-const FIELDS: [&str; 7] =
-    ["name", "levels", "device", "memory", "compute", "library", "environment"];
+const FIELDS: [&str; 9] = [
+    "name",
+    "levels",
+    "device",
+    "memory",
+    "compute",
+    "library",
+    "environment",
+    "emptyFiles",
+    "freshFiles",
+];
 /// More are a mistake; each is a class of cards.
 const MOST: usize = 64;
 
@@ -42,25 +51,69 @@ fn provider(section: &Section<'_>) -> Result<Provider, ConfigError> {
     let levels = levels(section)?;
     let is_device = |text: &str| text.contains('/') && text.contains('=') && !text.contains(',');
     let device = section.text("device", "is <vendor>/<class>=<name>", is_device)?;
-    let required = |name: &str, fields: &[&str]| {
-        let path = format!("{}.{name}", section.path);
-        let missing = || ConfigError(format!("{path}: missing; it names a variable"));
-        section.section(name, fields)?.ok_or_else(missing)
-    };
-    let memory = required("memory", &["variable", "unit"])?;
-    let unit = memory.text("unit", "are bytes and MiB", |text| matches!(text, "bytes" | "MiB"))?;
-    let unit = if unit == "MiB" { LimitUnit::Mib } else { LimitUnit::Bytes };
-    let variable =
-        |section: &Section<'_>| section.text("variable", "is the name of a variable", is_variable);
+    let memory = memory(section)?;
     let compute = match section.section("compute", &["variable"])? {
-        Some(compute) => Some(variable(&compute)?),
+        Some(compute) => Some(compute.variable()?),
         None => None,
     };
-    let library = section
-        .text("library", "is an absolute path", |text| text.len() > 1 && text.starts_with('/'))?;
+    let library = match section.get("library") {
+        Some(_) => Some(section.text("library", "is an absolute path", is_path)?),
+        None => None,
+    };
     let environment = environment(section)?;
-    let memory = (variable(&memory)?, unit);
-    Ok(Provider { name, levels, device, memory, compute, library, environment })
+    let empty_files = paths(section, "emptyFiles")?;
+    let fresh_files = paths(section, "freshFiles")?;
+    if library.is_none() && environment.is_empty() && empty_files.is_empty() {
+        let path = &section.path;
+        return Err(ConfigError(format!(
+            "{path}: a container gets nothing of it; allowed is a provider with library, environment or emptyFiles"
+        )));
+    }
+    Ok(Provider {
+        name,
+        levels,
+        device,
+        memory,
+        compute,
+        library,
+        environment,
+        empty_files,
+        fresh_files,
+    })
+}
+
+fn memory(section: &Section<'_>) -> Result<MemoryLimit, ConfigError> {
+    let path = format!("{}.memory", section.path);
+    let memory = section.section("memory", &["variable", "unit", "format"])?;
+    let memory =
+        memory.ok_or_else(|| ConfigError(format!("{path}: missing; it names a variable")))?;
+    let unit = memory.text("unit", "are bytes and MiB", |text| matches!(text, "bytes" | "MiB"))?;
+    let unit = if unit == "MiB" { LimitUnit::Mib } else { LimitUnit::Bytes };
+    let limit = MemoryLimit::usual(&memory.variable()?, unit);
+    if memory.get("format").is_none() {
+        return Ok(limit);
+    }
+    let is_format =
+        |text: &str| text.matches(MemoryLimit::AMOUNT).count() == 1 && !text.contains(',');
+    let format = memory.text("format", "is a text with {} once and without commas", is_format)?;
+    Ok(MemoryLimit { format, ..limit })
+}
+
+fn paths(section: &Section<'_>, name: &str) -> Result<Vec<String>, ConfigError> {
+    let wrong = |given: String| {
+        let path = &section.path;
+        ConfigError(format!("{path}.{name}: {given}; allowed is a list of absolute paths"))
+    };
+    let list = match section.get(name) {
+        None => return Ok(Vec::new()),
+        Some(Value::Array(list)) => list,
+        Some(other) => return Err(wrong(show(other))),
+    };
+    let path = |value: &Value| {
+        let text = value.as_str().filter(|text| is_path(text)).map(str::to_owned);
+        text.ok_or_else(|| wrong(show(value)))
+    };
+    list.iter().map(path).collect()
 }
 
 fn levels(section: &Section<'_>) -> Result<Vec<Level>, ConfigError> {
@@ -80,13 +133,17 @@ fn levels(section: &Section<'_>) -> Result<Vec<Level>, ConfigError> {
 
 fn environment(section: &Section<'_>) -> Result<BTreeMap<String, String>, ConfigError> {
     let wrong = |given: String| {
-        ConfigError(format!("{}.environment: {given}; allowed is a map of strings", section.path))
+        let path = &section.path;
+        ConfigError(format!("{path}.environment: {given}; allowed is a map of strings without $"))
     };
     match section.get("environment") {
         None => Ok(BTreeMap::new()),
         Some(Value::Object(map)) => {
             let entry = |(name, value): (&String, &Value)| match value.as_str() {
-                Some(text) if is_variable(name) => Ok((name.clone(), text.to_owned())),
+                // The kubelet would put another variable there.
+                Some(text) if is_variable(name) && !text.contains('$') => {
+                    Ok((name.clone(), text.to_owned()))
+                }
                 _ => Err(wrong(format!("{name}: {}", show(value)))),
             };
             map.iter().map(entry).collect()
@@ -96,6 +153,11 @@ fn environment(section: &Section<'_>) -> Result<BTreeMap<String, String>, Config
 }
 
 impl Section<'_> {
+    /// The name of a variable.
+    fn variable(&self) -> Result<String, ConfigError> {
+        self.text("variable", "is the name of a variable", is_variable)
+    }
+
     /// A text that is required.
     fn text(
         &self,
@@ -110,6 +172,10 @@ impl Section<'_> {
         let text = value.as_str().filter(|text| is_allowed(text)).map(str::to_owned);
         text.ok_or_else(|| ConfigError(format!("{path}: {}; allowed {allowed}", show(value))))
     }
+}
+
+fn is_path(text: &str) -> bool {
+    text.len() > 1 && text.starts_with('/')
 }
 
 /// What a label may be set to.

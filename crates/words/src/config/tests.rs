@@ -145,24 +145,31 @@ const PROVIDER: &str = "isolationProviders:
 - name: MPS
   levels: [Shared, Isolated]
   device: divvy.dev/provider=MPS
-  memory: {variable: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, unit: MiB}
-  library: /opt/mps
+  memory: {variable: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, unit: MiB, format: \"{card}={}M\"}
+  compute: {variable: CUDA_MPS_ACTIVE_THREAD_PERCENTAGE}
   environment: {OFF: \"0\"}
+  freshFiles: [/tmp/mps]
 ";
 
 #[test]
 fn providers_of_isolation_are_those_of_the_list_or_the_usual_one() {
-    use crate::isolation::{Level, LimitUnit, Provider};
+    use crate::isolation::{Level, LimitUnit, MemoryLimit, Provider};
     assert_eq!(isolation_providers(""), Ok(vec![Provider::hami_core()]));
     assert_eq!(isolation_providers("isolationProviders: []"), Ok(Vec::new()));
     let expected = Provider {
         name: "MPS".to_owned(),
         levels: vec![Level::Isolated, Level::Shared],
         device: "divvy.dev/provider=MPS".to_owned(),
-        memory: ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT".to_owned(), LimitUnit::Mib),
-        compute: None,
-        library: "/opt/mps".to_owned(),
+        memory: MemoryLimit {
+            variable: "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT".to_owned(),
+            unit: LimitUnit::Mib,
+            format: "{card}={}M".to_owned(),
+        },
+        compute: Some("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE".to_owned()),
+        library: None,
         environment: [("OFF".to_owned(), "0".to_owned())].into(),
+        empty_files: Vec::new(),
+        fresh_files: vec!["/tmp/mps".to_owned()],
     };
     assert_eq!(isolation_providers(PROVIDER), Ok(vec![expected]));
     assert_eq!(config(PROVIDER), Ok(Config::default()));
@@ -189,7 +196,30 @@ fn what_makes_no_sense_in_a_provider_is_told_with_its_field() {
             format!("{at}.levels: \"Half\"; allowed is a list of Isolated and Shared"),
         ),
         ("unit: MiB", "unit: GiB", format!("{at}.memory.unit: \"GiB\"; allowed are bytes and MiB")),
-        ("/opt/mps", "mps", format!("{at}.library: \"mps\"; allowed is an absolute path")),
+        (
+            "environment: {OFF: \"0\"}",
+            "library: mps",
+            format!("{at}.library: \"mps\"; allowed is an absolute path"),
+        ),
+        (
+            "  environment: {OFF: \"0\"}\n",
+            "",
+            format!(
+                "{at}: a container gets nothing of it; allowed is a provider with library, environment or emptyFiles"
+            ),
+        ),
+        (
+            "{card}={}M",
+            "{card}=M",
+            format!(
+                "{at}.memory.format: \"{{card}}=M\"; allowed is a text with {{}} once and without commas"
+            ),
+        ),
+        (
+            "[/tmp/mps]",
+            "[mps]",
+            format!("{at}.freshFiles: \"mps\"; allowed is a list of absolute paths"),
+        ),
         (
             "device: divvy.dev/provider=MPS",
             "device: all",
@@ -198,7 +228,12 @@ fn what_makes_no_sense_in_a_provider_is_told_with_its_field() {
         (
             "{OFF: \"0\"}",
             "{OFF: 0}",
-            format!("{at}.environment: OFF: 0; allowed is a map of strings"),
+            format!("{at}.environment: OFF: 0; allowed is a map of strings without $"),
+        ),
+        (
+            "{OFF: \"0\"}",
+            "{OFF: $(ON)}",
+            format!("{at}.environment: OFF: \"$(ON)\"; allowed is a map of strings without $"),
         ),
     ] {
         let text = PROVIDER.replace(from, to);

@@ -5,7 +5,7 @@ fn table() -> Isolation {
     let both = Provider {
         name: "MPS".to_owned(),
         levels: vec![Level::Isolated, Level::Shared],
-        memory: ("LIMIT".to_owned(), LimitUnit::Mib),
+        memory: MemoryLimit::usual("LIMIT", LimitUnit::Mib),
         compute: None,
         device: "divvy.dev/provider=MPS".to_owned(),
         ..Provider::hami_core()
@@ -114,7 +114,7 @@ fn a_node_offers_the_provider_that_is_installed_with_the_kind_of_its_cards() {
 fn a_binding_writes_class_limits_and_qualified_devices() {
     let (table, compute) = (table(), Percent(30));
     let text = |class, bytes, compute| {
-        let all = table.annotations(Class(class), Bytes(bytes), compute);
+        let all = table.annotations(Class(class), 2, Bytes(bytes), compute);
         all.into_iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(text(0, 1 << 30, compute), "divvy.dev/class=Shared");
@@ -135,6 +135,28 @@ fn a_binding_writes_class_limits_and_qualified_devices() {
         devices(1).unwrap(),
         "nvidia.com/gpu=GPU-1,nvidia.com/gpu=GPU-2,divvy.dev/provider=HAMi-core"
     );
+}
+
+#[test]
+fn a_limit_is_told_in_the_words_of_its_provider_and_read_back() {
+    let mps = MemoryLimit {
+        format: "{card}={}M".to_owned(),
+        ..MemoryLimit::usual("LIMIT", LimitUnit::Mib)
+    };
+    let usual = |unit| MemoryLimit::usual("LIMIT", unit);
+    for (limit, cards, text) in [
+        (usual(LimitUnit::Bytes), 2, "2097152000"),
+        (usual(LimitUnit::Mib), 2, "2000m"),
+        (mps.clone(), 1, "0=2000M"),
+        (mps.clone(), 3, "0=2000M,1=2000M,2=2000M"),
+    ] {
+        let bytes = Bytes::from_mib(2_000);
+        assert_eq!(limit.print(bytes, cards), text);
+        assert_eq!(limit.parse(text), Some(bytes), "{text}");
+    }
+    for none in ["", "0", "0=0M", "1=2000M", "0=2000M,1=3000M", "0=2000M,", "0=+5M", "2000M"] {
+        assert_eq!(mps.parse(none), None, "{none:?}");
+    }
 }
 
 #[test]

@@ -92,7 +92,7 @@ impl Cards {
         let Some((isolation, part)) = cx.isolation().zip(request.part()) else { return Vec::new() };
         // The one limit is that of each card: it is the least.
         let bytes = placement.cards.iter().map(|card| card.bytes).min().unwrap_or_default();
-        isolation.annotations(part.class, bytes, part.compute)
+        isolation.annotations(part.class, placement.cards.len(), bytes, part.compute)
     }
 
     /// The cards that a bound share names, by index; each is a slot from now on.

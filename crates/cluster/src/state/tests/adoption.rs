@@ -1,5 +1,6 @@
 //! Clusters that KAI has left.
 
+use super::isolation::{bindings, isolated, isolating, provided, said, shared};
 use super::others::kai;
 use super::reservations::{NAMESPACE, ended, gone, handing, ready};
 use super::*;
@@ -331,4 +332,20 @@ fn on_a_node_with_replicas_reservations_of_kai_are_what_they_are() {
     see(&mut state, &whole("w", 4));
     let told = acts(&mut state);
     assert!(told.len() == 1 && told[0].starts_with("tell ml/w"), "{told:?}");
+}
+
+#[test]
+fn a_share_that_kai_has_left_has_the_class_of_its_labels() {
+    let mut state = isolating(vec![provided("a", 2)]);
+    state.incoming.list_again("pods");
+    let labels = json!({"runai-gpu-group": "g", keys::ISOLATION_PROVIDER: "HAMi-core"});
+    for pod in [kais("a", "g", "GPU-1"), share("ml", "p", &labels)] {
+        see(&mut state, &pod);
+    }
+    state.pod_changed(Change::Listed, Instant::now());
+    assert!(acts(&mut state).contains(&format!("record ml/p GPU-1:{HALF}")));
+    see(&mut state, &shared("s"));
+    assert_eq!(said(&mut state, "reserve ").len(), 1, "not beside it");
+    see(&mut state, &isolated("j"));
+    assert_eq!(bindings(&mut state)[0].0, "j", "beside it");
 }

@@ -2,14 +2,15 @@
 
 use super::reservations::{ended, gone, key, ready, reservation};
 use super::*;
-use divvy_words::isolation::Provider;
+use divvy_views::Totals;
+use divvy_words::isolation::{LimitUnit, MemoryLimit, Provider};
 
 const LEVEL: &str = keys::ISOLATION_LEVEL;
 const PROVIDER: &str = keys::ISOLATION_PROVIDER;
 const ISOLATED: &str = "Isolated/HAMi-core";
 
 /// A node on which HAMi-core was installed.
-fn provided(name: &str, cards: u32) -> NodeItem {
+pub(super) fn provided(name: &str, cards: u32) -> NodeItem {
     let mut node = node(name, cards);
     let mut labels: Value = json!({ PROVIDER: "HAMi-core" });
     for (key, value) in node.metadata.labels.iter() {
@@ -24,7 +25,7 @@ fn provided(name: &str, cards: u32) -> NodeItem {
 }
 
 /// A state that tells levels apart and hands shares to their containers.
-fn isolating(nodes: Vec<NodeItem>) -> State {
+pub(super) fn isolating(nodes: Vec<NodeItem>) -> State {
     let mut state = state_of(nodes, Some(Isolation::default()));
     let hand_off = Some(reservation::USUAL);
     state.apply(Event::Settings(Config { hand_off, ..Config::default() }));
@@ -32,19 +33,31 @@ fn isolating(nodes: Vec<NodeItem>) -> State {
 }
 
 /// A pod of half a card, as admission leaves one that says it is Shared.
-fn shared(name: &str) -> Value {
+pub(super) fn shared(name: &str) -> Value {
     with(&ready(name), "metadata.labels", json!({ LEVEL: "Shared" }))
 }
 
 /// A pod of half a card, as admission leaves one that is to be isolated.
-fn isolated(name: &str) -> Value {
+pub(super) fn isolated(name: &str) -> Value {
     let mut pod = ready(name);
     pod["metadata"]["labels"] = json!({ LEVEL: "Isolated", PROVIDER: "HAMi-core" });
     let path = format!("metadata.annotations['{}']", keys::MEMORY_LIMIT);
     let limit =
         json!({"name": "CUDA_DEVICE_MEMORY_LIMIT", "valueFrom": {"fieldRef": {"fieldPath": path}}});
-    pod["spec"]["containers"][0]["env"].as_array_mut().unwrap().push(limit);
+    let safe = Provider::hami_core().environment;
+    let safe = safe.iter().map(|(name, value)| json!({"name": name, "value": value}));
+    env(&mut pod).extend([limit].into_iter().chain(safe));
     pod
+}
+
+/// The variables of a pod's container.
+fn env(pod: &mut Value) -> &mut Vec<Value> {
+    pod["spec"]["containers"][0]["env"].as_array_mut().unwrap()
+}
+
+/// Of these the one with this name.
+fn variable<'a>(pod: &'a mut Value, name: &str) -> &'a mut Value {
+    env(pod).iter_mut().find(|entry| entry["name"] == name).unwrap()
 }
 
 /// A pod as it is once it was bound to this card of node `a` with a class.
@@ -56,7 +69,7 @@ fn runs(pod: &Value, card: &str, class: &str) -> Value {
 }
 
 /// The bindings of a pass: of each its pod and all annotations.
-fn bindings(state: &mut State) -> Vec<(String, Value)> {
+pub(super) fn bindings(state: &mut State) -> Vec<(String, Value)> {
     state.pass(Instant::now());
     let read = |action: Action| match action {
         Action::Bind(binding) => {
@@ -77,7 +90,7 @@ fn bindings(state: &mut State) -> Vec<(String, Value)> {
     all
 }
 
-fn said(state: &mut State, start: &str) -> Vec<String> {
+pub(super) fn said(state: &mut State, start: &str) -> Vec<String> {
     acts(state).into_iter().filter(|act| act.starts_with(start)).collect()
 }
 
@@ -148,7 +161,7 @@ fn what_a_provider_is_told_is_an_entry_of_the_config() {
     let provider = Provider {
         name: "mps".to_owned(),
         device: "example.com/isolation=mps".to_owned(),
-        memory: ("LIMIT".to_owned(), divvy_words::isolation::LimitUnit::Mib),
+        memory: MemoryLimit::usual("LIMIT", LimitUnit::Mib),
         ..Provider::hami_core()
     };
     let mut node = provided("a", 1);
@@ -159,8 +172,7 @@ fn what_a_provider_is_told_is_an_entry_of_the_config() {
     let mut state = state_of(vec![node], Some(Isolation::new(vec![provider])));
     let mut pod = isolated("i");
     pod["metadata"]["labels"][PROVIDER] = json!("mps");
-    let last = pod["spec"]["containers"][0]["env"].as_array().unwrap().len() - 1;
-    pod["spec"]["containers"][0]["env"][last]["name"] = json!("LIMIT");
+    variable(&mut pod, "CUDA_DEVICE_MEMORY_LIMIT")["name"] = json!("LIMIT");
     see(&mut state, &pod);
     assert_eq!(
         bindings(&mut state),
@@ -175,17 +187,32 @@ fn what_a_provider_is_told_is_an_entry_of_the_config() {
 fn a_pod_whose_container_does_not_read_its_limit_is_not_bound() {
     let mut state = isolating(vec![provided("a", 1)]);
     let mut pod = isolated("i");
-    pod["spec"]["containers"][0]["env"].as_array_mut().unwrap().pop();
+    variable(&mut pod, "CUDA_DEVICE_MEMORY_LIMIT")["name"] = json!("X");
     see(&mut state, &pod);
     let told = acts(&mut state);
     assert!(told.len() == 1 && told[0].contains("CUDA_DEVICE_MEMORY_LIMIT"), "{told:?}");
     // Nor one that says it twice: the last would win.
     let mut pod = isolated("j");
     let limit = json!({"name": "CUDA_DEVICE_MEMORY_LIMIT", "value": "80g"});
-    pod["spec"]["containers"][0]["env"].as_array_mut().unwrap().push(limit);
+    env(&mut pod).push(limit);
     see(&mut state, &pod);
     let told = acts(&mut state);
     assert!(told.len() == 1 && told[0].contains("would not be limited"), "{told:?}");
+}
+
+#[test]
+fn a_pod_whose_processes_could_find_an_off_switch_elsewhere_is_not_bound() {
+    let mut state = isolating(vec![provided("a", 1)]);
+    let off = |value: &str| json!({"name": "CUDA_DISABLE_CONTROL", "value": value});
+    let (mut absent, mut other, mut twice) = (isolated("i"), isolated("j"), isolated("k"));
+    env(&mut absent).retain(|entry| entry["name"] != "CUDA_DISABLE_CONTROL");
+    *variable(&mut other, "CUDA_DISABLE_CONTROL") = off("true");
+    env(&mut twice).push(off("false"));
+    for pod in [absent, other, twice] {
+        see(&mut state, &pod);
+        let told = acts(&mut state);
+        assert!(told.len() == 1 && told[0].contains("variable CUDA_DISABLE_CONTROL"), "{told:?}");
+    }
 }
 
 #[test]
@@ -290,6 +317,7 @@ fn a_card_that_is_found_mixed_is_reported_and_closed_and_nobody_is_ended_for_it(
         assert!(all.contains(&format!("warn ml/{name}: {note}")), "{all:?}");
         assert!(all.contains(&format!("mark ml/{name} CardMixed true")), "{all:?}");
     }
+    assert_eq!(Totals::of(state.scheduler()).disputed, 1, "as the gauge says it");
     for pod in [shared("new"), isolated("other")] {
         see(&mut state, &pod);
     }

@@ -9,7 +9,9 @@ use crate::others::{
 use crate::record::{Bound, BoundCards, NodeRecord, ObjectKey, PodRecord, PodSpec};
 use crate::relations::{HostPort, PodSelector, PodTerm, Protocol, Relations};
 use crate::rules::{NodeFacts, Requirement, Test};
-use divvy_ledger::{Bytes, CardShare, Fraction, Gpus, MilliCpu, Opening, Part, Portion, Request};
+use divvy_ledger::{
+    Bytes, CardShare, Class, Fraction, Gpus, MilliCpu, Opening, Part, Portion, Request,
+};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -22,14 +24,17 @@ fn node(name: &str) -> Event {
         memory: Bytes(1 << 36),
         ephemeral: Bytes(1 << 36),
         pods: 20,
-        gpus: Gpus::cards(2, 2, Some(Bytes(80 << 30))),
+        gpus: Gpus { classes: vec![Class(1)], ..Gpus::cards(2, 2, Some(Bytes(80 << 30))) },
         ..NodeRecord::default()
     }))
 }
 
-/// Pods of several kinds: shares, whole cards, ports, a term about others, a volume.
+/// Pods of several kinds: shares of two classes, whole cards, ports, a term about others, a volume.
 fn pod(number: u8, kind: u8) -> PodRecord {
-    let share = |text| Part::of(Portion::Fraction(Fraction::parse(text).unwrap()));
+    let share = |text| {
+        let part = Part::of(Portion::Fraction(Fraction::parse(text).unwrap()));
+        Part { class: Class(u16::from(kind >= 12)), ..part }
+    };
     let mut relations = Relations::default();
     match kind % 5 {
         0 => {}

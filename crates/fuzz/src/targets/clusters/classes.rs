@@ -3,7 +3,7 @@
 
 use super::api::Api;
 use super::kubelet::{Left, cards_of, has_ended, text};
-use divvy_words::isolation::Isolation;
+use divvy_words::isolation::{Isolation, Provider};
 use divvy_words::keys;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,6 +47,8 @@ pub fn label(level: &str, pod: &mut Value) {
         if let Some(env) = container["env"].as_array_mut() {
             env.push(limit("CUDA_DEVICE_MEMORY_LIMIT", keys::MEMORY_LIMIT));
             env.extend(compute);
+            let safe = Provider::hami_core().environment;
+            env.extend(safe.iter().map(|(name, value)| json!({ "name": name, "value": value })));
         }
     }
 }

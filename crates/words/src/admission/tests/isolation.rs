@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::isolation::{Isolation, Level, Provider};
+use std::collections::BTreeSet;
 
 const LEVEL: &str = "koordinator.sh/gpu-share-isolation-level";
 const PROVIDER: &str = "koordinator.sh/gpu-isolation-provider";
@@ -133,6 +134,12 @@ fn level_and_provider_of_a_share_are_fixed_when_its_pod_is_created() {
     assert_eq!(validate(&asked(Operation::Update, &old, &old), &on()), Ok(Vec::new()));
 }
 
+/// What could switch HAMi-core off, at values that do not.
+fn safe_values() -> Vec<Value> {
+    let safe = Provider::hami_core().environment;
+    safe.iter().map(|(name, value)| json!({"name": name, "value": value})).collect()
+}
+
 fn limit(name: &str, annotation: &str) -> Value {
     let path = format!("metadata.annotations['{annotation}']");
     json!({"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}})
@@ -151,7 +158,9 @@ fn the_container_of_an_isolated_share_reads_its_limits_whatever_it_says_itself()
     assert_eq!(first.warnings.len(), 1, "{:?}", first.warnings);
     let (pod, said) = admit(&given, &on());
     let mut expected = hand_off_variables();
-    expected.extend([memory(), json!({"name": "A", "value": "1"})]);
+    expected.push(memory());
+    expected.extend(safe_values());
+    expected.push(json!({"name": "A", "value": "1"}));
     assert_eq!(pod["spec"]["containers"][0]["env"], json!(expected));
     assert_eq!(said, Ok(Vec::new()));
     // Compute is limited where it is asked.
@@ -162,7 +171,8 @@ fn the_container_of_an_isolated_share_reads_its_limits_whatever_it_says_itself()
     let (pod, said) = admit(&given, &on());
     assert_eq!(said, Ok(Vec::new()));
     let env = pod["spec"]["containers"][0]["env"].as_array().unwrap();
-    assert_eq!(env[4..], [memory(), limit("CUDA_DEVICE_SM_LIMIT", "divvy.dev/compute-limit")]);
+    assert_eq!(env[4..6], [memory(), limit("CUDA_DEVICE_SM_LIMIT", "divvy.dev/compute-limit")]);
+    assert_eq!(env[6..], safe_values());
     // A share that is not isolated has none of this.
     let (pod, _) = admit(&labelled(None, None, one()), &on());
     assert_eq!(pod["spec"]["containers"][0]["env"], json!(hand_off_variables()));
@@ -191,6 +201,21 @@ fn no_second_entry_of_a_limit_is_accepted_and_no_mount_in_front_of_the_provider(
             said.contains(&format!("the variable {name} of container main can switch")),
             "{said}"
         );
+        // In its place another value, a text from elsewhere, or nothing: `envFrom` would say it then.
+        let from = json!({"configMapKeyRef": {"name": "x", "key": "y"}});
+        for other in [
+            Some(json!({"name": name, "value": "80g"})),
+            Some(json!({"name": name, "valueFrom": from})),
+            None,
+        ] {
+            let said = refused(&|c| {
+                let env = c["env"].as_array_mut().unwrap();
+                env.retain(|entry| entry["name"] != name);
+                env.extend(other.clone());
+            });
+            let said = said.unwrap_or_default();
+            assert!(said.contains(&format!("the variable {name} of")), "{other:?}: {said}");
+        }
     }
     for path in [
         "/etc",
@@ -205,6 +230,8 @@ fn no_second_entry_of_a_limit_is_accepted_and_no_mount_in_front_of_the_provider(
         "/usr/local/vgpu/x",
         "/usr/local",
         "/usr//local/../local/vgpu/",
+        // Older versions set the variables that they find there.
+        "/overrideEnv",
     ] {
         let said = refused(&|c| c["volumeMounts"] = json!([{"name": "v", "mountPath": path}]));
         let said = said.unwrap_or_default();
@@ -213,10 +240,67 @@ fn no_second_entry_of_a_limit_is_accepted_and_no_mount_in_front_of_the_provider(
     let block = json!([{"name": "v", "devicePath": "/etc/ld.so.preload"}]);
     let said = refused(&|c| c["volumeDevices"] = block.clone()).unwrap_or_default();
     assert!(said.contains("volumeDevices[0].devicePath"), "{said}");
+    // The loader would find the file of the termination message too short, and go on.
+    for path in ["/usr/local/vgpu/libvgpu.so", "/etc//ld.so.preload", "/overrideEnv"] {
+        let said = refused(&|c| c["terminationMessagePath"] = json!(path)).unwrap_or_default();
+        assert!(said.contains("containers[0].terminationMessagePath: "), "{path}: {said}");
+    }
+    assert_eq!(refused(&|c| c["terminationMessagePath"] = json!("/dev/termination-log")), None);
     for path in ["/etc/app", "/usr/local/vgpus", "/data", "/etc/ld.so.preload.d"] {
         let said = refused(&|c| c["volumeMounts"] = json!([{"name": "v", "mountPath": path}]));
         assert_eq!(said, None, "{path}");
     }
+}
+
+#[test]
+fn off_switches_have_their_safe_values_in_every_process_and_one_that_says_another_is_refused() {
+    let off = |value: &str| json!({"name": "CUDA_DISABLE_CONTROL", "value": value});
+    let with =
+        |env: Value| admit(&isolated(json!({"containers": [{"name": "main", "env": env}]})), &on());
+    let (pod, said) = with(json!([off("false")]));
+    assert_eq!(said, Ok(Vec::new()), "it says the same");
+    let env = pod["spec"]["containers"][0]["env"].as_array().unwrap();
+    let names: BTreeSet<&str> = env.iter().filter_map(|entry| entry["name"].as_str()).collect();
+    assert_eq!((env.len(), env.len()), (names.len(), 5 + safe_values().len()));
+    for env in [json!([off("true")]), json!([off("false"), off("true")])] {
+        let said = with(env).1.unwrap_err();
+        assert!(said.contains("can switch provider HAMi-core off: leave it out"), "{said}");
+    }
+    // The scheduler looks at what comes behind the limits.
+    let mut copied = pod.clone();
+    let env = copied["spec"]["containers"][0]["env"].as_array_mut().unwrap();
+    env.retain(|entry| entry["name"] != "CUDA_DISABLE_CONTROL");
+    env.insert(0, off("false"));
+    let (again, said) = admit(&copied, &on());
+    assert_eq!(said, Ok(Vec::new()));
+    let env = again["spec"]["containers"][0]["env"].as_array().unwrap();
+    assert_eq!(env.len(), 5 + safe_values().len());
+    assert_eq!(env[0]["name"], "NVIDIA_VISIBLE_DEVICES");
+    // Any other container is nobody's business here, nor one of a Shared pod.
+    let (pod, _) = admit(&labelled(None, None, one()), &on());
+    assert_eq!(pod["spec"]["containers"][0]["env"], json!(hand_off_variables()));
+}
+
+#[test]
+fn no_volume_brings_the_limits_of_another_container() {
+    let (admitted, _) = admit(&isolated(one()), &on());
+    let said = |path: &str, volume: Value| {
+        let mut pod = admitted.clone();
+        pod["spec"]["volumes"] = json!([volume]);
+        pod["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "v", "mountPath": path}]);
+        validate(&created(&pod), &on())
+    };
+    let claim = json!({"name": "v", "persistentVolumeClaim": {"claimName": "c"}});
+    for path in ["/tmp", "/tmp/", "/tmp/cudevshr.cache", "/tmp/./cudevshr.cache"] {
+        let refused = said(path, claim.clone()).unwrap_err();
+        assert!(
+            refused.contains("could bring a /tmp/cudevshr.cache of another container"),
+            "{refused}"
+        );
+        let own = said(path, json!({"name": "v", "emptyDir": {"medium": "Memory"}}));
+        assert_eq!(own, Ok(Vec::new()), "{path}");
+    }
+    assert_eq!(said("/tmp/models", claim), Ok(Vec::new()));
 }
 
 #[test]
@@ -279,6 +363,10 @@ fn the_scheduler_binds_no_isolated_pod_whose_limits_are_not_read() {
     let second = json!({"name": "CUDA_DEVICE_MEMORY_LIMIT", "value": "80g"});
     twice["spec"]["containers"][0]["env"].as_array_mut().unwrap().push(second);
     assert!(ready(&twice, 0).unwrap_err().contains("CUDA_DEVICE_MEMORY_LIMIT"), "the last counts");
+    let mut off = pod.clone();
+    let other = json!({"name": "CUDA_DISABLE_CONTROL", "value": "true"});
+    off["spec"]["containers"][0]["env"].as_array_mut().unwrap().push(other);
+    assert!(ready(&off, 0).unwrap_err().contains("CUDA_DISABLE_CONTROL"));
     let (plain, _) = admit(&isolated(one()), &settings());
     assert!(ready(&plain, 0).unwrap_err().contains("CUDA_DEVICE_MEMORY_LIMIT"));
 }
