@@ -9,8 +9,8 @@ use std::path::Path;
 
 #[derive(Args)]
 #[command(after_help = "\
-Started by divvy scheduler in pods of the namespace kai-resource-reservation, one for each card that
-is shared; nobody else needs it. It holds the pod's card until SIGTERM, and writes the card's UUID
+Started by divvy scheduler in pods of the namespace kai-resource-reservation, one for each card that \
+is shared; nobody else needs it. It holds the pod's card until SIGTERM, and writes the card's UUID \
 and its number (that of /dev/nvidia<number>) on the pod where it may, for clusters whose kubelets do not publish it (before Kubernetes 1.36).
 
 Exit codes: 0 stopped as told.")]

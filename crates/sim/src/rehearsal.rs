@@ -4,10 +4,9 @@ use crate::adopt::{self, CardNames, NamedCards, OwnWord};
 use crate::expand::{Expansion, MadePods};
 use crate::fill::OneMore;
 use crate::input::{Input, InputError, MAX_PODS};
-use crate::left_out::{makes_no_pods, nothing_to_place};
+use crate::left_out::{made_by_reference, makes_no_pods, nothing_to_place};
 use crate::made_by::MadeBy;
 use crate::partition::{BeforeConfigs, ConfigOutcome, Configs, DisplacedDevices, Log};
-use crate::pods_of::PodRules;
 use crate::quota::{self, Quotas};
 use crate::storage::Storage;
 use crate::what_if::{self, WhatIf};
@@ -20,7 +19,7 @@ use divvy_lint::{LintFinding, NamedText};
 use divvy_words::isolation::Isolation;
 use divvy_words::manifest::PodStatus;
 use divvy_words::{
-    Content, Entry, Kind, Metadata, Object, OtherSchedulers, PodGroups, Priorities, keys,
+    Content, Entry, Kind, Metadata, Object, OtherSchedulers, PodGroups, PodRules, Priorities, keys,
     namespace_of,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -160,7 +159,7 @@ impl Rehearsal {
         }
         let texts: Vec<NamedText<'_>> =
             setup.workload.iter().map(|Input { name, text }| NamedText { name, text }).collect();
-        let findings = divvy_lint::rehearsed(&texts, &workload);
+        let findings = divvy_lint::rehearsed(&texts, &workload, &setup.pod_rules);
         let mut workload: Vec<Entry> = workload.into_iter().flatten().collect();
         if let Some(namespace) = &setup.namespace {
             workload.iter_mut().for_each(|entry| name_namespace(entry, namespace));
@@ -569,13 +568,18 @@ impl Loading<'_> {
                             batches.push((&object.kind, pods));
                         }
                         Ok(found) => {
+                            let mut makes = 0;
                             for part in &found {
                                 let pods = expansion.found(object, part);
+                                makes += pods.len();
                                 makers.push((batches.len(), object));
                                 batches.push((&object.kind, pods));
                                 unknown_classes.extend(
                                     priorities.unknown(&part.template.spec).map(str::to_owned),
                                 );
+                            }
+                            if makes == 0 {
+                                none_made.push(makes_no_pods(object, rules));
                             }
                         }
                     }
@@ -591,13 +595,14 @@ impl Loading<'_> {
                 }
                 Content::Storage(..) if self.storage.is_known() => continue,
                 _ => {
+                    none_made.extend(made_by_reference(object));
                     *ignored.entry(object.kind.to_string()).or_default() += 1;
                     continue;
                 }
             };
             let Some(pods) = expansion.pods(object) else { continue };
             if pods.len() == 0 {
-                none_made.push(makes_no_pods(object));
+                none_made.push(makes_no_pods(object, rules));
             }
             makers.push((batches.len(), object));
             batches.push((&object.kind, pods));
