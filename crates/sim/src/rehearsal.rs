@@ -104,6 +104,8 @@ pub struct Rehearsal {
     pub warnings: Vec<String>,
     /// Mistakes in the workload that the API would refuse, or accept in silence.
     pub findings: Vec<LintFinding>,
+    /// What pods of a namespace may ask together.
+    pub(crate) quotas: Quotas,
 }
 
 /// What a pod that has ended is called among what is left out.
@@ -116,7 +118,6 @@ struct Loading<'a> {
     priorities: Priorities,
     groups: PodGroups,
     storage: Storage,
-    quotas: Quotas,
     schedulers: &'a [String],
     /// Pods that are about to go.
     terminating: BTreeSet<ObjectKey>,
@@ -194,10 +195,11 @@ impl Rehearsal {
             displaced: Vec::new(),
             warnings,
             findings,
+            quotas: Quotas::default(),
         };
         let (storage, events) = Storage::read(&cluster_entries, &workload, &mut rehearsal.warnings);
         let both = cluster_entries.iter().chain(&workload);
-        let quotas = Quotas::read(both, &mut rehearsal.warnings);
+        rehearsal.quotas = Quotas::read(both, &mut rehearsal.warnings);
         let known = BTreeSet::new();
         let terminating = BTreeSet::new();
         let isolation = isolation(setup, &cluster_entries);
@@ -207,7 +209,6 @@ impl Rehearsal {
             priorities,
             groups,
             storage,
-            quotas,
             schedulers: &setup.schedulers,
             terminating,
             isolation: isolation.as_ref(),
@@ -381,7 +382,7 @@ impl Loading<'_> {
                 continue;
             }
             self.rehearsal.made_by.enter_owned(&object.metadata, &record.key);
-            self.quotas.count(&record);
+            self.rehearsal.quotas.count(&record);
             // What the API server hands out always names one; what a person wrote waits for us.
             let scheduler = &*spec.scheduler_name;
             let is_ours =
@@ -650,7 +651,7 @@ impl Loading<'_> {
                 }
                 self.storage.prune(&mut record, true);
                 if record.invalid.is_none() && !self.known.contains(&record.key) {
-                    record.invalid = self.quotas.admit(&record).err();
+                    record.invalid = self.rehearsal.quotas.admit(&record).err();
                 }
                 self.add(record);
                 self.progress.advance(1);
