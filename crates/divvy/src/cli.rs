@@ -219,7 +219,7 @@ pub struct RehearsalArgs {
 Examples:
   divvy simulate --demo                           the examples
   divvy simulate -f pods.yaml                     on the embedded cluster
-  divvy simulate -f pod.yaml --replicas 12        what if there were twelve of it
+  divvy simulate -f pod.yaml --replicas 12        what if there were twelve
   divvy simulate -f pod.yaml --replicas 0 --fill  how many of it fit
   divvy simulate -f pods.yaml --strategy spread --svg map.svg
   divvy simulate --from-cluster -f new.yaml       on a copy of the live cluster

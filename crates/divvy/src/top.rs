@@ -183,19 +183,19 @@ fn list(args: &TopArgs, rehearsal: &Rehearsal) -> anyhow::Result<Listed> {
             let mut top = divvy_views::top_nodes(scheduler);
             top.items.retain(|item| node(item.name));
             let names = top.items.iter().flat_map(|item| called(item.name)).collect();
-            print(args, &top, names, |wide| divvy_views::top_nodes_table(&top, wide))
+            print(args, &top, &names, |wide| divvy_views::top_nodes_table(&top, wide))
         }
         TopKind::Cards => {
             let mut top = divvy_views::top_cards(scheduler);
             top.items.retain(|item| node(item.node));
             let names = top.items.iter().flat_map(|item| called(item.node)).collect();
-            print(args, &top, names, |wide| divvy_views::top_cards_table(&top, wide))
+            print(args, &top, &names, |wide| divvy_views::top_cards_table(&top, wide))
         }
         TopKind::Slices => {
             let mut top = divvy_views::top_slices(scheduler);
             top.items.retain(|item| node(item.node));
             let names = top.items.iter().flat_map(|item| called(item.node)).collect();
-            print(args, &top, names, |wide| divvy_views::top_slices_table(&top, wide))
+            print(args, &top, &names, |wide| divvy_views::top_slices_table(&top, wide))
         }
         TopKind::Pods => {
             let mut top = divvy_views::top_pods(scheduler);
@@ -204,7 +204,7 @@ fn list(args: &TopArgs, rehearsal: &Rehearsal) -> anyhow::Result<Listed> {
             let names = names.collect();
             // Whoever names a pod wants to see it, with a GPU or without.
             let all = !args.names.is_empty();
-            print(args, &top, names, |wide| divvy_views::top_pods_table(&top, wide, all))
+            print(args, &top, &names, |wide| divvy_views::top_pods_table(&top, wide, all))
         }
         TopKind::Pending => {
             let others = rehearsal.others.iter().map(|(pod, scheduler)| (pod, &**scheduler));
@@ -213,14 +213,14 @@ fn list(args: &TopArgs, rehearsal: &Rehearsal) -> anyhow::Result<Listed> {
             top.items.retain(|item| pod(item.namespace, item.name));
             let names = top.items.iter().flat_map(|item| called_pod(item.namespace, item.name));
             let names = names.collect();
-            print(args, &top, names, |wide| divvy_views::top_pending_table(&top, wide))
+            print(args, &top, &names, |wide| divvy_views::top_pending_table(&top, wide))
         }
         TopKind::Queues => {
             let mut top = divvy_views::top_queues(scheduler);
             top.items.retain(|item| is_asked(args, item.queue.unwrap_or_default()));
             let names = top.items.iter().flat_map(|item| called(item.queue.unwrap_or_default()));
             let names = names.collect();
-            print(args, &top, names, |wide| divvy_views::top_queues_table(&top, wide))
+            print(args, &top, &names, |wide| divvy_views::top_queues_table(&top, wide))
         }
     }
 }
@@ -259,7 +259,7 @@ fn nothing_selected(args: &TopArgs) -> Option<String> {
 fn print<T: Serialize>(
     args: &TopArgs,
     top: &T,
-    names: BTreeSet<String>,
+    names: &BTreeSet<String>,
     table: impl Fn(bool) -> Table,
 ) -> anyhow::Result<Listed> {
     if names.is_empty() && !args.names.is_empty() && !args.watch {

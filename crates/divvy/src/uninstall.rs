@@ -12,7 +12,7 @@ use std::time::Duration;
 #[command(after_help = "\
 Examples:
   helm uninstall -n divvy-system divvy  shares run on, with what they need
-  divvy uninstall                       takes those away if no share runs any more
+  divvy uninstall                       takes that away once no share runs
   divvy uninstall --wait                the same, once the last share has ended
 
 It deletes reservation pods and their namespace, divvy's policies, roles, priority class and lease, and \

@@ -488,9 +488,11 @@ fn the_recipes_configs_are_rehearsed_as_the_docs_show() {
     ] {
         let output = divvy(args, "");
         assert_eq!(code(&output), expected, "{}", stderr(&output));
-        // The recipe's pods ask for slices by the name that they do not have.
+        // What the recipe shows on purpose, as lint tells it.
+        let meant = ["[RenamedResource]", "[MigConfig]"];
         let warned = stderr(&output);
-        assert!(warned.lines().all(|line| line.ends_with("[RenamedResource]")), "{warned}");
+        let is_meant = |line: &str| meant.iter().any(|name| line.ends_with(name));
+        assert!(warned.lines().all(is_meant), "{warned}");
         let said = stdout(&output);
         let is_shown = shown.contains(said.trim_end());
         assert!(is_shown || args.contains(&"wide"), "docs/partitions.md shows another: {said}");

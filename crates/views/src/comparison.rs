@@ -85,29 +85,28 @@ pub fn comparison<'a>(
     [first, second]: [&'a Simulation<'a>; 2],
     held: [&'a TopPods<'a>; 2],
 ) -> Comparison<'a> {
-    let mut pods: BTreeMap<(&str, &str), ([Option<ComparedPlacement<'_>>; 2], [bool; 2])> =
-        BTreeMap::new();
+    let mut pods: BTreeMap<(&str, &str), Difference<'_>> = BTreeMap::new();
+    let unseen = |(namespace, name)| Difference {
+        namespace,
+        name,
+        places: [None, None],
+        pending: [false; 2],
+    };
     for (side, simulation) in [first, second].into_iter().enumerate() {
         for pod in &simulation.pods {
-            let (_, pending) = pods.entry((pod.namespace, pod.name)).or_default();
-            pending[side] = pod.node.is_none();
+            let key = (pod.namespace, pod.name);
+            pods.entry(key).or_insert_with(|| unseen(key)).pending[side] = pod.node.is_none();
         }
     }
     for (side, held) in held.into_iter().enumerate() {
         for pod in &held.items {
             let key = (pod.namespace, pod.name);
             if !pod.request.is_none() || pods.contains_key(&key) {
-                pods.entry(key).or_default().0[side] = place(pod);
+                pods.entry(key).or_insert_with(|| unseen(key)).places[side] = place(pod);
             }
         }
     }
-    let differ = pods.into_iter().filter(|(_, (places, _))| places[0] != places[1]);
-    let differences = differ.map(|((namespace, name), (places, pending))| Difference {
-        namespace,
-        name,
-        places,
-        pending,
-    });
+    let differences = pods.into_values().filter(|pod| pod.places[0] != pod.places[1]);
     let side =
         |name, simulation: &'a Simulation<'a>| ComparedSide { name, summary: &simulation.summary };
     Comparison {
@@ -120,24 +119,23 @@ pub fn comparison<'a>(
 }
 
 fn more<'a>(sides: [&'a Simulation<'a>; 2]) -> Option<Vec<MoreOnSide<'a>>> {
-    let mut all: BTreeMap<(&str, &str, &str), ([usize; 2], [bool; 2])> = BTreeMap::new();
+    let mut all: BTreeMap<(&str, &str, &str), MoreOnSide<'_>> = BTreeMap::new();
     for (side, simulation) in sides.into_iter().enumerate() {
         for of in simulation.more.as_ref()? {
             for object in &of.objects {
-                let key = (&*object.namespace, &*object.name, &*object.kind);
-                let (more, at_least) = all.entry(key).or_default();
-                (more[side], at_least[side]) = (of.more, of.at_least);
+                let (namespace, name, kind) = (&*object.namespace, &*object.name, &*object.kind);
+                let of_object = all.entry((namespace, name, kind)).or_insert(MoreOnSide {
+                    kind,
+                    namespace,
+                    name,
+                    more: [0; 2],
+                    at_least: [false; 2],
+                });
+                (of_object.more[side], of_object.at_least[side]) = (of.more, of.at_least);
             }
         }
     }
-    let more = all.into_iter().map(|((namespace, name, kind), (more, at_least))| MoreOnSide {
-        kind,
-        namespace,
-        name,
-        more,
-        at_least,
-    });
-    Some(more.collect())
+    Some(all.into_values().collect())
 }
 
 fn place<'a>(pod: &TopPod<'a>) -> Option<ComparedPlacement<'a>> {

@@ -385,7 +385,7 @@ mod tests {
         let at = |width| table.render(TextOptions { width, ..TextOptions::default() });
         insta::assert_snapshot!(at(100), @"
         POD                           NODE                          STATUS
-        research-and-…odel-worker-17  ip-10-0-0-1.example.internal  pending: largest free share 6.0 GiB < 1…
+        research-and-…odel-worker-17  ip-10-0-0-1.example.internal  pending: largest free share 6.0 GiB <…
         ");
         for width in [200, 120, 100, 80, 60] {
             assert!(at(width).lines().all(|line| line.chars().count() <= width), "{width}");

@@ -342,3 +342,22 @@ fn a_resource_quota_keeps_away_what_the_api_server_would_refuse() {
     assert!(warned.contains("ResourceQuota ml/team: limits.cpu is not respected"), "{warned}");
     assert!(!warned.contains("storage"), "claims are no pods: {warned}");
 }
+
+#[test]
+fn what_is_suspended_or_described_elsewhere_is_said_to_make_no_pods() {
+    let set = |suspend: bool| {
+        format!(
+            "{{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {{name: s}}, spec: {{suspend: {suspend}, \
+             replicatedJobs: [{{name: a, template: {{spec: {{template: {POD}}}}}}}]}}}}\n"
+        )
+    };
+    let suspended = divvy(&["simulate", "-f", "-"], &set(true));
+    let told = "JobSet s makes no pods: it is suspended";
+    assert!(stderr(&suspended).contains(told), "{}", stderr(&suspended));
+    let resumed = divvy(&["simulate", "-f", "-"], &set(false));
+    assert!(stdout(&resumed).contains("default/s-a-0"), "{}", stdout(&resumed));
+    let job = "{apiVersion: trainer.kubeflow.org/v1alpha1, kind: TrainJob, metadata: {name: t}, spec: {}}";
+    let by_reference = divvy(&["simulate", "-f", "-"], job);
+    let told = "the pods of TrainJob t are described by the runtime that it names";
+    assert!(code_and_error(&by_reference).contains(told), "{}", stderr(&by_reference));
+}
