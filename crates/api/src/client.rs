@@ -26,7 +26,7 @@ use tower::{BoxError, ServiceExt};
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The kubeconfig that was asked for cannot be used.
-    #[error("failed to use the kubeconfig {place}: {why}")]
+    #[error("failed to use the kubeconfig {place}: {}", told(why))]
     Kubeconfig {
         /// The file, or where it was looked for.
         place: String,
@@ -58,6 +58,21 @@ pub enum ClientError {
         why: std::io::Error,
         /// What the kubeconfig says of how to install it.
         hint: Box<str>,
+    },
+    /// The command by which the kubeconfig gets credentials has failed.
+    #[error(
+        "the kubeconfig gets its credentials for {server} from the command {command}, which failed \
+         with {status}{said}; run it by itself, or choose another context with --context"
+    )]
+    CommandFailed {
+        /// The API server.
+        server: Box<http::Uri>,
+        /// The command.
+        command: Box<str>,
+        /// How it ended.
+        status: std::process::ExitStatus,
+        /// The last that it said, behind a colon.
+        said: Box<str>,
     },
     /// Neither outside nor inside of a cluster.
     #[error(
@@ -183,8 +198,38 @@ pub(crate) fn client(mut config: kube::Config, fence: &Fence) -> Result<kube::Cl
                 .install_hint
                 .map_or_else(Box::default, |hint| format!("\n{}", hint.trim()).into()),
         },
+        (kube::Error::Auth(AuthError::AuthExecRun { out, .. }), Some(exec)) => {
+            ClientError::CommandFailed {
+                server: Box::new(server),
+                command: exec.command.unwrap_or_default().into(),
+                status: out.status,
+                said: last_line(&out.stderr).map_or_else(Box::default, |s| format!(": {s}").into()),
+            }
+        }
         (why, _) => ClientError::Setup { server, why: Box::new(why) },
     })
+}
+
+/// What is wrong with a kubeconfig, in one line and without the place, which is told already.
+fn told(why: &KubeconfigError) -> String {
+    match why {
+        KubeconfigError::ReadConfig(error, _) => error.to_string(),
+        KubeconfigError::Parse(error) => {
+            let text = error.to_string();
+            let line = text.lines().next().unwrap_or_default();
+            line.strip_prefix("error: ").unwrap_or(line).to_owned()
+        }
+        why => why.to_string(),
+    }
+}
+
+/// More of what a command says is not worth a message.
+const LONGEST_SAID: usize = 500;
+
+fn last_line(said: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(said);
+    let line = text.lines().map(str::trim).rfind(|line| !line.is_empty())?;
+    Some(line.chars().take(LONGEST_SAID).collect())
 }
 
 /// Contexts that are named where one of them is meant.

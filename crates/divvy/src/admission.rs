@@ -14,10 +14,10 @@ use std::path::PathBuf;
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  divvy admission --gpu-sharing                         in a cluster, see deploy/
-  divvy admission --gpu-sharing --tls-names 127.0.0.1   for webhooks with a url, on this machine
+  divvy admission --gpu-sharing                        in a cluster, see deploy/
+  divvy admission --gpu-sharing --tls-names 127.0.0.1  for webhooks with a url
 
-Reviews come on /mutate, /void and /validate, health is on /livez and /readyz, metrics on /metrics;
+Reviews come on /mutate, /void and /validate, health is on /livez and /readyz, metrics on /metrics; \
 all over TLS. It stops a few seconds after SIGTERM.
 
 Exit codes: 0 stopped as told, 1 wrong settings.")]

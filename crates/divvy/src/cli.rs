@@ -154,7 +154,7 @@ pub struct RehearsalArgs {
     #[arg(short = 'k', long, value_name = "DIR")]
     pub kustomize: Option<PathBuf>,
     /// Where the pods stand in objects of kinds that divvy does not know: a table like that of divvy
-    /// itself (crates/sim/pods-of.yaml), which comes before it; may be given more than once
+    /// itself (crates/words/pods-of.yaml), which comes before it; may be given more than once
     ///
     /// Known without it: CronJob, JobSet, LeaderWorkerSet, RayCluster, RayJob, RayService, and
     /// Kubeflow's PyTorchJob, TFJob, MPIJob, XGBoostJob, PaddleJob and JAXJob.
@@ -217,18 +217,18 @@ pub struct RehearsalArgs {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  divvy simulate --demo                                examples, on the embedded cluster
-  divvy simulate -f pods.yaml                          yours, on the embedded cluster
-  divvy simulate -f pod.yaml --replicas 12             what if there were twelve of it
-  divvy simulate -f pod.yaml --replicas 0 --fill       how many of it fit
+  divvy simulate --demo                           the examples
+  divvy simulate -f pods.yaml                     on the embedded cluster
+  divvy simulate -f pod.yaml --replicas 12        what if there were twelve
+  divvy simulate -f pod.yaml --replicas 0 --fill  how many of it fit
   divvy simulate -f pods.yaml --strategy spread --svg map.svg
-  divvy simulate --from-cluster -f new.yaml            on a copy of the live cluster
-  divvy simulate --from-cluster --drain a100-1         where would its pods go
+  divvy simulate --from-cluster -f new.yaml       on a copy of the live cluster
+  divvy simulate --from-cluster --drain a100-1    where would its pods go
   divvy simulate --cluster now.yaml -f new.yaml --add-nodes 2=a100-1
-  divvy simulate -f pods.yaml --compare spread         two strategies side by side
+  divvy simulate -f pods.yaml --compare spread    two strategies side by side
   divvy simulate --cluster now.yaml -f new.yaml --compare then.yaml
-  divvy simulate -k overlays/prod                      what a kustomization makes
-  divvy simulate -f mig.yaml --partition n1=all-1g.10gb  what if node n1 had that MIG config
+  divvy simulate -k overlays/prod                 what a kustomization makes
+  divvy simulate -f mig.yaml --partition n1=all-1g.10gb
   divvy snapshot > now.yaml
   divvy simulate --cluster now.yaml -f new.yaml -o json
 
@@ -236,8 +236,8 @@ Exit codes: 0 all placed, 2 something is pending, 1 bad input.")]
 pub struct SimulateArgs {
     #[command(flatten)]
     pub rehearsal: RehearsalArgs,
-    /// Also say how many more pods of each object given with -f would fit, each for itself, besides
-    /// all that has a place
+    /// Also say how many more pods of each object given with -f, -k or --demo would fit, each for
+    /// itself, besides all that has a place
     ///
     /// Counted up to MOST [default: 10000]. Not of DaemonSets, which have one pod on each node.
     #[arg(
@@ -246,7 +246,6 @@ pub struct SimulateArgs {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "10000",
-        requires = "files",
         value_parser = most()
     )]
     pub fill: Option<u32>,
@@ -277,22 +276,24 @@ pub struct ExplainArgs {
 #[derive(Subcommand)]
 pub enum Explained {
     /// Say where a pod goes, or why it waits: by node, with the numbers and the nearest fit
+    #[command(aliases = ["pods", "po"])]
     Pod(ExplainPodArgs),
     /// Say how the pods of a Deployment stand, and why the first that waits does
-    #[command(alias = "deploy")]
+    #[command(aliases = ["deploy", "deployments"])]
     Deployment(ExplainWorkloadArgs),
     /// Say how the pods of a StatefulSet stand, and why the first that waits does
-    #[command(name = "statefulset", alias = "sts")]
+    #[command(name = "statefulset", aliases = ["sts", "statefulsets"])]
     StatefulSet(ExplainWorkloadArgs),
     /// Say how the pods of a Job stand, and why the first that waits does
+    #[command(alias = "jobs")]
     Job(ExplainWorkloadArgs),
 }
 
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  divvy explain deployment ml/server                   in the cluster of your kubeconfig
-  divvy explain job train -n ml -f train.yaml          on the embedded cluster
+  divvy explain deployment ml/server           in the cluster of your kubeconfig
+  divvy explain job train -n ml -f train.yaml  on the embedded cluster
 
 Exit codes: 0 all its pods have a place, 2 one is pending, 1 bad input or it has no pods.")]
 pub struct ExplainWorkloadArgs {
@@ -309,11 +310,11 @@ pub struct ExplainWorkloadArgs {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  divvy explain pod ml/triton-9                        in the cluster of your kubeconfig
+  divvy explain pod ml/triton-9           in the cluster of your kubeconfig
   divvy explain pod triton-9 -n ml --cluster now.yaml
-  divvy explain pod ml/notebook-0 --demo               with nothing but this binary
+  divvy explain pod ml/notebook-0 --demo  with nothing but this binary
 
-A pod alone is looked for in the live cluster. With -f, manifests are rehearsed as simulate does:
+A pod alone is looked for in the live cluster. With -f, manifests are rehearsed as simulate does: \
 on the embedded cluster, unless --from-cluster or --cluster says otherwise.
 
 Exit codes: 0 it has a place, 2 it is pending, 1 bad input or no such pod.")]

@@ -6,6 +6,7 @@ use crate::{DONE, PENDING, input, output};
 use anyhow::ensure;
 use clap::ValueEnum;
 use divvy_sim::Rehearsal;
+use divvy_views::{MorePods, Simulation};
 use std::path::{Path, PathBuf};
 
 pub fn run(args: &SimulateArgs, with: &str) -> anyhow::Result<u8> {
@@ -35,10 +36,16 @@ pub fn run(args: &SimulateArgs, with: &str) -> anyhow::Result<u8> {
             [cluster_of(first), with.to_owned()]
         }
     };
-    let (first, second) = (rehearsed(first)?, rehearsed(&second)?);
-    let sides = [&first, &second].map(|of| divvy_views::simulation(&of.scheduler, &of.pods));
-    let [first, second] = &sides;
-    let compared = divvy_views::comparison([&names[0], &names[1]], [first, second]);
+    let (first, first_more) = rehearsed(first, args.fill, None)?;
+    let (second, second_more) = rehearsed(&second, args.fill, Some(&first))?;
+    let held = [&first, &second].map(|of| divvy_views::top_pods(&of.scheduler));
+    let sides = [(&first, first_more), (&second, second_more)];
+    let sides = sides.map(|(of, more)| {
+        let simulation = divvy_views::simulation(&of.scheduler, &of.pods);
+        Simulation { more, ..simulation }
+    });
+    let names = [&*names[0], &*names[1]];
+    let compared = divvy_views::comparison(names, [&sides[0], &sides[1]], [&held[0], &held[1]]);
     output::print(args.output, &compared, |options| {
         divvy_views::comparison_text(&compared, options)
     })?;
@@ -46,12 +53,18 @@ pub fn run(args: &SimulateArgs, with: &str) -> anyhow::Result<u8> {
     Ok(if is_pending { PENDING } else { DONE })
 }
 
-fn rehearsed(args: &RehearsalArgs) -> anyhow::Result<Rehearsal> {
+/// One side, and how many more of its workload would fit. What is odd is not told of both.
+fn rehearsed(
+    args: &RehearsalArgs,
+    fill: Option<u32>,
+    told: Option<&Rehearsal>,
+) -> anyhow::Result<(Rehearsal, Option<Vec<MorePods>>)> {
     let bar = Bar::new();
-    let mut rehearsal = input::rehearsal(args, false, &bar)?.rehearsal;
+    let mut rehearsal = input::rehearsal_beside(args, told, &bar)?.rehearsal;
     rehearsal.run(&bar);
+    let more = fill.map(|most| output::more(&rehearsal.fill(most, &bar)));
     bar.finish();
-    Ok(rehearsal)
+    Ok((rehearsal, more))
 }
 
 /// What the first side is called if strategies are compared.

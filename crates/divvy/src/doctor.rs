@@ -18,11 +18,11 @@ const FOUND: u8 = 2;
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  divvy doctor                                         in the cluster of your kubeconfig
+  divvy doctor  in the cluster of your kubeconfig
   divvy doctor -o json | jq '.findings[].fix'
   kubectl get nodes,pods,deploy,ds -A -o yaml | divvy doctor --cluster -
 
-Nothing is written. What you may not list is left out and named; of Secrets only divvy-admission-tls
+Nothing is written. What you may not list is left out and named; of Secrets only divvy-admission-tls \
 is read, and of ConfigMaps only those of the device plugin and the MIG manager.
 
 Exit codes: 0 nothing is wrong, 2 something is, 1 nobody could look.")]

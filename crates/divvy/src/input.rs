@@ -8,9 +8,10 @@ use crate::progress::Bar;
 use anyhow::{Context, anyhow, bail};
 use divvy_cluster::snapshot::{EVERYTHING, SavedCollection};
 use divvy_engine::{Config, Strategy};
-use divvy_sim::{Input, PodRules, Rehearsal, Setup, WhatIf, read_inputs};
+use divvy_lint::{LintFinding, NamedText};
+use divvy_sim::{Input, InputError, Rehearsal, Setup, WhatIf, read_inputs};
 use divvy_words::isolation::Isolation;
-use divvy_words::{FeatureGates, keys};
+use divvy_words::{FeatureGates, PodRules, keys};
 use std::path::{Path, PathBuf};
 
 /// The name of the cluster in the binary, for `--cluster`.
@@ -33,6 +34,24 @@ pub struct Given {
 /// Reads what is to be rehearsed. `live` says whether a rehearsal without manifests is about the
 /// live cluster.
 pub fn rehearsal(args: &RehearsalArgs, live: bool, bar: &Bar) -> anyhow::Result<Given> {
+    read_rehearsal(args, live, None, bar)
+}
+
+/// The same, to be compared with one that was read before: what was said of that is not said again.
+pub fn rehearsal_beside(
+    args: &RehearsalArgs,
+    other: Option<&Rehearsal>,
+    bar: &Bar,
+) -> anyhow::Result<Given> {
+    read_rehearsal(args, false, other, bar)
+}
+
+fn read_rehearsal(
+    args: &RehearsalArgs,
+    live: bool,
+    other: Option<&Rehearsal>,
+    bar: &Bar,
+) -> anyhow::Result<Given> {
     let config = config(&args.placement)?;
     let cluster = &args.cluster;
     let origin = match (args.from_cluster, origin(cluster)?) {
@@ -54,14 +73,14 @@ pub fn rehearsal(args: &RehearsalArgs, live: bool, bar: &Bar) -> anyhow::Result<
         cluster_input = Some(live.input(&live.read(&EVERYTHING, bar)?));
         namespace.get_or_insert_with(|| live.namespace().to_owned());
     }
-    given(args, config, (cluster_input, workload), namespace, bar)
+    given(args, config, (cluster_input, workload), namespace, (other, bar))
 }
 
 /// The same on a cluster that is made up.
 pub fn rehearsal_on(args: &RehearsalArgs, cluster: Input, bar: &Bar) -> anyhow::Result<Given> {
     let config = config(&args.placement)?;
     let (_, workload) = read(None, args)?;
-    given(args, config, (Some(cluster), workload), args.namespace.clone(), bar)
+    given(args, config, (Some(cluster), workload), args.namespace.clone(), (None, bar))
 }
 
 fn given(
@@ -69,7 +88,7 @@ fn given(
     config: Config,
     (cluster, workload): (Option<Input>, Vec<Input>),
     namespace: Option<String>,
-    bar: &Bar,
+    (other, bar): (Option<&Rehearsal>, &Bar),
 ) -> anyhow::Result<Given> {
     let setup = Setup {
         workload,
@@ -79,13 +98,13 @@ fn given(
         gpu_sharing: args.gpu_sharing,
         partitions: args.partitions.clone(),
         node_changes: args.node_changes(),
-        pod_rules: args.pod_rules()?,
+        pod_rules: pod_rules(&args.pods_of)?,
         isolation: isolation(args.cluster.gates.feature_gates, args.placement.config.as_deref())?,
         recorded_levels: false,
         ..setup(&args.cluster, cluster)
     };
     let namespace = namespace.unwrap_or_else(|| keys::DEFAULT_NAMESPACE.to_owned());
-    let rehearsal = load(&setup, bar)?;
+    let rehearsal = load(&setup, other, bar)?;
     if args.strict && !rehearsal.findings.is_empty() {
         let findings = rehearsal.findings.len();
         let s = if findings == 1 { "" } else { "s" };
@@ -110,7 +129,7 @@ pub fn cluster(
             Some(live.input(&live.read(reads, bar)?))
         }
     };
-    load(&setup(args, input), bar)
+    load(&setup(args, input), None, bar)
 }
 
 /// The live cluster, or what else there is.
@@ -144,11 +163,41 @@ fn origin(args: &ClusterArgs) -> anyhow::Result<Option<Origin<'_>>> {
     Ok(Some(if is_embedded { Origin::Embedded } else { Origin::File(path) }))
 }
 
-fn load(setup: &Setup, bar: &Bar) -> anyhow::Result<Rehearsal> {
-    let rehearsal = Rehearsal::load(setup, bar)?;
-    let findings = rehearsal.findings.iter().map(ToString::to_string);
-    warn(&findings.chain(rehearsal.warnings.iter().cloned()).collect::<Vec<_>>());
+fn load(setup: &Setup, other: Option<&Rehearsal>, bar: &Bar) -> anyhow::Result<Rehearsal> {
+    let rehearsal = Rehearsal::load(setup, bar);
+    if let Err(InputError::NothingToPlace { .. }) = &rehearsal {
+        // A misspelt kind is often why.
+        let named = setup.workload.iter().map(|Input { name, text }| NamedText { name, text });
+        let found = divvy_lint::lint(&named.collect::<Vec<_>>(), &setup.pod_rules).findings;
+        warn(&found.iter().map(ToString::to_string).collect::<Vec<_>>());
+    }
+    let rehearsal = rehearsal?;
+    let said = other.map(told).unwrap_or_default();
+    let mut warnings = told(&rehearsal);
+    warnings.retain(|warning| !said.contains(warning));
+    warn(&warnings);
     Ok(rehearsal)
+}
+
+/// What is odd in what was read. Whoever names no scheduler in one manifest names none in the others.
+fn told(rehearsal: &Rehearsal) -> Vec<String> {
+    let is_default = |finding: &&LintFinding| finding.name == divvy_lint::DEFAULT_SCHEDULER;
+    let left_to_default = rehearsal.findings.iter().filter(is_default).count();
+    let mut findings: Vec<String> = rehearsal
+        .findings
+        .iter()
+        .filter(|finding| !is_default(finding))
+        .map(ToString::to_string)
+        .collect();
+    if let Some(first) = rehearsal.findings.iter().find(is_default) {
+        let more = match left_to_default {
+            1 => String::new(),
+            n => format!(", and so for {} more", n - 1),
+        };
+        findings.push(format!("{first}{more}"));
+    }
+    findings.extend(rehearsal.warnings.iter().cloned());
+    findings
 }
 
 /// The cluster if it is a file, and what is to be placed.
@@ -179,6 +228,19 @@ fn read_files(
         bail!("--cluster {}: give a file, not a folder", path.display());
     }
     Ok((inputs.next(), inputs.collect()))
+}
+
+/// Where pods stand in objects of other projects: as these files say, else as divvy knows.
+pub fn pod_rules(files: &[PathBuf]) -> anyhow::Result<PodRules> {
+    let mut rules = PodRules::built_in().map_err(anyhow::Error::msg)?;
+    for path in files {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read --pods-of {}", path.display()))?;
+        let own =
+            PodRules::read(&text).map_err(|why| anyhow!("--pods-of {}: {why}", path.display()))?;
+        rules = rules.with(own);
+    }
+    Ok(rules)
 }
 
 /// Who enforces which level of isolation, if levels are told apart.
@@ -221,19 +283,6 @@ impl RehearsalArgs {
         let drained = self.drain.iter().map(|node| WhatIf::Drain(node.clone()));
         let removed = self.remove_node.iter().map(|node| WhatIf::Remove(node.clone()));
         added.chain(drained).chain(removed).collect()
-    }
-
-    /// Where pods stand in objects of other projects.
-    fn pod_rules(&self) -> anyhow::Result<PodRules> {
-        let mut rules = PodRules::built_in().map_err(anyhow::Error::msg)?;
-        for path in &self.pods_of {
-            let text = std::fs::read_to_string(path)
-                .with_context(|| format!("cannot read --pods-of {}", path.display()))?;
-            let own = PodRules::read(&text)
-                .map_err(|why| anyhow!("--pods-of {}: {why}", path.display()))?;
-            rules = rules.with(own);
-        }
-        Ok(rules)
     }
 
     /// Whether something is given to be placed.

@@ -23,8 +23,8 @@ pub enum IsolationCommand {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  divvy isolation check pod ml/model -c server         by kubectl exec
-  divvy isolation check                                inside of the container
+  divvy isolation check pod ml/model -c server  by kubectl exec
+  divvy isolation check                         inside of the container
 
 It runs the checker that the provider's CDI device mounts, which needs nothing of divvy:
   kubectl exec -n ml model -c server -- /usr/local/vgpu/divvy-isolation-check

@@ -9,6 +9,9 @@ use std::process::Command;
 /// The manifests of a folder with a kustomization.
 pub fn build(folder: &Path) -> anyhow::Result<Input> {
     let name = format!("-k {}", folder.display());
+    if !folder.is_dir() {
+        bail!("{name}: there is no such folder; a folder with a kustomization.yaml is meant");
+    }
     let output = Command::new("kubectl").arg("kustomize").arg(folder).output();
     let output = output.map_err(|why| match why.kind() {
         ErrorKind::NotFound => anyhow!(
@@ -21,9 +24,30 @@ pub fn build(folder: &Path) -> anyhow::Result<Input> {
     if !output.status.success() {
         bail!(
             "{name}: kubectl kustomize failed: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
+            said(&String::from_utf8_lossy(&output.stderr))
         );
     }
     let text = String::from_utf8(output.stdout).context(name.clone())?;
     Ok(Input { name, text })
+}
+
+/// What kubectl says without what its log puts around it: `E1119 ... run.go:72] "command failed" err="..."`.
+fn said(stderr: &str) -> String {
+    let stderr = stderr.trim();
+    let logged = stderr.split_once("] \"command failed\" err=").map(|(_, quoted)| quoted);
+    let error = logged.and_then(|quoted| serde_json::from_str::<String>(quoted).ok());
+    error.unwrap_or_else(|| stderr.strip_prefix("error: ").unwrap_or(stderr).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_kubectl_says_is_told_without_its_log() {
+        let logged =
+            "E1119 20:19:30.1 42 run.go:72] \"command failed\" err=\"no 'a' in \\\"b\\\"\"\n";
+        assert_eq!(said(logged), "no 'a' in \"b\"");
+        assert_eq!(said("error: plain\n"), "plain");
+    }
 }

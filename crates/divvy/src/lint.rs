@@ -1,33 +1,48 @@
 //! `divvy lint`
 
 use crate::cli::Format;
-use crate::{DONE, output};
+use crate::{BAD_INPUT, DONE, input, kustomize, output};
 use anyhow::{Context, bail};
 use clap::Args;
 use divvy_lint::{Fixed, LintReport, NamedText};
-use divvy_sim::{Input, read_inputs};
+use divvy_sim::{Input, InputError, read_inputs};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  divvy lint -f manifests/                             a line for each finding
-  divvy lint -f pod.yaml --diff                        what --fix would change
-  divvy lint -f pod.yaml --fix                         mend it in place, comments and order kept
+  divvy lint -f manifests/       a line for each finding
+  divvy lint -f pod.yaml --diff  what --fix would change
+  divvy lint -f pod.yaml --fix   mend it in place, comments and order kept
+  divvy lint -k overlays/prod    what a kustomization makes
   helm template CHART | divvy lint -f -
 
-What is found, and what can be mended: docs/lint.md. Nothing is contacted.
+What is found, and what can be mended: docs/lint.md. Nothing is contacted. Files that hold no Kubernetes \
+objects, such as Chart.yaml or the templates of a chart, are named and passed over.
 
-Exit codes: 0 nothing was found, or all was mended, 2 something is left, 1 a file cannot be read.")]
+Exit codes: 0 nothing was found, or all was mended, 2 something is left, 1 a file cannot be read, or there \
+is nothing to look at.")]
 pub struct LintArgs {
     /// Manifests: a file, a folder of .yaml, .yml and .json files, or - for standard input; may be
     /// given more than once, and are looked at together
-    #[arg(short = 'f', long = "filename", value_name = "FILE", required = true)]
+    #[arg(
+        short = 'f',
+        long = "filename",
+        value_name = "FILE",
+        required_unless_present = "kustomize"
+    )]
     pub files: Vec<PathBuf>,
     /// Also read folders in folders of -f
     #[arg(short = 'R', long)]
     pub recursive: bool,
+    /// A folder with a kustomization, as `kubectl apply -k` takes it; kubectl makes the manifests
+    #[arg(short = 'k', long, value_name = "DIR", conflicts_with = "fix")]
+    pub kustomize: Option<PathBuf>,
+    /// Where the pods stand in objects of kinds that divvy does not know, as for simulate; may be given
+    /// more than once
+    #[arg(long, value_name = "FILE")]
+    pub pods_of: Vec<PathBuf>,
     /// Mend the files in place, print what was changed as a diff, and say what is left
     #[arg(long, conflicts_with = "diff")]
     pub fix: bool,
@@ -46,30 +61,44 @@ pub fn run(args: &LintArgs) -> anyhow::Result<u8> {
     if args.fix && args.files.iter().any(|file| file == Path::new("-")) {
         bail!("--fix writes files, and - is standard input: use --diff, or give the file");
     }
-    let inputs = read_inputs(args.files.iter().map(PathBuf::as_path), args.recursive)?;
+    let rules = input::pod_rules(&args.pods_of)?;
+    let mut inputs = read_inputs(args.files.iter().map(PathBuf::as_path), args.recursive)?;
+    if let Some(folder) = &args.kustomize {
+        inputs.push(kustomize::build(folder)?);
+    }
     let texts: Vec<NamedText<'_>> =
         inputs.iter().map(|Input { name, text }| NamedText { name, text }).collect();
-    let found = divvy_lint::lint(&texts)?;
-    let before = found.len();
+    let linted = divvy_lint::lint(&texts, &rules);
+    // Nothing to look at is not clean: a pipe that broke must not pass.
+    if linted.objects == 0 {
+        if let Some(why) = linted.unread.first() {
+            return Err(why.clone().into());
+        }
+        let input = inputs.first().map(|input| input.name.clone()).unwrap_or_default();
+        return Err(InputError::Empty { input }.into());
+    }
+    let is_broken = linted.unread.iter().any(|why| !why.no_object);
     let (fixed, left) = match args.fix || args.diff {
-        true => divvy_lint::fix(&texts)?,
+        true => divvy_lint::fix(&texts, &rules),
         false => (Vec::new(), Vec::new()),
     };
     if args.fix {
         write(&fixed)?;
     }
     let diff: String = fixed.iter().map(divvy_lint::diff).collect();
-    let findings = if args.fix { left } else { found };
-    let code = if findings.is_empty() { DONE } else { FOUND };
     let diff_is_empty = diff.is_empty();
-    let report = LintReport::new(inputs.len(), findings, before, diff);
+    let report = LintReport::new(inputs.len(), linted, args.fix.then_some(left), diff);
     output::print(args.output, &report, |_| {
         let text = divvy_lint::text(&report, args.fix);
         // A diff goes on to `patch` as it is.
         let goes_on = !diff_is_empty && !std::io::stdout().is_terminal();
         if goes_on { text } else { output::cleaned(&text) }
     })?;
-    Ok(code)
+    Ok(match (is_broken, report.is_clean()) {
+        (true, _) => BAD_INPUT,
+        (false, true) => DONE,
+        (false, false) => FOUND,
+    })
 }
 
 fn write(fixed: &[Fixed]) -> anyhow::Result<()> {

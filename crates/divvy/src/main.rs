@@ -53,6 +53,7 @@ fn main() -> ExitCode {
             return exit(plugin::complete(command, &words.collect::<Vec<_>>()));
         }
     }
+    let words = mistakes::kinds_apart(&command, words);
     let matches = command.try_get_matches_from_mut(words);
     let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,

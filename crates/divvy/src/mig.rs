@@ -50,12 +50,12 @@ pub struct CheckArgs {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  divvy mig plan -f examples/mig/workloads.yaml                  on the embedded cluster
+  divvy mig plan -f examples/mig/workloads.yaml  on the embedded cluster
   divvy mig plan -f examples/mig/workloads.yaml --model H100-80GB --cards 2
-  divvy mig plan --from-cluster                                  for pods that wait there
+  divvy mig plan --from-cluster                  for pods that wait there
   divvy mig plan --cluster now.yaml -f pods.yaml --save mig.yaml
 
-Pods ask for slices with resources such as nvidia.com/mig-1g.10gb. What fits without dividing a card
+Pods ask for slices with resources such as nvidia.com/mig-1g.10gb. What fits without dividing a card \
 is placed first, so that only cards are planned that nobody holds then.
 
 Exit codes: 0 all get their slices, 2 something is pending, 1 bad input.")]

@@ -32,9 +32,9 @@ Examples, in a pod on the node (deploy/provider.yaml):
   divvy node install-provider --library-dir /library --host-root /host --keep
   divvy node install-provider --host-root /host --remove
 
-The provider is a CDI device, divvy.dev/provider=<name>, that mounts its library, the check of its
-limit and /etc/ld.so.preload. Only when all is in place the node gets the label
-koordinator.sh/gpu-isolation-provider, and with it the annotation divvy.dev/cdi-kind. Where it
+The provider is a CDI device, divvy.dev/provider=<name>, that mounts its library, the check of its \
+limit and /etc/ld.so.preload. Only when all is in place the node gets the label \
+koordinator.sh/gpu-isolation-provider, and with it the annotation divvy.dev/cdi-kind. Where it \
 cannot work, the label is taken off first, and the reason is the error.
 
 Exit codes: 0 as told, 1 the node has no provider now.")]
@@ -83,7 +83,7 @@ pub struct InstallArgs {
 
 #[derive(Args)]
 #[command(after_help = "\
-What the container was booked stands in its variable DIVVY_CARDS; what it has is in /dev. `helm test`
+What the container was booked stands in its variable DIVVY_CARDS; what it has is in /dev. `helm test` \
 runs this in a share.
 
 Exit codes: 0 it has the card that was booked, 2 it has none.")]

@@ -70,8 +70,11 @@ pub fn repartition(rehearsal: &Rehearsal) -> divvy_views::Repartition {
 }
 
 /// How many more of a workload would fit, to be printed.
-pub fn more(more: &More) -> MorePods {
-    MorePods::new(more.objects.iter().map(|(kind, key)| (&**kind, key)), &more.fill)
+pub fn more(more: &[More]) -> Vec<MorePods> {
+    let more = more.iter().map(|more| {
+        MorePods::new(more.objects.iter().map(|(kind, key)| (&**kind, key)), &more.fill)
+    });
+    more.collect()
 }
 
 /// Writes to standard output. A reader that has seen enough (`| head`) is no error.

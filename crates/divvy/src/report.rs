@@ -11,12 +11,12 @@ use std::path::PathBuf;
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  divvy report                                         of the cluster of your kubeconfig
-  divvy report --output-file report.html               a page to hand on; it loads nothing
+  divvy report                            of the cluster of your kubeconfig
+  divvy report --output-file report.html  a page to hand on; it loads nothing
   divvy report --cluster now.yaml -o json
   divvy report --pool-label kai.scheduler/node-pool
 
-How full the cards in use are, which are idle, what is free in pieces that nobody can use, which shares
+How full the cards in use are, which are idle, what is free in pieces that nobody can use, which shares \
 could together outgrow their card, slices by resource, what queues hold, and who waits since when.
 
 Exit codes: 0 printed or saved, 1 bad input or no cluster.")]

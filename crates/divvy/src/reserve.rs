@@ -9,9 +9,9 @@ use std::path::Path;
 
 #[derive(Args)]
 #[command(after_help = "\
-Started by divvy scheduler in pods of the namespace kai-resource-reservation, one for each card that
-is shared; nobody else needs it. It holds the pod's card until SIGTERM, and writes the card's UUID
-and its number (that of /dev/nvidia<number>) on the pod where it may. Nobody else says the number,
+Started by divvy scheduler in pods of the namespace kai-resource-reservation, one for each card that \
+is shared; nobody else needs it. It holds the pod's card until SIGTERM, and writes the card's UUID \
+and its number (that of /dev/nvidia<number>) on the pod where it may. Nobody else says the number, \
 and no kubelet before Kubernetes 1.36 the UUID.
 
 Exit codes: 0 stopped as told.")]

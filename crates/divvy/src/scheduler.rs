@@ -19,7 +19,7 @@ Examples:
   divvy scheduler --kubeconfig ~/.kube/config --leader-elect=false
   divvy scheduler --config settings.yaml --log-format json
 
-Pods ask for it with spec.schedulerName: divvy-scheduler. Health is on /healthz and /readyz,
+Pods ask for it with spec.schedulerName: divvy-scheduler. Health is on /healthz and /readyz, \
 metrics on /metrics. It stops on SIGTERM after the writes under way.
 
 Exit codes: 0 stopped as told, 1 wrong settings or lost lease.")]

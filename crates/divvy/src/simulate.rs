@@ -22,6 +22,10 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<u8> {
              to try it with examples"
         );
     }
+    ensure!(
+        args.fill.is_none() || args.rehearsal.has_workload(),
+        "--fill counts more of what is given with -f, -k or --demo, and nothing is"
+    );
     if let Some(with) = &args.compare {
         return compare::run(args, with);
     }
@@ -32,7 +36,7 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<u8> {
     bar.begin("explaining", 0);
     let mut simulation = divvy_views::simulation(&rehearsal.scheduler, &rehearsal.pods);
     simulation.repartition = output::repartition(&rehearsal);
-    simulation.more = more.map(|more| more.iter().map(output::more).collect());
+    simulation.more = more.map(|more| output::more(&more));
     bar.begin("printing", 0);
     bar.finish();
     if let Some(path) = &args.svg {

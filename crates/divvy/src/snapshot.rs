@@ -16,13 +16,13 @@ Examples:
   divvy simulate --cluster now.yaml -f new.yaml
   divvy snapshot --context prod | divvy top cards --cluster -
 
-Pods, nodes, namespaces, priority classes, quotas, pod groups, and what volumes need: claims,
-volumes, attachments, storage classes, CSI nodes, drivers and capacities. Collections that you may
+Pods, nodes, namespaces, priority classes, quotas, pod groups, and what volumes need: claims, \
+volumes, attachments, storage classes, CSI nodes, drivers and capacities. Collections that you may \
 not list are left out with a note, except pods and nodes. Secrets and ConfigMaps are not read.
 
-Of each object only the fields that a rehearsal reads are kept: names, labels, amounts of resources,
-rules of placement, which volume is where, who holds what. Environment variables, commands, images,
-messages, parameters and options of storage drivers, and annotations that divvy does not read are
+Of each object only the fields that a rehearsal reads are kept: names, labels, amounts of resources, \
+rules of placement, which volume is where, who holds what. Environment variables, commands, images, \
+messages, parameters and options of storage drivers, and annotations that divvy does not read are \
 not among them. docs/output.md has the list.
 
 Exit codes: 0 saved, 1 the cluster could not be read.")]

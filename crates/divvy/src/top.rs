@@ -11,6 +11,7 @@ use divvy_engine::{Labels, ObjectKey, Selector};
 use divvy_sim::Rehearsal;
 use divvy_views::Table;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::SubscriberExt;
@@ -19,12 +20,12 @@ use tracing_subscriber::util::SubscriberInitExt;
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  divvy top cards                                      in the cluster of your kubeconfig
+  divvy top cards    in the cluster of your kubeconfig
   divvy top pods -n ml -o wide
   divvy top pod trainer-0 -n ml
   divvy top node a100-1
   divvy top nodes -l gpu=a100 --sort-by gpu-mem
-  divvy top pending                                    who waits, since when and why
+  divvy top pending  who waits, since when and why
   divvy top queues -o csv
   divvy top nodes --watch
   divvy top cards --cluster now.yaml
@@ -114,13 +115,15 @@ pub fn run(args: &TopArgs) -> anyhow::Result<u8> {
         rehearsal.run(&bar);
     }
     bar.finish();
-    output::write(&list(args, &rehearsal)?)?;
+    let listed = list(args, &rehearsal)?;
+    output::write(&listed.text)?;
     if rehearsal.running.kai {
         output::note(&format!("note: {KAI_RUNS}"));
     }
     if args.what == TopKind::Queues && is_table(args) {
         output::note(&format!("note: {NO_QUOTAS}"));
     }
+    ensure!(listed.missing.is_empty(), not_there(args, &listed.missing));
     Ok(DONE)
 }
 
@@ -149,7 +152,13 @@ const fn is_table(args: &TopArgs) -> bool {
     matches!(args.output, ListFormat::Table | ListFormat::Wide)
 }
 
-fn list(args: &TopArgs, rehearsal: &Rehearsal) -> anyhow::Result<String> {
+/// A list, and the names that were asked for and are not in it.
+struct Listed {
+    text: String,
+    missing: Vec<String>,
+}
+
+fn list(args: &TopArgs, rehearsal: &Rehearsal) -> anyhow::Result<Listed> {
     let scheduler = &rehearsal.scheduler;
     let node = |name: &str| {
         let labels = || {
@@ -166,42 +175,52 @@ fn list(args: &TopArgs, rehearsal: &Rehearsal) -> anyhow::Result<String> {
             && (is_asked(args, name) || args.names.contains(&key.to_string()))
             && args.selector.as_ref().is_none_or(|s| facts().is_some_and(|f| s.matches(f.labels)))
     };
+    let called = |name: &str| vec![name.to_owned()];
+    let called_pod =
+        |namespace: &str, name: &str| vec![name.to_owned(), format!("{namespace}/{name}")];
     match args.what {
         TopKind::Nodes => {
             let mut top = divvy_views::top_nodes(scheduler);
             top.items.retain(|item| node(item.name));
-            print(args, &top, top.items.len(), |wide| divvy_views::top_nodes_table(&top, wide))
+            let names = top.items.iter().flat_map(|item| called(item.name)).collect();
+            print(args, &top, &names, |wide| divvy_views::top_nodes_table(&top, wide))
         }
         TopKind::Cards => {
             let mut top = divvy_views::top_cards(scheduler);
             top.items.retain(|item| node(item.node));
-            print(args, &top, top.items.len(), |wide| divvy_views::top_cards_table(&top, wide))
+            let names = top.items.iter().flat_map(|item| called(item.node)).collect();
+            print(args, &top, &names, |wide| divvy_views::top_cards_table(&top, wide))
         }
         TopKind::Slices => {
             let mut top = divvy_views::top_slices(scheduler);
             top.items.retain(|item| node(item.node));
-            print(args, &top, top.items.len(), |wide| divvy_views::top_slices_table(&top, wide))
+            let names = top.items.iter().flat_map(|item| called(item.node)).collect();
+            print(args, &top, &names, |wide| divvy_views::top_slices_table(&top, wide))
         }
         TopKind::Pods => {
             let mut top = divvy_views::top_pods(scheduler);
             top.items.retain(|item| pod(item.namespace, item.name));
+            let names = top.items.iter().flat_map(|item| called_pod(item.namespace, item.name));
+            let names = names.collect();
             // Whoever names a pod wants to see it, with a GPU or without.
             let all = !args.names.is_empty();
-            print(args, &top, top.items.len(), |wide| {
-                divvy_views::top_pods_table(&top, wide || all)
-            })
+            print(args, &top, &names, |wide| divvy_views::top_pods_table(&top, wide, all))
         }
         TopKind::Pending => {
             let others = rehearsal.others.iter().map(|(pod, scheduler)| (pod, &**scheduler));
             let mut top =
                 divvy_views::top_pending(scheduler, &rehearsal.placed, others, output::now());
             top.items.retain(|item| pod(item.namespace, item.name));
-            print(args, &top, top.items.len(), |wide| divvy_views::top_pending_table(&top, wide))
+            let names = top.items.iter().flat_map(|item| called_pod(item.namespace, item.name));
+            let names = names.collect();
+            print(args, &top, &names, |wide| divvy_views::top_pending_table(&top, wide))
         }
         TopKind::Queues => {
             let mut top = divvy_views::top_queues(scheduler);
             top.items.retain(|item| is_asked(args, item.queue.unwrap_or_default()));
-            print(args, &top, top.items.len(), |wide| divvy_views::top_queues_table(&top, wide))
+            let names = top.items.iter().flat_map(|item| called(item.queue.unwrap_or_default()));
+            let names = names.collect();
+            print(args, &top, &names, |wide| divvy_views::top_queues_table(&top, wide))
         }
     }
 }
@@ -210,37 +229,61 @@ fn is_asked(args: &TopArgs, name: &str) -> bool {
     args.names.is_empty() || args.names.iter().any(|asked| asked == name)
 }
 
-/// The list as asked. What is asked by name has to be there.
+fn not_there(args: &TopArgs, names: &[String]) -> String {
+    let what = args.what.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
+    let namespace =
+        args.namespace.as_ref().map_or_else(String::new, |n| format!(" in namespace {n}"));
+    let be = if names.len() == 1 { "is" } else { "are" };
+    let names = names.join(", ");
+    format!("{names} {be} not among the {what}{namespace}; `divvy top {what}` lists them")
+}
+
+/// What is said of an empty list that is only a part of all there is.
+fn nothing_selected(args: &TopArgs) -> Option<String> {
+    let namespace = args.namespace.as_ref().map(|name| format!(" in namespace {name}"));
+    let selected = args.selector.as_ref().map(|_| " that -l selects".to_owned());
+    let whose: Vec<String> = namespace.into_iter().chain(selected).collect();
+    let (one, has) = match args.what {
+        TopKind::Nodes => ("node", "is there"),
+        TopKind::Cards => ("node", "has a card"),
+        TopKind::Slices => ("node", "hands out slices of cards"),
+        TopKind::Pods if args.output == ListFormat::Wide => ("pod", "holds anything"),
+        TopKind::Pods => ("pod", "holds a GPU"),
+        TopKind::Pending => ("pod", "waits"),
+        TopKind::Queues => return None,
+    };
+    (!whose.is_empty()).then(|| format!("No {one}{} {has}.", whose.concat()))
+}
+
+/// The list as asked, of items with these names. What is asked by name has to be there.
 fn print<T: Serialize>(
     args: &TopArgs,
     top: &T,
-    count: usize,
+    names: &BTreeSet<String>,
     table: impl Fn(bool) -> Table,
-) -> anyhow::Result<String> {
-    if count == 0 && !args.names.is_empty() && !args.watch {
-        let what =
-            args.what.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
-        let namespace =
-            args.namespace.as_ref().map_or_else(String::new, |n| format!(" in namespace {n}"));
-        bail!(
-            "{} is not among the {what}{namespace}; `divvy top {what}` lists them",
-            args.names.join(", ")
-        );
+) -> anyhow::Result<Listed> {
+    if names.is_empty() && !args.names.is_empty() && !args.watch {
+        bail!(not_there(args, &args.names));
     }
     let sorted = |wide: bool| -> anyhow::Result<Table> {
         let mut table = table(wide);
+        if let Some(nothing) = nothing_selected(args) {
+            table = table.or_say(nothing);
+        }
         if let Some(column) = &args.sort_by {
             table.sort_by(column).map_err(|why| anyhow!("--sort-by: {why}"))?;
         }
         Ok(table)
     };
-    match args.output {
-        ListFormat::Csv => Ok(sorted(true)?.csv(args.no_headers)),
-        ListFormat::Table => text(args, Format::Table, &sorted(false)?),
-        ListFormat::Wide => text(args, Format::Wide, &sorted(true)?),
-        ListFormat::Json => output::render(Format::Json, top, |_| String::new()),
-        ListFormat::Yaml => output::render(Format::Yaml, top, |_| String::new()),
-    }
+    let text = match args.output {
+        ListFormat::Csv => sorted(true)?.csv(args.no_headers),
+        ListFormat::Table => text(args, Format::Table, &sorted(false)?)?,
+        ListFormat::Wide => text(args, Format::Wide, &sorted(true)?)?,
+        ListFormat::Json => output::render(Format::Json, top, |_| String::new())?,
+        ListFormat::Yaml => output::render(Format::Yaml, top, |_| String::new())?,
+    };
+    let missing = args.names.iter().filter(|name| !names.contains(*name)).cloned().collect();
+    Ok(Listed { text, missing })
 }
 
 fn text(args: &TopArgs, format: Format, table: &Table) -> anyhow::Result<String> {
@@ -262,7 +305,7 @@ fn watch(args: &TopArgs, bar: &Bar) -> anyhow::Result<()> {
     let mut shown = String::new();
     live.follow(snapshot, |source| {
         let rehearsal = input::holdings(&args.cluster, source)?;
-        let mut text = list(args, &rehearsal)?;
+        let mut text = list(args, &rehearsal)?.text;
         if rehearsal.running.kai && is_table(args) {
             text.push_str(&format!("\n{KAI_RUNS}\n"));
         }

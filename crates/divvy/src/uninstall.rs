@@ -12,12 +12,12 @@ use std::time::Duration;
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  helm uninstall -n divvy-system divvy     shares run on; their reservations and policies stay
-  divvy uninstall                          takes those away if no share runs any more
-  divvy uninstall --wait                   the same, once the last share has ended
+  helm uninstall -n divvy-system divvy  shares run on, with what they need
+  divvy uninstall                       takes that away once no share runs
+  divvy uninstall --wait                the same, once the last share has ended
 
-It deletes reservation pods and their namespace, divvy's policies, roles, priority class and lease, and
-lifts the taint divvy.dev/unsettled. It needs the rights of an administrator, and that divvy itself was
+It deletes reservation pods and their namespace, divvy's policies, roles, priority class and lease, and \
+lifts the taint divvy.dev/unsettled. It needs the rights of an administrator, and that divvy itself was \
 uninstalled before. Pods of users are never deleted.
 
 Exit codes: 0 nothing of divvy is left, 2 shares still run and all stays, 1 something went wrong.")]

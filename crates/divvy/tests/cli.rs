@@ -46,7 +46,7 @@ fn simulate(manifest: &str, more: &[&str]) -> (Value, i32) {
 fn pod(name: &str, annotations: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {name}\n  annotations: {annotations}\n\
-         spec:\n  containers:\n  - name: main\n---\n"
+         spec:\n  schedulerName: divvy-scheduler\n  containers:\n  - name: main\n---\n"
     )
 }
 
@@ -560,7 +560,8 @@ fn file(test: &str, name: &str, text: &[u8]) -> PathBuf {
 }
 
 const MISTAKEN: &str = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a # mine\n  annotations:\n    \
-                        gpu_fraction: \"0.5\"\nspec:\n  containers:\n  - name: c\n";
+                        gpu_fraction: \"0.5\"\nspec:\n  schedulerName: divvy-scheduler\n  \
+                        containers:\n  - name: c\n";
 
 #[test]
 fn lint_says_what_is_wrong_in_a_line_and_mends_it_once() {
@@ -629,6 +630,26 @@ fn lint_has_a_contract_for_programs() {
     );
     let yaml = divvy(&["lint", "-f", "-", "-o", "yaml"], MISTAKEN);
     assert_eq!(serde_saphyr::from_str::<Value>(&stdout(&yaml)).unwrap(), json);
+}
+
+#[test]
+fn lint_passes_over_files_that_hold_no_objects_and_refuses_to_look_at_nothing() {
+    let pod = file("lint-chart", "pod.yaml", MISTAKEN.as_bytes());
+    let folder = Path::new(&pod).parent().unwrap();
+    let _ = std::fs::remove_file(folder.join("broken.yaml"));
+    std::fs::write(folder.join("Chart.yaml"), "apiVersion: v2\nname: chart\n").unwrap();
+    std::fs::write(folder.join("all.yaml"), "{{- if .Values.x }}\nkind: Pod\n{{- end }}\n")
+        .unwrap();
+    let found = divvy(&["lint", "-f", folder.to_str().unwrap()], "");
+    let text = stdout(&found);
+    assert_eq!(code(&found), 2, "{text}{}", stderr(&found));
+    assert_eq!(text.matches(": not looked at: ").count(), 2, "{text}");
+    assert!(text.contains("pod.yaml:") && text.contains(" in 1 file"), "{text}");
+    std::fs::write(folder.join("broken.yaml"), "kind: [").unwrap();
+    assert_eq!(code(&divvy(&["lint", "-f", folder.to_str().unwrap()], "")), 1);
+    let nothing = divvy(&["lint", "-f", "-"], "");
+    assert_eq!((code(&nothing), stdout(&nothing)), (1, String::new()));
+    assert!(stderr(&nothing).contains("- holds no Kubernetes object"), "{}", stderr(&nothing));
 }
 
 #[test]

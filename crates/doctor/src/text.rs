@@ -31,12 +31,22 @@ fn headline(report: &DoctorReport) -> String {
     let some: Vec<String> = some.map(|(count, kind)| counted(count, kind.as_str())).collect();
     let counts = report.looked_at.iter().filter(|looked| looked.count > 0);
     let counts: Vec<String> =
-        counts.map(|looked| format!("{} {}", looked.count, looked.resource)).collect();
+        counts.map(|looked| of_resource(looked.count, looked.resource)).collect();
     match (some.is_empty(), counts.is_empty()) {
         (false, _) => some.join(", "),
         (true, true) => "nothing could be looked at".to_owned(),
         (true, false) => format!("nothing is wrong: looked at {}", counts.join(", ")),
     }
+}
+
+/// `1 pod`, `3 clusterpolicies`: a resource is called by its plural.
+fn of_resource(count: usize, plural: &str) -> String {
+    let singular = match (plural.strip_suffix("ies"), plural.strip_suffix("sses")) {
+        (Some(start), _) => format!("{start}y"),
+        (None, Some(start)) => format!("{start}ss"),
+        (None, None) => plural.trim_end_matches('s').to_owned(),
+    };
+    if count == 1 { format!("1 {singular}") } else { format!("{count} {plural}") }
 }
 
 fn counted(count: usize, noun: &str) -> String {
@@ -60,6 +70,20 @@ fn finding_text(finding: &Finding) -> String {
 mod tests {
     use super::*;
     use crate::finding::{Count, Hidden};
+
+    #[test]
+    fn one_object_is_counted_in_the_singular() {
+        for (plural, one) in [
+            ("pods", "1 pod"),
+            ("leases", "1 lease"),
+            ("clusterpolicies", "1 clusterpolicy"),
+            ("runtimeclasses", "1 runtimeclass"),
+            ("priorityclasses", "1 priorityclass"),
+        ] {
+            assert_eq!(of_resource(1, plural), one);
+            assert_eq!(of_resource(2, plural), format!("2 {plural}"));
+        }
+    }
 
     #[test]
     fn the_first_line_answers_and_each_finding_has_its_evidence_and_its_fix() {

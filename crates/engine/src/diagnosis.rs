@@ -35,7 +35,8 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
-    fn of(reason: Reason) -> Self {
+    /// Of a pod that no node has to be asked for.
+    pub fn of(reason: Reason) -> Self {
         Self { refusals: vec![Refusals { reason, nodes: Vec::new() }], nearest: None }
     }
 

@@ -4,7 +4,7 @@ use crate::edit::{Edit, SourceText};
 use crate::object::{Found, WrittenObject, objects};
 use crate::rules::{self, Together};
 use crate::tree::documents;
-use divvy_words::{Entry, ReadError};
+use divvy_words::{Entry, PodRules, ReadError};
 use serde::Serialize;
 use std::fmt;
 
@@ -64,13 +64,29 @@ impl fmt::Display for LintFinding {
 /// More findings than these in all help nobody; the rest is found when these are mended.
 pub(crate) const MOST: usize = 10_000;
 
-/// All mistakes of texts that are looked at together, in their order.
-pub fn lint(texts: &[NamedText<'_>]) -> Result<Vec<LintFinding>, ReadError> {
-    let entries: Vec<Vec<Entry>> = texts
-        .iter()
-        .map(|text| divvy_words::read(text.name, text.text, &|_| {}))
-        .collect::<Result<_, _>>()?;
-    Ok(find(texts, &entries))
+/// What was found in texts that are looked at together.
+#[derive(Clone, Debug, Default)]
+pub struct LintResult {
+    /// All mistakes, in the order of the texts.
+    pub findings: Vec<LintFinding>,
+    /// What is no mistake and worth to know, once each.
+    pub notes: Vec<&'static str>,
+    /// Why some texts could not be looked at.
+    pub unread: Vec<ReadError>,
+    /// How many objects were.
+    pub objects: usize,
+}
+
+/// Looks at texts together; `rules` say where pods stand in objects of other projects.
+pub fn lint(texts: &[NamedText<'_>], rules: &PodRules) -> LintResult {
+    let mut unread = Vec::new();
+    let mut read = |text: &NamedText<'_>| {
+        let entries = divvy_words::read(text.name, text.text, &|_| {});
+        entries.map_err(|why| unread.push(why)).unwrap_or_default()
+    };
+    let entries: Vec<Vec<Entry>> = texts.iter().map(&mut read).collect();
+    let (findings, notes) = find(texts, &entries, rules);
+    LintResult { findings, notes, unread, objects: entries.iter().map(Vec::len).sum() }
 }
 
 /// Whoever rehearses more than this waits for the pods and not for mistakes in their manifests.
@@ -78,20 +94,33 @@ const MOST_REHEARSED: usize = 16 << 20;
 
 /// The mistakes of a workload that is rehearsed, but for those that are told of its pods anyway; none
 /// of a large one.
-pub fn rehearsed(texts: &[NamedText<'_>], entries: &[Vec<Entry>]) -> Vec<LintFinding> {
+pub fn rehearsed(
+    texts: &[NamedText<'_>],
+    entries: &[Vec<Entry>],
+    rules: &PodRules,
+) -> Vec<LintFinding> {
     if texts.iter().map(|text| text.text.len()).sum::<usize>() > MOST_REHEARSED {
         return Vec::new();
     }
-    let mut found = find(texts, entries);
+    let (mut found, _) = find(texts, entries, rules);
     found.retain(|finding| !rules::REASONS.contains(&finding.name));
     found
 }
 
-fn find(texts: &[NamedText<'_>], entries: &[Vec<Entry>]) -> Vec<LintFinding> {
+fn find(
+    texts: &[NamedText<'_>],
+    entries: &[Vec<Entry>],
+    pod_rules: &PodRules,
+) -> (Vec<LintFinding>, Vec<&'static str>) {
     // What cannot be taken apart was refused by who read it for its meaning.
-    let trees: Vec<_> = texts.iter().map(|text| documents(text.text).unwrap_or_default()).collect();
+    let tree = |(text, entries): (&NamedText<'_>, &Vec<Entry>)| match entries.is_empty() {
+        true => Vec::new(),
+        false => documents(text.text).unwrap_or_default(),
+    };
+    let trees: Vec<_> = texts.iter().zip(entries).map(tree).collect();
+    let all = trees.iter().zip(entries);
     let all: Vec<Vec<WrittenObject<'_>>> =
-        trees.iter().zip(entries).map(|(tree, entries)| objects(tree, entries)).collect();
+        all.map(|(tree, entries)| objects(tree, entries, pod_rules)).collect();
     let mut together = Together::default();
     all.iter().for_each(|objects| together.add(objects));
     let mut findings = Vec::new();
@@ -99,13 +128,13 @@ fn find(texts: &[NamedText<'_>], entries: &[Vec<Entry>]) -> Vec<LintFinding> {
         let source = SourceText::new(text.text);
         let lines = Lines::of(text.text);
         for (at, object) in objects.iter().enumerate() {
-            let found = rules::look(source, object, &together);
+            let found = rules::look(source, object, &together, pod_rules);
             let room = MOST.saturating_sub(findings.len());
             let found = found.into_iter().take(room);
             findings.extend(found.map(|found| finding(text, &lines, object, found, (index, at))));
         }
     }
-    findings
+    (findings, together.notes())
 }
 
 fn finding(

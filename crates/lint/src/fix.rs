@@ -3,7 +3,7 @@
 
 use crate::edit::{Edit, apply};
 use crate::finding::{LintFinding, NamedText, lint};
-use divvy_words::ReadError;
+use divvy_words::PodRules;
 use similar::TextDiff;
 use std::collections::BTreeSet;
 
@@ -29,7 +29,7 @@ impl Fixed {
 const MOST_ROUNDS: usize = 200;
 
 /// Mends texts that are looked at together. Returns them, and what is left to people.
-pub fn fix(texts: &[NamedText<'_>]) -> Result<(Vec<Fixed>, Vec<LintFinding>), ReadError> {
+pub fn fix(texts: &[NamedText<'_>], rules: &PodRules) -> (Vec<Fixed>, Vec<LintFinding>) {
     let mut all: Vec<Fixed> = texts
         .iter()
         .map(|text| Fixed {
@@ -38,7 +38,7 @@ pub fn fix(texts: &[NamedText<'_>]) -> Result<(Vec<Fixed>, Vec<LintFinding>), Re
             after: text.text.to_owned(),
         })
         .collect();
-    let mut findings = look(&all)?;
+    let mut findings = look(&all, rules);
     for _ in 0..MOST_ROUNDS {
         let mut is_changed = false;
         for (index, fixed) in all.iter_mut().enumerate() {
@@ -53,18 +53,18 @@ pub fn fix(texts: &[NamedText<'_>]) -> Result<(Vec<Fixed>, Vec<LintFinding>), Re
         if !is_changed {
             break;
         }
-        findings = look(&all)?;
+        findings = look(&all, rules);
     }
     for finding in &mut findings {
         finding.fixable = false;
     }
-    Ok((all, findings))
+    (all, findings)
 }
 
-fn look(all: &[Fixed]) -> Result<Vec<LintFinding>, ReadError> {
+fn look(all: &[Fixed], rules: &PodRules) -> Vec<LintFinding> {
     let texts: Vec<NamedText<'_>> =
         all.iter().map(|fixed| NamedText { name: &fixed.name, text: &fixed.after }).collect();
-    lint(&texts)
+    lint(&texts, rules).findings
 }
 
 /// The text after one round; one that could not be read any more is none.

@@ -17,10 +17,10 @@ mod report;
 mod rules;
 mod tree;
 
-pub use finding::{LintFinding, NamedText, lint, rehearsed};
+pub use finding::{LintFinding, LintResult, NamedText, lint, rehearsed};
 pub use fix::{Fixed, diff, fix};
 pub use report::{LintReport, text};
-pub use rules::{NAMES, meant};
+pub use rules::{DEFAULT_SCHEDULER, NAMES, meant};
 
 #[cfg(test)]
 mod tests;

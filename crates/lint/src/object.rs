@@ -1,9 +1,9 @@
 //! The objects of a text, and the pods in them.
 
 use crate::edit::{Edit, New, SourceText, are_apart};
-use crate::tree::TreeNode;
+use crate::tree::{Map, TreeNode};
 use divvy_words::mistakes::{Mistake, shown};
-use divvy_words::{Entry, Kind};
+use divvy_words::{Entry, Kind, PodRules};
 use std::fmt;
 
 /// An object, and where it stands.
@@ -13,14 +13,19 @@ pub(crate) struct WrittenObject<'a> {
     pub(crate) api_version: String,
     /// What it means, if the text was read in the same order.
     pub(crate) entry: Option<&'a Entry>,
+    /// Whether it makes pods from templates.
+    pub(crate) is_workload: bool,
+    /// These templates, and what stands before their fields.
+    templates: Vec<(&'a TreeNode, String)>,
 }
 
-/// The pod, or the template of pods, in an object.
+/// The pod, or a template of pods, in an object.
+#[derive(Clone)]
 pub(crate) struct WrittenPod<'a> {
     /// The map with `metadata` and `spec`.
     pub(crate) node: &'a TreeNode,
     /// What stands before these in the names of fields: nothing, or `spec.template.`.
-    pub(crate) path: &'static str,
+    pub(crate) path: String,
     /// The metadata of what makes the pods.
     pub(crate) owner: Option<&'a TreeNode>,
 }
@@ -96,13 +101,42 @@ impl<'a, 'f> Look<'a, 'f> {
 }
 
 impl<'a> WrittenObject<'a> {
-    fn new(node: &'a TreeNode, inherited: Option<(&str, &str)>) -> Option<Self> {
+    fn new(node: &'a TreeNode, inherited: Option<(&str, &str)>, rules: &PodRules) -> Option<Self> {
         node.as_map()?;
         let text = |field: &str| node.get(field).and_then(TreeNode::text).map(str::to_owned);
         let kind = text("kind").or_else(|| inherited.map(|(kind, _)| kind.to_owned()))?;
         let of_list = || inherited.map(|(_, version)| version.to_owned());
         let api_version = text("apiVersion").or_else(of_list).unwrap_or_default();
-        Some(Self { node, kind, api_version, entry: None })
+        let mut object = Self {
+            node,
+            kind,
+            api_version,
+            entry: None,
+            is_workload: false,
+            templates: Vec::new(),
+        };
+        object.find_templates(rules);
+        Some(object)
+    }
+
+    fn find_templates(&mut self, rules: &PodRules) {
+        let own = self.template().map(|path| vec![path.to_owned()]);
+        let own = own.iter().map(|paths| (None, &**paths));
+        let parts: Vec<_> = own.chain(rules.templates(&self.kind, &self.api_version)).collect();
+        let of_part = |(each, paths): &(Option<&str>, &[String])| {
+            let start = self.node;
+            let of_item = |(item, before): (&'a TreeNode, String)| {
+                let found = paths.iter().find_map(|path| match path.strip_prefix('/') {
+                    Some(path) => Some((at(start, path)?, format!("{path}."))),
+                    None => Some((at(item, path)?, format!("{before}{path}."))),
+                });
+                found.filter(|(node, _)| node.as_map().is_some())
+            };
+            items(start, *each).into_iter().filter_map(of_item).collect::<Vec<_>>()
+        };
+        let (is_workload, templates) =
+            (!parts.is_empty(), parts.iter().flat_map(of_part).collect());
+        (self.is_workload, self.templates) = (is_workload, templates);
     }
 
     pub(crate) fn name(&self) -> Option<&'a str> {
@@ -119,40 +153,53 @@ impl<'a> WrittenObject<'a> {
         self.api_version.split_once('/').map_or("", |(group, _)| group)
     }
 
-    /// The path from a workload to its pods, for kinds of Kubernetes.
-    fn template(&self) -> Option<(&'static [&'static str], &'static str)> {
-        if !matches!(self.group(), "" | "apps" | "batch" | "extensions") {
-            return None;
-        }
+    /// The path from a workload to its pods, for kinds of Kubernetes that are in no table.
+    fn template(&self) -> Option<&'static str> {
+        let is_own = matches!(self.group(), "" | "apps" | "batch" | "extensions");
         match &*self.kind {
             "Deployment"
             | "StatefulSet"
             | "ReplicaSet"
             | "DaemonSet"
             | "ReplicationController"
-            | "Job" => Some((&["spec", "template"], "spec.template.")),
-            "CronJob" => Some((
-                &["spec", "jobTemplate", "spec", "template"],
-                "spec.jobTemplate.spec.template.",
-            )),
+            | "Job"
+                if is_own =>
+            {
+                Some("spec.template")
+            }
+            // Its version is to be found wrong, which is in no table then.
+            "CronJob" if is_own && self.group() != "batch" => {
+                Some("spec.jobTemplate.spec.template")
+            }
             _ => None,
         }
     }
 
-    /// The pod that it is, or that it makes.
-    pub(crate) fn pod(&self) -> Option<WrittenPod<'a>> {
+    /// The pod that it is, or those that it makes.
+    pub(crate) fn pods(&self) -> Vec<WrittenPod<'a>> {
         if self.kind == "Pod" && matches!(self.group(), "" | "apps") {
-            return Some(WrittenPod { node: self.node, path: "", owner: None });
+            return vec![WrittenPod { node: self.node, path: String::new(), owner: None }];
         }
-        let (steps, path) = self.template()?;
-        let node = self.node.find(steps).filter(|node| node.as_map().is_some())?;
-        Some(WrittenPod { node, path, owner: self.node.get("metadata") })
+        let owner = self.node.get("metadata");
+        let pods = self.templates.iter();
+        pods.map(|(node, path)| WrittenPod { node, path: path.clone(), owner }).collect()
     }
+}
 
-    /// Whether it makes pods from a template.
-    pub(crate) fn is_workload(&self) -> bool {
-        self.template().is_some()
-    }
+/// Where templates are looked for: in the object, or in each item of a list or map of it. With what
+/// stands before their fields.
+fn items<'a>(object: &'a TreeNode, each: Option<&str>) -> Vec<(&'a TreeNode, String)> {
+    let Some(each) = each else { return vec![(object, String::new())] };
+    let Some(node) = at(object, each) else { return Vec::new() };
+    let list = node.as_list().unwrap_or_default().iter().enumerate();
+    let list = list.map(|(at, item)| (item, format!("{each}[{at}].")));
+    let map = node.as_map().into_iter().flat_map(Map::named);
+    list.chain(map.map(|(name, _, item)| (item, format!("{each}.{}.", shown(name))))).collect()
+}
+
+/// The node at `a.b.c`.
+fn at<'a>(node: &'a TreeNode, path: &str) -> Option<&'a TreeNode> {
+    path.split('.').filter(|part| !part.is_empty()).try_fold(node, |node, part| node.get(part))
 }
 
 impl<'a> WrittenPod<'a> {
@@ -181,12 +228,12 @@ impl<'a> WrittenPod<'a> {
     }
 
     /// Init containers, then the others, with the names of their fields.
-    pub(crate) fn containers(&self) -> impl Iterator<Item = (String, &'a TreeNode)> {
-        let (spec, path) = (self.spec(), self.path);
+    pub(crate) fn containers(&self) -> impl Iterator<Item = (String, &'a TreeNode)> + '_ {
+        let spec = self.spec();
         ["initContainers", "containers"].into_iter().flat_map(move |list| {
             let items = spec.and_then(|spec| spec.get(list)).and_then(TreeNode::as_list);
             let items = items.unwrap_or_default().iter().enumerate();
-            items.map(move |(at, item)| (format!("{path}spec.{list}[{at}]"), item))
+            items.map(move |(at, item)| (format!("{}spec.{list}[{at}]", self.path), item))
         })
     }
 
@@ -245,9 +292,10 @@ impl fmt::Display for WrittenObject<'_> {
 pub(crate) fn objects<'a>(
     documents: &'a [TreeNode],
     entries: &'a [Entry],
+    rules: &PodRules,
 ) -> Vec<WrittenObject<'a>> {
     let mut all = Vec::new();
-    documents.iter().for_each(|document| flatten(document, None, &mut all));
+    documents.iter().for_each(|document| flatten(document, None, rules, &mut all));
     if all.len() == entries.len() {
         for (object, entry) in all.iter_mut().zip(entries) {
             object.entry = Some(entry);
@@ -259,9 +307,10 @@ pub(crate) fn objects<'a>(
 fn flatten<'a>(
     node: &'a TreeNode,
     inherited: Option<(&str, &str)>,
+    rules: &PodRules,
     into: &mut Vec<WrittenObject<'a>>,
 ) {
-    let Some(object) = WrittenObject::new(node, inherited) else { return };
+    let Some(object) = WrittenObject::new(node, inherited, rules) else { return };
     if Kind::of(&object.kind, &object.api_version) != Some(Kind::List) {
         into.push(object);
         return;
@@ -269,6 +318,6 @@ fn flatten<'a>(
     let of_items = object.kind.strip_suffix("List").unwrap_or_default();
     let inherited = (!of_items.is_empty()).then_some((of_items, &*object.api_version));
     for item in object.node.get("items").and_then(TreeNode::as_list).unwrap_or_default() {
-        flatten(item, inherited, into);
+        flatten(item, inherited, rules, into);
     }
 }

@@ -12,22 +12,41 @@ mod resources;
 mod tables;
 
 pub use kinds::meant;
+pub use names::DEFAULT_SCHEDULER;
 
 use crate::edit::SourceText;
 use crate::object::{Found, Look, WrittenObject};
+use divvy_words::{PodRules, keys};
 use std::collections::BTreeSet;
 
 /// What is known of all files together.
 #[derive(Default)]
 pub(crate) struct Together {
     queues: BTreeSet<String>,
+    names_queues: bool,
+    asks_as_koordinators: bool,
     configs: configs::ConfigsTogether,
 }
+
+/// Said once if pods name queues.
+const QUEUES: &str =
+    "pods name queues, which divvy shows and counts; quotas of queues are not enforced yet";
+/// Said once if pods ask by Koordinator's resources.
+const KOORDINATOR: &str = "divvy reads Koordinator's resources as they are";
 
 impl Together {
     pub(crate) fn add(&mut self, objects: &[WrittenObject<'_>]) {
         self.queues.extend(levels::queues(objects));
+        self.names_queues |= objects.iter().any(|object| !levels::named_queues(object).is_empty());
+        self.asks_as_koordinators |=
+            objects.iter().any(|object| resources::asks(object, &keys::KOORDINATOR));
         self.configs.add(objects);
+    }
+
+    /// What is no mistake and worth to know.
+    pub(crate) fn notes(&self) -> Vec<&'static str> {
+        let said = [(self.names_queues, QUEUES), (self.asks_as_koordinators, KOORDINATOR)];
+        said.into_iter().filter(|(is_so, _)| *is_so).map(|(_, note)| note).collect()
     }
 }
 
@@ -36,6 +55,7 @@ pub(crate) fn look(
     source: SourceText<'_>,
     object: &WrittenObject<'_>,
     together: &Together,
+    pod_rules: &PodRules,
 ) -> Vec<Found> {
     let mut found = Vec::new();
     let mut look = Look::new(source, object, &mut found);
@@ -47,8 +67,10 @@ pub(crate) fn look(
     levels::look(&mut look, &together.queues);
     claims::look(&mut look);
     configs::look(&mut look, &together.configs);
-    refused::look(&mut look);
+    refused::look(&mut look, pod_rules);
     found.sort_by_key(|found| found.at);
+    // Two parts of an object may make their pods from one template.
+    found.dedup_by(|a, b| (a.at, a.name, &a.field) == (b.at, b.name, &b.field));
     found
 }
 
@@ -56,13 +78,14 @@ pub(crate) fn look(
 pub(crate) const REASONS: [&str; 2] = [refused::REFUSED, refused::WRONG_TYPE];
 
 /// All stable names.
-pub const NAMES: [&str; 24] = [
+pub const NAMES: [&str; 25] = [
     divvy_words::mistakes::MISSPELT,
     divvy_words::mistakes::MISPLACED,
     divvy_words::mistakes::SHARING_ANNOTATION,
     divvy_words::mistakes::FOREIGN_RESOURCE,
     names::NOT_ON_TEMPLATE,
     names::MISSPELT_SCHEDULER,
+    DEFAULT_SCHEDULER,
     resources::FRACTIONAL,
     resources::SHARE_BESIDE_WHOLE,
     fields::UNKNOWN_FIELD,

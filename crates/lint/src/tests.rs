@@ -5,10 +5,23 @@ mod configs;
 mod pods;
 mod properties;
 
-use crate::{LintFinding, NAMES, NamedText, diff, fix, lint};
+use crate::{Fixed, LintFinding, LintResult, NAMES, NamedText, diff};
+use divvy_words::PodRules;
+
+fn rules() -> PodRules {
+    PodRules::built_in().unwrap()
+}
+
+fn lint(texts: &[NamedText<'_>]) -> LintResult {
+    crate::lint(texts, &rules())
+}
+
+fn fix(texts: &[NamedText<'_>]) -> (Vec<Fixed>, Vec<LintFinding>) {
+    crate::fix(texts, &rules())
+}
 
 fn found(text: &str) -> Vec<LintFinding> {
-    lint(&[NamedText { name: "f.yaml", text }]).unwrap()
+    lint(&[NamedText { name: "f.yaml", text }]).findings
 }
 
 fn names(text: &str) -> Vec<&'static str> {
@@ -17,9 +30,9 @@ fn names(text: &str) -> Vec<&'static str> {
 
 /// The text with all mended that can be, and the names of what is left.
 fn mended(text: &str) -> (String, Vec<&'static str>) {
-    let (mut fixed, left) = fix(&[NamedText { name: "f.yaml", text }]).unwrap();
+    let (mut fixed, left) = fix(&[NamedText { name: "f.yaml", text }]);
     let after = fixed.swap_remove(0).after;
-    let (again, still) = fix(&[NamedText { name: "f.yaml", text: &after }]).unwrap();
+    let (again, still) = fix(&[NamedText { name: "f.yaml", text: &after }]);
     assert!(!again[0].is_changed(), "mended twice:\n{}", diff(&again[0]));
     assert_eq!(still, left);
     (after, left.iter().map(|finding| finding.name).collect())
@@ -76,15 +89,46 @@ fn what_is_right_has_no_findings() {
 }
 
 #[test]
-fn a_text_that_cannot_be_read_is_an_error() {
-    let error = lint(&[NamedText { name: "f.yaml", text: "kind: [" }]).unwrap_err();
-    assert!(error.to_string().starts_with("f.yaml: document 1, line "), "{error}");
+fn a_text_that_cannot_be_read_hides_nothing_of_the_others() {
+    let pod = "apiVersion: v1\nkind: Pods\nmetadata: {name: a}\nspec: {containers: [{name: c}]}\n";
+    let texts = [
+        ("broken.yaml", "kind: ["),
+        ("pod.yaml", pod),
+        ("Chart.yaml", "apiVersion: v2\nname: chart\n"),
+        ("deployment.yaml", "kind: Deployment\n{{- if .Values.x }}\nmetadata:\n{{- end }}\n"),
+    ];
+    let texts = texts.map(|(name, text)| NamedText { name, text });
+    let LintResult { findings, unread, objects, .. } = lint(&texts);
+    let found: Vec<_> = findings.iter().map(|f| (&*f.file, f.name)).collect();
+    assert_eq!(found, [("pod.yaml", "UnknownKind")]);
+    assert_eq!(objects, 1);
+    let unread: Vec<_> = unread.iter().map(|why| (&*why.source_name, why.no_object)).collect();
+    assert_eq!(unread, [("broken.yaml", false), ("Chart.yaml", true), ("deployment.yaml", true)]);
+    let (fixed, left) = fix(&texts);
+    assert!(left.is_empty() && fixed.iter().filter(|fixed| fixed.is_changed()).count() == 1);
+}
+
+#[test]
+fn what_is_no_mistake_and_worth_to_know_is_noted_once() {
+    let pod = |name: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, labels: {{kai.scheduler/queue: research}}}}\n\
+             spec: {{schedulerName: divvy-scheduler, containers: [{{name: c, resources: {{limits: \
+             {{koordinator.sh/gpu-memory-ratio: 50}}}}}}]}}\n---\n"
+        )
+    };
+    let both = pod("a") + &pod("b");
+    let LintResult { findings, notes, .. } = lint(&[NamedText { name: "f.yaml", text: &both }]);
+    assert_eq!(findings, []);
+    assert_eq!(notes.len(), 2);
+    assert!(notes[0].ends_with("quotas of queues are not enforced yet"), "{notes:?}");
+    assert!(notes[1].contains("Koordinator"), "{notes:?}");
 }
 
 #[test]
 fn mended_files_are_shown_as_a_diff() {
     let text = "apiVersion: v1\nkind: Pods\nmetadata: {name: a}\nspec: {containers: [{name: c}]}\n";
-    let (fixed, _) = fix(&[NamedText { name: "f.yaml", text }]).unwrap();
+    let (fixed, _) = fix(&[NamedText { name: "f.yaml", text }]);
     assert_eq!(
         diff(&fixed[0]),
         "--- a/f.yaml\n+++ b/f.yaml\n@@ -1,4 +1,4 @@\n apiVersion: v1\n-kind: Pods\n+kind: Pod\n metadata: \

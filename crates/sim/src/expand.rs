@@ -1,12 +1,11 @@
 //! The pods that controllers would make.
 
-use crate::pods_of::FoundPods;
 use divvy_engine::{
     Effect, ObjectKey, PodRecord, Requirement, Scheduler, Term, Test as Condition, Toleration,
 };
 use divvy_words::isolation::Isolation;
 use divvy_words::manifest::{Template, WorkloadManifest};
-use divvy_words::{Content, Metadata, Object, PodGroups, PodManifest, Priorities};
+use divvy_words::{Content, Metadata, Object, PodGroups, PodManifest, Priorities, TemplatePods};
 use std::sync::Arc;
 
 /// More pods of one controller than this are refused: it is a slip of the keyboard.
@@ -67,7 +66,7 @@ impl Expansion<'_> {
     }
 
     /// The pods of a part of an object that a rule has found.
-    pub(crate) fn found(&self, object: &Object, found: &FoundPods) -> MadePods {
+    pub(crate) fn found(&self, object: &Object, found: &TemplatePods) -> MadePods {
         let mut record = self.template(object, &found.template);
         if !found.name.is_empty() {
             record.key = numbered(&record.key, &found.name);

@@ -1,7 +1,7 @@
 //! How many more of each pod of the workload would fit.
 
 use crate::{Progress, Rehearsal};
-use divvy_engine::{Fill, ObjectKey, PodRecord, PodSpec};
+use divvy_engine::{Diagnosis, Fill, ObjectKey, PodRecord, PodSpec, Reason, Scheduler};
 use std::collections::HashMap;
 
 /// Nobody counts further: pods that ask nothing fit until all pod slots are taken.
@@ -47,7 +47,8 @@ impl Rehearsal {
         progress.begin("filling", alike.len() as u64);
         let work = WORK / (alike.len() as u64).max(1);
         let more = alike.into_iter().filter_map(|same| {
-            let fill = self.scheduler.fill(&same.first()?.record, most as usize, work);
+            let record = &same.first()?.record;
+            let fill = fill(&mut self.scheduler, self.quotas.room(record), record, most, work);
             progress.advance(1);
             let object = |t: &&OneMore| (t.kind.clone(), t.record.key.clone());
             Some(More { objects: same.iter().map(object).collect(), fill })
@@ -56,4 +57,24 @@ impl Rehearsal {
         self.templates = templates;
         more
     }
+}
+
+/// No more than the quotas of the namespace leave room for.
+fn fill(
+    scheduler: &mut Scheduler,
+    room: Option<(u128, String)>,
+    record: &PodRecord,
+    most: u32,
+    work: u64,
+) -> Fill {
+    let Some((room, why)) = room.filter(|(room, _)| *room <= most.into()) else {
+        return scheduler.fill(record, most as usize, work);
+    };
+    let room = usize::try_from(room).unwrap_or(usize::MAX);
+    let mut fill = scheduler.fill(record, room, work);
+    let count: usize = fill.nodes.iter().map(|(_, count)| count).sum();
+    if count == room && fill.why.is_none() {
+        fill.why = Some(Diagnosis::of(Reason::Invalid(why.into())));
+    }
+    fill
 }

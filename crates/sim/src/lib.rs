@@ -13,7 +13,6 @@ mod input;
 mod left_out;
 mod made_by;
 mod partition;
-mod pods_of;
 mod quota;
 mod rehearsal;
 mod storage;
@@ -25,7 +24,6 @@ pub use fill::{MAX_FILL, More, OneMore};
 pub use input::{Input, InputError, read_inputs};
 pub use made_by::MadeBy;
 pub use partition::{ConfigEffect, ConfigOutcome, DisplacedDevices, DisplacedHolder};
-pub use pods_of::PodRules;
 pub use rehearsal::{Rehearsal, Setup};
 pub use what_if::{MAX_NEW_NODES, WhatIf};
 

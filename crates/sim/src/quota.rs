@@ -80,22 +80,34 @@ impl Quotas {
 
     /// Counts a new pod, unless it asks more than is left.
     pub(crate) fn admit(&mut self, pod: &PodRecord) -> Result<(), String> {
-        for quota in self.0.get(pod.key.namespace()).into_iter().flatten() {
-            for (resource, (hard, used)) in &quota.resources {
-                let asks = asked(pod, resource);
-                if asks > 0 && used.saturating_add(asks) > *hard {
-                    let (asks, used, hard) =
-                        (shown(resource, asks), shown(resource, *used), shown(resource, *hard));
-                    return Err(format!(
-                        "ResourceQuota {}: {resource}: {asks} asked, {used} of {hard} used: the API \
-                         server refuses the pod; ask less, end a pod of the namespace, or raise spec.hard",
-                        quota.name
-                    ));
-                }
+        match self.room(pod) {
+            Some((0, why)) => Err(why),
+            _ => {
+                self.count(pod);
+                Ok(())
             }
         }
-        self.count(pod);
-        Ok(())
+    }
+
+    /// How many more such pods may come, and what is said of the next one; `None` if no quota is about
+    /// what they ask.
+    pub(crate) fn room(&self, pod: &PodRecord) -> Option<(u128, String)> {
+        let quotas = self.0.get(pod.key.namespace()).into_iter().flatten();
+        let all = quotas.flat_map(|quota| quota.resources.iter().map(move |of| (quota, of)));
+        let rooms = all.filter_map(|(quota, (resource, (hard, used)))| {
+            let asks = asked(pod, resource);
+            let room = hard.saturating_sub(*used).checked_div(asks)?;
+            Some((room, quota, resource, asks, used.saturating_add(room * asks), hard))
+        });
+        let (room, quota, resource, asks, used, hard) = rooms.min_by_key(|(room, ..)| *room)?;
+        let (asks, used, hard) =
+            (shown(resource, asks), shown(resource, used), shown(resource, *hard));
+        let why = format!(
+            "ResourceQuota {}: {resource}: {asks} asked, {used} of {hard} used: the API server \
+             refuses the pod; ask less, end a pod of the namespace, or raise spec.hard",
+            quota.name
+        );
+        Some((room, why))
     }
 }
 

@@ -4,10 +4,9 @@ use crate::adopt::{self, CardNames, NamedCards, OwnWord};
 use crate::expand::{Expansion, MadePods};
 use crate::fill::OneMore;
 use crate::input::{Input, InputError, MAX_PODS};
-use crate::left_out::{makes_no_pods, nothing_to_place};
+use crate::left_out::{made_by_reference, makes_no_pods, nothing_to_place};
 use crate::made_by::MadeBy;
 use crate::partition::{BeforeConfigs, ConfigOutcome, Configs, DisplacedDevices, Log};
-use crate::pods_of::PodRules;
 use crate::quota::{self, Quotas};
 use crate::storage::Storage;
 use crate::what_if::{self, WhatIf};
@@ -21,8 +20,8 @@ use divvy_lint::{LintFinding, NamedText};
 use divvy_words::isolation::Isolation;
 use divvy_words::manifest::PodStatus;
 use divvy_words::{
-    Content, Entry, Kind, Metadata, Object, OtherSchedulers, PodGroups, Priorities, cards, keys,
-    namespace_of,
+    Content, Entry, Kind, Metadata, Object, OtherSchedulers, PodGroups, PodRules, Priorities,
+    cards, keys, namespace_of,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -106,6 +105,8 @@ pub struct Rehearsal {
     pub warnings: Vec<String>,
     /// Mistakes in the workload that the API would refuse, or accept in silence.
     pub findings: Vec<LintFinding>,
+    /// What pods of a namespace may ask together.
+    pub(crate) quotas: Quotas,
 }
 
 /// What a pod that has ended is called among what is left out.
@@ -119,7 +120,6 @@ struct Loading<'a> {
     priorities: Priorities,
     groups: PodGroups,
     storage: Storage,
-    quotas: Quotas,
     schedulers: &'a [String],
     /// Pods that are about to go.
     terminating: BTreeSet<ObjectKey>,
@@ -162,7 +162,7 @@ impl Rehearsal {
         }
         let texts: Vec<NamedText<'_>> =
             setup.workload.iter().map(|Input { name, text }| NamedText { name, text }).collect();
-        let findings = divvy_lint::rehearsed(&texts, &workload);
+        let findings = divvy_lint::rehearsed(&texts, &workload, &setup.pod_rules);
         let mut workload: Vec<Entry> = workload.into_iter().flatten().collect();
         if let Some(namespace) = &setup.namespace {
             workload.iter_mut().for_each(|entry| name_namespace(entry, namespace));
@@ -197,10 +197,11 @@ impl Rehearsal {
             displaced: Vec::new(),
             warnings,
             findings,
+            quotas: Quotas::default(),
         };
         let (storage, events) = Storage::read(&cluster_entries, &workload, &mut rehearsal.warnings);
         let both = cluster_entries.iter().chain(&workload);
-        let quotas = Quotas::read(both, &mut rehearsal.warnings);
+        rehearsal.quotas = Quotas::read(both, &mut rehearsal.warnings);
         let known = BTreeSet::new();
         let terminating = BTreeSet::new();
         let isolation = isolation(setup, &cluster_entries);
@@ -211,7 +212,6 @@ impl Rehearsal {
             priorities,
             groups,
             storage,
-            quotas,
             schedulers: &setup.schedulers,
             terminating,
             isolation: isolation.as_ref(),
@@ -398,7 +398,7 @@ impl Loading<'_> {
                 continue;
             }
             self.rehearsal.made_by.enter_owned(&object.metadata, &record.key);
-            self.quotas.count(&record);
+            self.rehearsal.quotas.count(&record);
             let scheduler = &*spec.scheduler_name;
             let is_ours = self.is_ours(scheduler);
             if !is_ours {
@@ -598,13 +598,18 @@ impl Loading<'_> {
                             batches.push((&object.kind, pods));
                         }
                         Ok(found) => {
+                            let mut makes = 0;
                             for part in &found {
                                 let pods = expansion.found(object, part);
+                                makes += pods.len();
                                 makers.push((batches.len(), object));
                                 batches.push((&object.kind, pods));
                                 unknown_classes.extend(
                                     priorities.unknown(&part.template.spec).map(str::to_owned),
                                 );
+                            }
+                            if makes == 0 {
+                                none_made.push(makes_no_pods(object, rules));
                             }
                         }
                     }
@@ -620,13 +625,14 @@ impl Loading<'_> {
                 }
                 Content::Storage(..) if self.storage.is_known() => continue,
                 _ => {
+                    none_made.extend(made_by_reference(object));
                     *ignored.entry(object.kind.to_string()).or_default() += 1;
                     continue;
                 }
             };
             let Some(pods) = expansion.pods(object) else { continue };
             if pods.len() == 0 {
-                none_made.push(makes_no_pods(object));
+                none_made.push(makes_no_pods(object, rules));
             }
             makers.push((batches.len(), object));
             batches.push((&object.kind, pods));
@@ -674,7 +680,7 @@ impl Loading<'_> {
                 }
                 self.storage.prune(&mut record, true);
                 if record.invalid.is_none() && !self.known.contains(&record.key) {
-                    record.invalid = self.quotas.admit(&record).err();
+                    record.invalid = self.rehearsal.quotas.admit(&record).err();
                 }
                 self.add(record);
                 self.progress.advance(1);

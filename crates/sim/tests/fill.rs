@@ -103,3 +103,19 @@ fn of_a_pod_that_can_never_be_placed_no_more_fit() {
     let found = lines(&rehearse(&wrong, None).fill(100, &()));
     assert!(found[0].starts_with("Pod ml/w: ; ") && found[0].contains("gpu-fraction"), "{found:?}");
 }
+
+#[test]
+fn no_more_fit_than_a_resource_quota_leaves_room_for() {
+    let quota = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: q, namespace: ml}\n\
+        spec: {hard: {pods: 3, requests.nvidia.com/gpu: 2}}\n---\n";
+    let found = lines(&rehearse(&(half("h") + quota), None).fill(100, &()));
+    assert_eq!(
+        found,
+        ["Pod ml/h: 2 on a; ResourceQuota q: pods: 1 asked, 3 of 3 used: the API server \
+             refuses the pod; ask less, end a pod of the namespace, or raise spec.hard"]
+    );
+    let whole = pod("w", "", "nvidia.com/gpu: 2");
+    let found = lines(&rehearse(&(whole + quota), None).fill(100, &()));
+    let why = "requests.nvidia.com/gpu: 2 asked, 2 of 2 used";
+    assert!(found[0].starts_with("Pod ml/w: ; ") && found[0].contains(why), "{found:?}");
+}

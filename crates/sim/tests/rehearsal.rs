@@ -388,6 +388,9 @@ fn mistakes_that_the_api_accepts_in_silence_are_told() {
             "test.yaml:9:30: Pod p: metadata.labels[\"gpu-memory\"]: it is an annotation, and here nothing reads it, so \
              the pod gets no GPU by it; write metadata.annotations[\"gpu-memory\"] of the pod [MisplacedName]",
             "test.yaml:13:7: pod q: kind: there is no kind pod; write Pod [UnknownKind]",
+            "test.yaml:19:57: Deployment none: spec.template.metadata.annotations[\"gpu-fraction\"]: the default scheduler \
+             places the pod and does not read it: it runs without a GPU; write spec.template.spec.schedulerName: \
+             divvy-scheduler [DefaultScheduler]",
         ]
     );
     assert_eq!(rehearsal.warnings, ["Deployment none makes no pods: it asks for 0"]);

@@ -51,7 +51,8 @@ mod xml;
 pub use amount::Amount;
 pub use cards::{CardGrant, CardSlices, CardUse, CardUseState, NodeCards, ShareUse};
 pub use comparison::{
-    ComparedPlacement, ComparedSide, Comparison, Difference, comparison, comparison_text,
+    ComparedPlacement, ComparedSide, Comparison, Difference, MoreOnSide, comparison,
+    comparison_text,
 };
 pub use equivalent::Equivalent;
 pub use explain::{

@@ -21,6 +21,8 @@ enum Width {
     Name,
     /// They are cut at the end.
     Sentence,
+    /// They are never cut: a part of a number is another number.
+    Amount,
 }
 
 /// One cell.
@@ -54,7 +56,7 @@ pub struct Table {
     header: Vec<String>,
     rows: Vec<Vec<Cell>>,
     /// What is said instead of a table without rows.
-    nothing: &'static str,
+    nothing: String,
 }
 
 impl Table {
@@ -63,13 +65,13 @@ impl Table {
         Self {
             header: header.iter().map(|name| (*name).to_owned()).collect(),
             rows: Vec::new(),
-            nothing: "",
+            nothing: String::new(),
         }
     }
 
     /// What is said instead of a table without rows.
-    pub(crate) fn or_say(self, nothing: &'static str) -> Self {
-        Self { nothing, ..self }
+    pub fn or_say(self, nothing: impl Into<String>) -> Self {
+        Self { nothing: nothing.into(), ..self }
     }
 
     pub(crate) fn push(&mut self, row: Vec<Cell>) {
@@ -97,14 +99,21 @@ impl Table {
                 *width = (*width).max(cell.text.chars().count());
             }
         }
+        let mut left_out = Vec::new();
         if options.width > 0 && !options.wide {
-            self.shorten(&mut widths, options.width);
+            left_out = self.shorten(&mut widths, options.width);
         }
         let mut out = String::new();
         let header: Vec<Vec<Cell>> =
             header.map(|header| header.iter().map(|h| Cell::from(h.as_str())).collect()).collect();
         for row in header.iter().chain(&self.rows) {
             write_row(&mut out, row, &widths, painter);
+        }
+        if !left_out.is_empty() {
+            let left_out = left_out.join(", ");
+            out.push_str(&format!(
+                "... without {left_out}: -o wide or a wider terminal shows all\n"
+            ));
         }
         out
     }
@@ -144,7 +153,7 @@ impl Table {
     /// As a table of a page.
     pub(crate) fn html(&self) -> String {
         if self.rows.is_empty() {
-            return format!("<p>{}</p>\n", escape(self.nothing));
+            return format!("<p>{}</p>\n", escape(&self.nothing));
         }
         let line = |tag: &str, cells: &mut dyn Iterator<Item = &str>| {
             let cells = cells.map(|text| format!("<{tag}>{}</{tag}>", escape(text)));
@@ -156,28 +165,76 @@ impl Table {
         format!("<table>\n<thead>{header}</thead>\n<tbody>\n{rows}</tbody>\n</table>\n")
     }
 
-    /// Takes from the widest columns what is too much for a line.
-    fn shorten(&self, widths: &mut [usize], line: usize) {
-        let gaps = GAP * widths.len().saturating_sub(1);
+    /// Takes from the widest columns what is too much for a line, then whole columns, the last first, but
+    /// for sentences and what the rows are about. Returns the names of these.
+    fn shorten(&self, widths: &mut [usize], line: usize) -> Vec<&str> {
         let kinds: Vec<Width> = (0..widths.len()).map(|column| self.kind(column)).collect();
+        let mut whole = widths.to_vec();
+        let mut left_out = Vec::new();
+        loop {
+            widths.copy_from_slice(&whole);
+            self.cut(widths, &kinds, line);
+            let is_shown = |column: &usize| whole[*column] > 0 && kinds[*column] != Width::Sentence;
+            let last = (1..widths.len()).rev().find(is_shown);
+            let Some(last) = last.filter(|_| excess(widths, line) > 0) else { break };
+            whole[last] = 0;
+            left_out.push(last);
+        }
+        left_out.sort_unstable();
+        left_out.into_iter().filter_map(|column| Some(&**self.header.get(column)?)).collect()
+    }
+
+    fn cut(&self, widths: &mut [usize], kinds: &[Width], line: usize) {
         for (kind, least) in STEPS {
+            // The name of a column is read whole.
+            let least = |column: usize| least.max(self.header[column].chars().count());
             loop {
-                let excess = (widths.iter().sum::<usize>() + gaps).saturating_sub(line);
-                let mut wide: Vec<usize> =
-                    (0..widths.len()).filter(|i| kinds[*i] == kind && widths[*i] > least).collect();
+                let excess = excess(widths, line);
+                let is_wide = |i: &usize| kinds[*i] == kind && widths[*i] > least(*i);
+                let mut wide: Vec<usize> = (0..widths.len()).filter(is_wide).collect();
                 wide.sort_by_key(|i| std::cmp::Reverse(widths[*i]));
                 let Some(widest) = wide.first().copied().filter(|_| excess > 0) else { break };
                 // No further than the next one: they are cut together then.
-                let floor = wide.get(1).map_or(least, |next| widths[*next].saturating_sub(1));
-                widths[widest] = widths[widest].saturating_sub(excess).max(floor.max(least));
+                let floor = wide.get(1).map_or(0, |next| widths[*next].saturating_sub(1));
+                widths[widest] =
+                    widths[widest].saturating_sub(excess).max(floor).max(least(widest));
             }
         }
     }
 
     fn kind(&self, column: usize) -> Width {
-        let mut cells = self.rows.iter().filter_map(|row| row.get(column));
-        if cells.any(|cell| cell.text.contains(' ')) { Width::Sentence } else { Width::Name }
+        let cells = || self.rows.iter().filter_map(|row| row.get(column)).map(|cell| &*cell.text);
+        if cells().all(is_amount) {
+            Width::Amount
+        } else if cells().any(|text| text.contains(' ')) {
+            Width::Sentence
+        } else {
+            Width::Name
+        }
     }
+}
+
+/// What is longer has the same amount in other units behind it: `2 x 40000 MiB (39.1 GiB, 0.49 each)`.
+const LONGEST_AMOUNT: usize = 24;
+
+/// An amount that is too long without the same in other units.
+fn without_other_units(text: &str, width: usize) -> &str {
+    let is_number = text.starts_with(|c: char| c.is_ascii_digit());
+    let own = text.split_once(" (").filter(|_| is_number && text.chars().count() > width);
+    own.map_or(text, |(own, _)| own)
+}
+
+/// Whether a cell may stand among amounts, as cards do by their numbers.
+fn is_amount(text: &str) -> bool {
+    let is_number = text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '-' | '#'));
+    (is_number && text.len() <= LONGEST_AMOUNT) || matches!(text, "" | "no GPU")
+}
+
+/// By how much a line of such columns is too long; those without width are not there.
+fn excess(widths: &[usize], line: usize) -> usize {
+    let shown = widths.iter().filter(|width| **width > 0);
+    let (sum, count) = shown.fold((0, 0usize), |(sum, count), width| (sum + width, count + 1));
+    (sum + GAP * count.saturating_sub(1)).saturating_sub(line)
 }
 
 const fn b_first(is_b: bool) -> Ordering {
@@ -223,9 +280,9 @@ fn quoted(text: &str) -> Cow<'_, str> {
 fn write_row(out: &mut String, row: &[Cell], widths: &[usize], painter: Painter) {
     // Spaces are owed until something follows them: no line ends in one.
     let mut owed = 0;
-    for (cell, width) in row.iter().zip(widths) {
+    for (cell, width) in row.iter().zip(widths).filter(|(_, width)| **width > 0) {
         let text = match cell.text.contains(' ') {
-            true => cut_end(&cell.text, *width),
+            true => cut_end(without_other_units(&cell.text, *width), *width),
             false => cut_middle(&cell.text, *width),
         };
         if !text.is_empty() {
@@ -328,7 +385,7 @@ mod tests {
         let at = |width| table.render(TextOptions { width, ..TextOptions::default() });
         insta::assert_snapshot!(at(100), @"
         POD                           NODE                          STATUS
-        research-and-…odel-worker-17  ip-10-0-0-1.example.internal  pending: largest free share 6.0 GiB < 1…
+        research-and-…odel-worker-17  ip-10-0-0-1.example.internal  pending: largest free share 6.0 GiB <…
         ");
         for width in [200, 120, 100, 80, 60] {
             assert!(at(width).lines().all(|line| line.chars().count() <= width), "{width}");
@@ -337,6 +394,40 @@ mod tests {
         assert!(whole.contains(pod) && whole.contains(why), "a pipe gets all of it: {whole}");
         let wide = TextOptions { width: 80, wide: true, ..TextOptions::default() };
         assert_eq!(table.render(wide), whole);
+    }
+
+    #[test]
+    fn amounts_are_never_cut_and_the_last_columns_of_a_narrow_terminal_are_named() {
+        let mut table = Table::new(&["NODE", "GPU-MEM", "SHARES", "MEMORY", "MESSAGE"]);
+        let row =
+            ["a100-40-1", "640.0/640.0Gi", "12", "1024.0/2048.0Gi", "all of its cards are held"];
+        table.push(row.map(Cell::from).to_vec());
+        let at = |width| table.render(TextOptions { width, ..TextOptions::default() });
+        assert!(!at(80).contains("..."), "{}", at(80));
+        insta::assert_snapshot!(at(56), @"
+        NODE       GPU-MEM        SHARES  MESSAGE
+        a100-40-1  640.0/640.0Gi  12      all of its cards are…
+        ... without MEMORY: -o wide or a wider terminal shows all
+        ");
+        insta::assert_snapshot!(at(30), @"
+        NODE       MESSAGE
+        a100-40-1  all of its cards a…
+        ... without GPU-MEM, SHARES, MEMORY: -o wide or a wider terminal shows all
+        ");
+        assert!(at(0).contains("640.0/640.0Gi") && !at(0).contains("..."));
+    }
+
+    #[test]
+    fn of_an_amount_that_is_too_long_the_other_units_go() {
+        let mut table = Table::new(&["POD", "ASKED", "STATUS"]);
+        let status = "pending: largest free share 6.0 GiB < 10.0 GiB asked";
+        for asked in ["2 x 60000 MiB (58.5 GiB, 0.73 each)", "0.25 (20.0 GiB)"] {
+            table.push(["ml/train-0", asked, status].map(Cell::from).to_vec());
+        }
+        let text = table.render(TextOptions { width: 60, ..TextOptions::default() });
+        assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
+        assert!(text.contains("  2 x 60000 MiB  ") && !text.contains("58"), "{text}");
+        assert!(text.contains("  0.25 (20.0 GiB)  "), "{text}");
     }
 
     #[test]

@@ -24,6 +24,14 @@ pub(crate) fn cut_end(text: &str, width: usize) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let kept: String = text.chars().take(width.saturating_sub(1)).collect();
+    let is_in_word = text.chars().nth(kept.chars().count()).is_some_and(|c| c != ' ');
+    // A part of a number is another number.
+    let kept = match kept.rsplit_once(' ') {
+        Some((before, word)) if is_in_word && word.starts_with(|c: char| c.is_ascii_digit()) => {
+            before
+        }
+        _ => &*kept,
+    };
     Cow::Owned(format!("{}…", kept.trim_end()))
 }
 

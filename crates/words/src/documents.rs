@@ -52,11 +52,13 @@ pub struct ReadError {
     pub message: String,
     /// That line, and a mark under the place.
     pub excerpt: Option<String>,
+    /// Whether it is something else than objects, such as values or a template, and not broken.
+    pub no_object: bool,
 }
 
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { source_name, document, line, message, excerpt } = self;
+        let Self { source_name, document, line, message, excerpt, .. } = self;
         write!(f, "{source_name}: document {document}, line {line}: {message}")?;
         excerpt.as_ref().map_or(Ok(()), |excerpt| write!(f, "\n{excerpt}"))
     }
@@ -265,7 +267,8 @@ fn read_error(source: &str, text: &str, piece: Piece<'_>, fault: &Fault) -> Read
     let first = before.bytes().filter(|b| *b == b'\n').count();
     let line = first + fault.line.max(1);
     let shown = text.lines().nth(line - 1).filter(|_| fault.column > 0);
-    let message = match template_line(piece.text) {
+    let template = template_line(piece.text);
+    let message = match template {
         Some(at) => format!(
             "a template of Helm is no manifest yet ({{{{ in line {}): render it first, as with \
              `helm template CHART | divvy ... -f -`",
@@ -279,6 +282,7 @@ fn read_error(source: &str, text: &str, piece: Piece<'_>, fault: &Fault) -> Read
         line,
         message,
         excerpt: shown.map(|text| excerpt(line, text, fault.column)),
+        no_object: template.is_some() || fault.column == 0,
     }
 }
 

@@ -32,6 +32,7 @@ pub mod mistakes;
 mod namespace;
 mod node;
 mod pod;
+mod pods_of;
 mod priorities;
 mod problem;
 mod quantity;
@@ -63,6 +64,7 @@ pub use manifest::{Content, Kind, Metadata, Object, PodManifest, StorageKind, St
 pub use namespace::{namespace_of, namespaces};
 pub use node::{Offer, Single, is_unsettled, mig_strategy_of, node};
 pub use pod::pod;
+pub use pods_of::{PodRules, TemplatePods};
 pub use priorities::Priorities;
 pub use problem::{is_subdomain, shortened};
 pub use quantity::{Quantity, decimal, whole};

@@ -87,6 +87,13 @@ const SHORT_FORMS: [(&str, &str); 7] = [
     ("gpu-share-isolation-provider", keys::ISOLATION_PROVIDER),
 ];
 
+/// What Koordinator called its resources before.
+const OLD_NAMES: [(&str, &str); 3] = [
+    ("kubernetes.io/gpu-core", keys::KOORDINATOR_CORE),
+    ("kubernetes.io/gpu-memory", keys::KOORDINATOR_MEMORY),
+    ("kubernetes.io/gpu-memory-ratio", keys::KOORDINATOR_RATIO),
+];
+
 /// Domains before a name that somebody takes for ours.
 const DOMAINS: [&str; 14] = [
     "nvidia.com",
@@ -264,6 +271,10 @@ fn meant(place: PodField, key: &str) -> Option<(PodField, &'static str)> {
     }
     let plain = key.to_ascii_lowercase().replace('_', "-");
     let (domain, bare) = plain.rsplit_once('/').unwrap_or(("", &plain));
+    let old = OLD_NAMES.iter().find(|(old, _)| place == PodField::Resources && *old == key);
+    if let Some((_, name)) = old {
+        return Some((place, name));
+    }
     // What nodes say of their cards is copied to pods, and means no request there.
     let is_of_nodes = |prefix: &str| plain.starts_with(prefix) && plain != SHARED_GPU;
     if ["nvidia.com/gpu.", "nvidia.com/mig", "cpu"].into_iter().any(is_of_nodes)

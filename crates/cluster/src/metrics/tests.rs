@@ -56,7 +56,10 @@ fn filled() -> Metrics {
         "NVIDIA-A100-SXM4-80GB",
         Totals { capacity_bytes: 800, held_bytes: 500, in_use_bytes: 600, ..Totals::default() },
     )]));
-    metrics.set_queues(&[QueueUse { queue: Some("team-a"), pods: 2, ..QueueUse::default() }], Instant::now());
+    metrics.set_queues(
+        &[QueueUse { queue: Some("team-a"), pods: 2, ..QueueUse::default() }],
+        Instant::now(),
+    );
     metrics.set_oldest_pending(Some(1_767_225_600));
     metrics.set_queued_writes(7);
     metrics.set_leader(true);

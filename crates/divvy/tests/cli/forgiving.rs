@@ -167,3 +167,95 @@ fn a_missing_exec_plugin_of_a_kubeconfig_is_named_with_its_hint() {
         assert!(said.contains(part), "{part}: {said}");
     }
 }
+
+#[test]
+fn an_exec_plugin_that_fails_is_told_with_what_it_said() {
+    let user = "{exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, args: [-c, \"echo token has \
+        expired >&2; exit 3\"], interactiveMode: Never}}";
+    let file = std::env::temp_dir().join(format!("divvy-plugin-fails-{}", std::process::id()));
+    std::fs::write(&file, kubeconfig(user)).unwrap();
+    let output = divvy(&["top", "--kubeconfig", file.to_str().unwrap()], "");
+    std::fs::remove_file(&file).unwrap();
+    let said = stderr(&output);
+    assert_eq!(code(&output), 1);
+    let told = "from the command sh, which failed with exit status: 3: token has expired; run it by itself";
+    assert!(said.contains(told) && !said.contains("Output {"), "{said}");
+}
+
+#[test]
+fn a_kubeconfig_that_cannot_be_used_is_told_in_one_line() {
+    let nope = stderr(&divvy(&["top", "--kubeconfig", "nope"], ""));
+    assert!(nope.contains("failed to use the kubeconfig nope: No such file"), "{nope}");
+    let file = std::env::temp_dir().join(format!("divvy-no-kubeconfig-{}", std::process::id()));
+    std::fs::write(&file, "kind: [").unwrap();
+    let broken = stderr(&divvy(&["top", "--kubeconfig", file.to_str().unwrap()], ""));
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(broken.lines().count(), 1, "{broken}");
+    assert!(!broken.contains("error: line"), "{broken}");
+}
+
+#[test]
+fn explain_takes_kinds_as_kubectl_does() {
+    let answer = "ml/notebook-0 would go to a100-80-1 card 0";
+    for asked in [
+        &["pods", "ml/notebook-0"][..],
+        &["po", "notebook-0", "-n", "ml"],
+        &["pod/notebook-0", "-n", "ml"],
+        &["pod/ml/notebook-0"],
+    ] {
+        let output = divvy(&[&["explain"], asked, &["--demo"]].concat(), "");
+        assert!(stdout(&output).starts_with(answer), "{asked:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_folder_of_kustomize_that_is_not_there_is_told_without_kubectls_log() {
+    let said = stderr(&divvy(&["simulate", "-k", "nope"], ""));
+    assert_eq!(
+        said,
+        "error: -k nope: there is no such folder; a folder with a kustomization.yaml is meant\n"
+    );
+}
+
+#[test]
+fn a_list_of_which_nothing_is_selected_says_so_of_what_is_selected() {
+    let nothing =
+        |args: &[&str]| stdout(&divvy(&[&["top"], args, &["--cluster", "embedded"]].concat(), ""));
+    assert_eq!(nothing(&["cards", "-l", "foo"]), "No node that -l selects has a card.\n");
+    assert_eq!(nothing(&["nodes", "-l", "foo"]), "No node that -l selects is there.\n");
+    assert_eq!(nothing(&["pods", "-n", "nope"]), "No pod in namespace nope holds a GPU.\n");
+    assert_eq!(nothing(&["pending", "-n", "nope"]), "No pod in namespace nope waits.\n");
+}
+
+#[test]
+fn a_name_that_is_not_in_a_list_is_an_error_beside_those_that_are() {
+    let output = divvy(&["top", "node", "l40s-1", "moon", "--cluster", "embedded"], "");
+    assert_eq!(code(&output), 1);
+    assert_eq!(stdout(&output).lines().count(), 2, "{}", stdout(&output));
+    assert!(stderr(&output).contains("moon is not among the nodes"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_pod_that_is_named_is_listed_without_the_columns_of_wide() {
+    let cluster = stdout(&divvy(&["simulate", "--print-cluster"], ""))
+        + "- apiVersion: v1\n  kind: Pod\n  metadata: {name: web, namespace: ml}\n  spec: {nodeName: l40s-1, \
+           containers: [{name: c}]}\n  status: {phase: Running}\n";
+    let text = stdout(&divvy(&["top", "pod", "web", "--cluster", "-"], &cluster));
+    assert!(text.contains("web") && !text.contains("GPU-BYTES"), "{text}");
+}
+
+#[test]
+fn a_file_of_nothing_but_mistakes_is_told_with_them() {
+    let output =
+        divvy(&["simulate", "-f", "-"], "apiVersion: v1\nkind: Pods\nmetadata: {name: a}\n");
+    assert_eq!(code(&output), 1);
+    assert!(stderr(&output).contains("[UnknownKind]"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_rehearsal_says_once_that_the_default_scheduler_gives_no_gpu() {
+    let manifest = pod("a", "{gpu-fraction: \"0.5\"}") + &pod("b", "{gpu-fraction: \"0.5\"}");
+    let manifest = manifest.replace("  schedulerName: divvy-scheduler\n", "");
+    let said = stderr(&divvy(&["simulate", "-f", "-"], &manifest));
+    assert_eq!(said.matches("[DefaultScheduler], and so for 1 more").count(), 1, "{said}");
+}

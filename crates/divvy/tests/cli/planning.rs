@@ -135,12 +135,41 @@ fn two_strategies_and_two_clusters_are_compared() {
     let args =
         ["simulate", "--cluster", first.path(), "-f", pods.path(), "--compare", second.path()];
     let text = stdout(&divvy(&args, ""));
-    assert!(text.ends_with("Every pod has the same place on both sides.\n"), "{text}");
+    let same = "Every pod with a GPU or to be placed has the same place on both sides.\n";
+    assert!(text.ends_with(same), "{text}");
+    let moved = cluster().replace("\"1:8589934592\"", "\"0:8589934592\"");
+    let moved = File::new("moved.yaml", &moved);
+    let args = ["simulate", "--cluster", first.path(), "--compare", moved.path()];
+    let text = stdout(&divvy(&args, ""));
+    assert!(text.contains("1 pod differs:\n") && text.contains("ml/share"), "{text}");
     let typo = divvy(&["simulate", "--demo", "--compare", "spred"], "");
     let told = "--compare spred: there is no such file; allowed are binpack, spread, embedded and the file of a cluster";
     assert!(code_and_error(&typo).contains(told), "{}", stderr(&typo));
     let stdin = divvy(&["simulate", "-f", "-", "--compare", "spread"], "");
     assert!(stderr(&stdin).contains("--compare reads everything twice"), "{}", stderr(&stdin));
+}
+
+#[test]
+fn what_is_odd_in_a_workload_is_told_once_by_a_comparison() {
+    let file = File::new("odd.yaml", &pod("odd", "{gpu_fraction: \"0.5\"}"));
+    let output = divvy(&["simulate", "-f", file.path(), "--compare", "spread"], "");
+    assert_eq!(stderr(&output).matches("nothing reads it").count(), 1, "{}", stderr(&output));
+}
+
+#[test]
+fn how_many_more_fit_is_counted_of_examples_and_on_both_sides_of_a_comparison() {
+    let demo = divvy(&["simulate", "--demo", "--fill"], "");
+    assert!(stdout(&demo).contains(" more of ml/"), "{}", stderr(&demo));
+    let json =
+        stdout(&divvy(&["simulate", "--demo", "--fill", "--compare", "spread", "-o", "json"], ""));
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let more = json["more"].as_array().unwrap();
+    assert!(more.iter().any(|of| of["more"][0].as_u64() > Some(0)), "{json}");
+    let text = stdout(&divvy(&["simulate", "--demo", "--fill", "--compare", "spread"], ""));
+    assert!(text.contains("\nMORE-OF "), "{text}");
+    let nothing = divvy(&["simulate", "--cluster", "embedded", "--fill"], "");
+    assert_eq!(code(&nothing), 1);
+    assert!(stderr(&nothing).contains("--fill counts more of what is given"), "{nothing:?}");
 }
 
 const POD: &str = "{spec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]}}";
@@ -206,10 +235,11 @@ fn folders_in_folders_are_read_if_that_is_asked() {
 fn a_kustomization_is_made_by_kubectl_or_told_that_it_is_not_there() {
     use std::os::unix::fs::PermissionsExt;
     let folder = std::env::temp_dir().join(format!("divvy-kustomize-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::create_dir_all(folder.join("overlays/prod")).unwrap();
     let run = |path: &std::path::Path| {
         program::divvy()
             .args(["simulate", "-k", "overlays/prod"])
+            .current_dir(&folder)
             .env("PATH", path)
             .output()
             .unwrap()
@@ -376,4 +406,23 @@ fn a_mig_plan_of_many_cards_says_how_few_could_do() {
     let output = divvy(&["mig", "plan", "--cluster", "-"], &cluster);
     let first = stdout(&output).lines().next().unwrap_or_default().to_owned();
     assert_eq!(first, "12 pods get their MIG slices on 12 of 12 free cards; at least 9 are needed");
+}
+
+#[test]
+fn what_is_suspended_or_described_elsewhere_is_said_to_make_no_pods() {
+    let set = |suspend: bool| {
+        format!(
+            "{{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {{name: s}}, spec: {{suspend: {suspend}, \
+             replicatedJobs: [{{name: a, template: {{spec: {{template: {POD}}}}}}}]}}}}\n"
+        )
+    };
+    let suspended = divvy(&["simulate", "-f", "-"], &set(true));
+    let told = "JobSet s makes no pods: it is suspended";
+    assert!(stderr(&suspended).contains(told), "{}", stderr(&suspended));
+    let resumed = divvy(&["simulate", "-f", "-"], &set(false));
+    assert!(stdout(&resumed).contains("default/s-a-0"), "{}", stdout(&resumed));
+    let job = "{apiVersion: trainer.kubeflow.org/v1alpha1, kind: TrainJob, metadata: {name: t}, spec: {}}";
+    let by_reference = divvy(&["simulate", "-f", "-"], job);
+    let told = "the pods of TrainJob t are described by the runtime that it names";
+    assert!(code_and_error(&by_reference).contains(told), "{}", stderr(&by_reference));
 }

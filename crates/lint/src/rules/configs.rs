@@ -1,5 +1,6 @@
 //! Configs of NVIDIA's device plugin and MIG manager that cannot work.
 
+use super::resources::asks;
 use crate::object::{Found, Look, WrittenObject};
 use crate::tree::TreeNode;
 use divvy_ledger::mig::{self, ConfigVerdict, EntryOutcome};
@@ -30,15 +31,8 @@ pub(crate) struct ConfigsTogether {
 impl ConfigsTogether {
     pub(crate) fn add(&mut self, objects: &[WrittenObject<'_>]) {
         for object in objects {
-            if let Some(pod) = object.pod() {
-                let lists = pod.containers().flat_map(|(_, container)| {
-                    ["limits", "requests"].map(|list| container.find(&["resources", list]))
-                });
-                for list in lists.flatten() {
-                    self.asks_gpus |= list.get(keys::GPU).is_some();
-                    self.asks_shared |= list.get("nvidia.com/gpu.shared").is_some();
-                }
-            }
+            self.asks_gpus |= asks(object, &[keys::GPU]);
+            self.asks_shared |= asks(object, &["nvidia.com/gpu.shared"]);
             if let ("ConfigMap", Some(name)) = (&*object.kind, object.name()) {
                 let data = object.node.get("data").and_then(TreeNode::as_map);
                 let names = data.into_iter().flat_map(crate::tree::Map::named);

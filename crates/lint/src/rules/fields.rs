@@ -10,11 +10,15 @@ use divvy_words::mistakes::{is_near, shown};
 pub(crate) const UNKNOWN_FIELD: &str = "UnknownField";
 
 pub(crate) fn look(look: &mut Look<'_, '_>) {
-    let Some(table) = tables::of_kind(&look.object.kind).filter(|_| is_of_kubernetes(look.object))
-    else {
-        return;
-    };
-    walk(look, look.object.node, table, "");
+    match tables::of_kind(&look.object.kind).filter(|_| is_of_kubernetes(look.object)) {
+        Some(table) => walk(look, look.object.node, table, ""),
+        // Of what other projects make pods from, the templates alone are those of Kubernetes.
+        None => {
+            for pod in look.object.pods().iter().filter(|pod| pod.owner.is_some()) {
+                walk(look, pod.node, &tables::TEMPLATE, pod.path.trim_end_matches('.'));
+            }
+        }
+    }
 }
 
 fn is_of_kubernetes(object: &WrittenObject<'_>) -> bool {

@@ -38,7 +38,12 @@ const SCHEDULERS: [&str; 2] = ["hami-scheduler", "volcano"];
 const OURS: &str = keys::SCHEDULER_NAMES[0];
 
 pub(crate) fn look(look: &mut Look<'_, '_>) {
-    let Some(pod) = look.object.pod() else { return };
+    for pod in look.object.pods() {
+        of_pod(look, &pod);
+    }
+}
+
+fn of_pod(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>) {
     let mut has_scheduler = false;
     for asked in pod.containers().map(Asked::of) {
         if look.is_full() {
@@ -49,7 +54,7 @@ pub(crate) fn look(look: &mut Look<'_, '_>) {
         let (next, edits) = form(look, &asked);
         // Who would place the pod is changed with its first container.
         let edits = edits.map(|mut edits| {
-            let theirs = scheduler(&pod).filter(|_| !has_scheduler);
+            let theirs = scheduler(pod).filter(|_| !has_scheduler);
             edits.extend(theirs.and_then(|node| look.source.replace(node, OURS)));
             has_scheduler = true;
             edits

@@ -17,23 +17,32 @@ pub(crate) const UNKNOWN_QUEUE: &str = "UnknownQueue";
 const MOST_NAMES: usize = 8;
 
 pub(crate) fn look(look: &mut Look<'_, '_>, queues: &BTreeSet<String>) {
-    let pod = look.object.pod();
-    if let Some(pod) = &pod {
-        level(look, pod);
+    for pod in look.object.pods() {
+        level(look, &pod);
     }
-    if queues.is_empty() {
-        return;
-    }
-    let owner = look.object.node.get("metadata").filter(|_| look.object.is_workload());
-    let of_pod = pod.as_ref().and_then(|pod| pod.node.get("metadata"));
-    let path = pod.as_ref().map_or("", |pod| pod.path);
-    for (metadata, path) in [(owner, ""), (of_pod, path)] {
-        let labels = metadata.and_then(|metadata| metadata.get("labels"));
-        for key in keys::QUEUE_LABELS {
-            let Some(value) = labels.and_then(|labels| labels.get(key)) else { continue };
-            queue(look, value, &format!("{path}metadata.labels[\"{key}\"]"), queues);
+    if !queues.is_empty() {
+        for (field, value) in named_queues(look.object) {
+            queue(look, value, &field, queues);
         }
     }
+}
+
+/// The labels by which an object or its pods name a queue.
+pub(crate) fn named_queues<'a>(object: &WrittenObject<'a>) -> Vec<(String, &'a TreeNode)> {
+    let owner = object.node.get("metadata").filter(|_| object.is_workload);
+    let owner = owner.map(|metadata| (metadata, String::new()));
+    let pods = object.pods().into_iter();
+    let pods = pods.filter_map(|pod| Some((pod.node.get("metadata")?, pod.path)));
+    let labels = owner
+        .into_iter()
+        .chain(pods)
+        .filter_map(|(metadata, path)| Some((metadata.get("labels")?, path)));
+    let named = labels.flat_map(|(labels, path)| {
+        let values = keys::QUEUE_LABELS.into_iter();
+        let values = values.filter_map(move |key| Some((key, labels.get(key)?)));
+        values.map(move |(key, value)| (format!("{path}metadata.labels[\"{key}\"]"), value))
+    });
+    named.collect()
 }
 
 /// The names of the Queues among objects.

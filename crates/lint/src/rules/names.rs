@@ -1,6 +1,6 @@
 //! Names in the metadata of pods, and of what makes them.
 
-use crate::edit::Edit;
+use crate::edit::{Edit, New};
 use crate::object::{Found, Look, WrittenPod};
 use crate::tree::{Map, TreeNode};
 use divvy_words::keys;
@@ -11,22 +11,23 @@ pub(crate) const NOT_ON_TEMPLATE: &str = "NotOnTemplate";
 /// Stable name: the scheduler's name is nearly one of divvy's.
 pub(crate) const MISSPELT_SCHEDULER: &str = "MisspeltScheduler";
 
+/// Stable name: the pod asks for a share and is left to the default scheduler.
+pub const DEFAULT_SCHEDULER: &str = "DefaultScheduler";
+
 /// No more keys of a map are looked at.
 const MOST_KEYS: usize = 1000;
 
 pub(crate) fn look(look: &mut Look<'_, '_>) {
-    let pod = look.object.pod();
-    if let Some(pod) = &pod {
+    let pods = look.object.pods();
+    for pod in &pods {
         let metadata = pod.node.get("metadata");
         let field = format!("{}metadata", pod.path);
         of_metadata(look, metadata, &field, Some(pod));
         scheduler(look, pod);
     }
-    if look.object.is_workload() {
+    if look.object.is_workload {
         of_metadata(look, look.object.node.get("metadata"), "metadata", None);
-        if let Some(pod) = &pod {
-            on_owner(look, pod);
-        }
+        on_owner(look, &pods);
     }
 }
 
@@ -133,11 +134,8 @@ fn without(
         Some(pod) if asks(pod) => pod,
         // On what makes pods it is nobody's loss.
         None => {
-            return look
-                .object
-                .pod()
-                .filter(asks)
-                .and_then(|_| remove(look, metadata?, metadata?.get(name)?, key));
+            let is_asked = look.object.pods().iter().any(asks);
+            return remove(look, metadata?, metadata?.get(name)?, key).filter(|_| is_asked);
         }
         Some(_) => return None,
     };
@@ -164,8 +162,9 @@ fn asks(pod: &WrittenPod<'_>) -> bool {
 }
 
 /// What is read of pods alone stands on what makes them. The strategy is read of both, and so is the
-/// queue.
-fn on_owner(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>) {
+/// queue. Which pods are meant of several is for people.
+fn on_owner(look: &mut Look<'_, '_>, pods: &[WrittenPod<'_>]) {
+    let Some((pod, others)) = pods.split_first() else { return };
     let Some(owner) = pod.owner else { return };
     let levels = [keys::ISOLATION_LEVEL, keys::ISOLATION_PROVIDER];
     let asked: [(&str, &[&str]); 2] = [("annotations", &keys::REQUEST), ("labels", &levels)];
@@ -173,8 +172,10 @@ fn on_owner(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>) {
         let Some(map) = owner.get(field).and_then(TreeNode::as_map) else { continue };
         for name in names {
             let Some((key, value)) = map.entry(name) else { continue };
-            if pod.is_open(field) || pod.metadata(field).is_some_and(|map| map.get(name).is_some())
-            {
+            let has = |pod: &WrittenPod<'_>| {
+                pod.metadata(field).is_some_and(|map| map.get(name).is_some())
+            };
+            if pods.iter().any(|pod| pod.is_open(field) || has(pod)) {
                 continue;
             }
             let kind = &look.object.kind;
@@ -182,6 +183,7 @@ fn on_owner(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>) {
                 let gone = remove(look, owner, owner.get(field)?, name)?;
                 pod.set(&look.source, field, (name, value.text()?), &gone)
             };
+            let edits = if others.is_empty() { edits() } else { None };
             let asks = match field {
                 "annotations" => "its pods ask for no GPU by it",
                 _ => "its pods do not have it",
@@ -193,15 +195,20 @@ fn on_owner(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>) {
                 format!("it stands on the {kind} itself, and {asks}"),
                 format!("write it under {}metadata.{field}", pod.path),
             );
-            let found = found.mended(edits());
-            look.note(found);
+            look.note(found.mended(edits));
         }
     }
 }
 
 fn scheduler(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>) {
-    let Some(node) = pod.spec().and_then(|spec| spec.get("schedulerName")) else { return };
-    let Some(name) = node.text() else { return };
+    let Some(spec) = pod.spec() else { return };
+    let node = spec.get("schedulerName");
+    let name = node.and_then(TreeNode::text).filter(|name| !name.is_empty());
+    if name.is_none_or(|name| name == DEFAULT) && !spec.is_open() {
+        default_scheduler(look, pod, spec, node);
+        return;
+    }
+    let (Some(node), Some(name)) = (node, name) else { return };
     let Some(meant) = mistakes::scheduler(name) else { return };
     let field = format!("{}spec.schedulerName", pod.path);
     let what =
@@ -209,4 +216,35 @@ fn scheduler(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>) {
     let edit = look.source.replace(node, meant).map(|edit| vec![edit]);
     let found = Found::new(MISSPELT_SCHEDULER, node, field, what, format!("write {meant}"));
     look.note(found.mended(edit));
+}
+
+/// Who places pods that name nobody.
+const DEFAULT: &str = "default-scheduler";
+
+/// It knows nothing of the annotations: the pod runs, and without a GPU.
+fn default_scheduler(
+    look: &mut Look<'_, '_>,
+    pod: &WrittenPod<'_>,
+    spec: &TreeNode,
+    name: Option<&TreeNode>,
+) {
+    let annotations = pod.metadata("annotations").and_then(TreeNode::as_map);
+    let asks = [keys::GPU_FRACTION, keys::GPU_MEMORY].into_iter();
+    let mut asks = asks.filter_map(|key| Some((key, annotations?.entry(key)?.0)));
+    let Some((annotation, at)) = asks.next().filter(|_| spec.get("nodeName").is_none()) else {
+        return;
+    };
+    let ours = keys::SCHEDULER_NAMES[0];
+    let edit = match name {
+        Some(name) => look.source.replace(name, ours),
+        None => look.source.insert_first(spec, &[("schedulerName", New::Plain(ours))]),
+    };
+    let found = Found::new(
+        DEFAULT_SCHEDULER,
+        at,
+        format!("{}metadata.annotations[\"{annotation}\"]", pod.path),
+        "the default scheduler places the pod and does not read it: it runs without a GPU",
+        format!("write {}spec.schedulerName: {ours}", pod.path),
+    );
+    look.note(found.mended(edit.map(|edit| vec![edit])));
 }

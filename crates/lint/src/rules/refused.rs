@@ -1,22 +1,25 @@
 //! What divvy itself would refuse, and fields of the wrong type.
 
 use super::{names, resources};
-use crate::object::{Found, Look};
+use crate::object::{Found, Look, WrittenPod};
 use crate::tree::TreeNode;
-use divvy_words::manifest::Metadata;
+use divvy_words::manifest::{Metadata, Template};
 use divvy_words::mistakes::shown;
-use divvy_words::{Content, Entry, Object, PodManifest, Priorities};
+use divvy_words::{Content, Entry, Object, PodManifest, PodRules, Priorities};
 
 /// Stable name: a field has a value of the wrong type.
 pub(crate) const WRONG_TYPE: &str = "WrongType";
 /// Stable name: divvy refuses the pod.
 pub(crate) const REFUSED: &str = "RefusedPod";
 
+/// How the end of a reason begins that says what to do.
+const NEXT: [&str; 6] = [": write ", ": add ", ": take ", "; write ", "; add ", "; take "];
+
 /// Findings that say it better.
 const SAID: [&str; 3] =
     [resources::FRACTIONAL, resources::SHARE_BESIDE_WHOLE, names::MISSPELT_SCHEDULER];
 
-pub(crate) fn look(look: &mut Look<'_, '_>) {
+pub(crate) fn look(look: &mut Look<'_, '_>, rules: &PodRules) {
     match look.object.entry {
         None => {}
         Some(Entry::Malformed { error, .. }) => {
@@ -25,28 +28,42 @@ pub(crate) fn look(look: &mut Look<'_, '_>) {
             let next = "write a value of that type";
             look.note(Found::new(WRONG_TYPE, at, shown(field), what.to_owned(), next));
         }
-        Some(Entry::Object(object)) => refused(look, object),
+        Some(Entry::Object(object)) => {
+            let pods = look.object.pods();
+            let whys = if look.has(&SAID) { Vec::new() } else { refusals(object, rules) };
+            for (pod, why) in pods.iter().zip(whys) {
+                why.into_iter().for_each(|why| refused(look, pod, &why));
+            }
+        }
     }
 }
 
-fn refused(look: &mut Look<'_, '_>, object: &Object) {
-    let owner = &object.metadata;
-    let why = match &object.content {
-        Content::Pod(spec, _) if spec.node_name.is_empty() => invalid(&object.metadata, spec, None),
-        Content::Workload(workload) => {
-            let mut metadata = workload.template.metadata.clone();
-            metadata.name = owner.name.clone();
-            metadata.namespace = owner.namespace.clone();
-            invalid(&metadata, &workload.template.spec, Some(owner))
-        }
-        _ => return,
+/// Why divvy refuses the pods of an object, in the order of their templates.
+fn refusals(object: &Object, rules: &PodRules) -> Vec<Option<String>> {
+    let Object { kind, api_version, metadata: owner, content } = object;
+    let of_template = |template: &Template| {
+        let mut metadata = template.metadata.clone();
+        metadata.name = owner.name.clone();
+        metadata.namespace = owner.namespace.clone();
+        invalid(&metadata, &template.spec, Some(owner))
     };
-    let Some(why) = why.filter(|_| !look.has(&SAID)) else { return };
-    let Some(pod) = look.object.pod() else { return };
+    match content {
+        Content::Pod(spec, _) if spec.node_name.is_empty() => vec![invalid(owner, spec, None)],
+        Content::Workload(workload) => vec![of_template(&workload.template)],
+        Content::Foreign(spec) => {
+            let found = rules.pods(kind, api_version, spec);
+            let found = found.and_then(Result::ok).unwrap_or_default();
+            found.iter().map(|pods| of_template(&pods.template)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn refused(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>, why: &str) {
     // KAI's texts name the annotation; those of divvy begin with the field.
     let (field, what) = match why.split_once(": ") {
         Some((field, what)) if find(pod.node, field).is_some() => (field, what),
-        _ => ("", &*why),
+        _ => ("", why),
     };
     let named = ["gpu-fraction", "gpu-memory"].into_iter().find(|key| what.contains(key));
     let annotation = named.and_then(|key| pod.annotation(key));
@@ -56,9 +73,14 @@ fn refused(look: &mut Look<'_, '_>, object: &Object) {
         ("", None) => format!("{}spec", pod.path),
         (field, _) => format!("{}{field}", pod.path),
     };
-    let next = "write what is allowed (docs/requests.md); divvy refuses the pod as it is";
-    let found = Found::new(REFUSED, at, field, what.to_owned(), next);
-    look.note(found);
+    // Most reasons end with what to do.
+    let ends = NEXT.iter().filter_map(|start| Some(what.rfind(start)? + ": ".len()));
+    let (what, next) = match ends.max() {
+        Some(end) => (&what[..end - ": ".len()], &what[end..]),
+        None => (what, "write what is allowed (docs/requests.md)"),
+    };
+    let what = format!("divvy refuses the pod: {what}");
+    look.note(Found::new(REFUSED, at, field, what, next));
 }
 
 fn invalid(metadata: &Metadata, spec: &PodManifest, owner: Option<&Metadata>) -> Option<String> {

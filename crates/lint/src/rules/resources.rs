@@ -1,7 +1,7 @@
 //! What containers ask: parts of what is only counted, misspelt names, and a share beside whole GPUs.
 
 use crate::edit::{Edit, New};
-use crate::object::{Found, Look, WrittenPod};
+use crate::object::{Found, Look, WrittenObject, WrittenPod};
 use crate::tree::{Map, TreeNode};
 use divvy_words::keys;
 use divvy_words::mistakes::{self, PodField, mistake};
@@ -81,16 +81,26 @@ impl<'a> Asked<'a> {
 }
 
 pub(crate) fn look(look: &mut Look<'_, '_>) {
-    let Some(pod) = look.object.pod() else { return };
-    let all: Vec<Asked<'_>> = pod.containers().map(Asked::of).collect();
-    for (at, asked) in all.iter().enumerate() {
-        if look.is_full() {
-            return;
+    for pod in look.object.pods() {
+        let all: Vec<Asked<'_>> = pod.containers().map(Asked::of).collect();
+        for (at, asked) in all.iter().enumerate() {
+            if look.is_full() {
+                return;
+            }
+            names(look, &pod, asked);
+            fractions(look, &pod, &all, at);
         }
-        names(look, &pod, asked);
-        fractions(look, &pod, &all, at);
+        beside(look, &pod, &all);
     }
-    beside(look, &pod, &all);
+}
+
+/// Whether pods of an object ask for one of these.
+pub(crate) fn asks(object: &WrittenObject<'_>, resources: &[&str]) -> bool {
+    let asks = |pod: &WrittenPod<'_>| {
+        let mut all = pod.containers().map(Asked::of);
+        all.any(|asked| asked.entries().any(|(_, name, ..)| resources.contains(&name)))
+    };
+    object.pods().iter().any(asks)
 }
 
 /// The entries of a container by name, each name once.

@@ -176,7 +176,7 @@ static RESOURCES: Fields = Fields {
     ],
 };
 
-static TEMPLATE: Fields = Fields {
+pub(crate) static TEMPLATE: Fields = Fields {
     known: &["metadata", "spec"],
     inside: &[("metadata", Inside::Map(&METADATA)), ("spec", Inside::Map(&POD_SPEC))],
     elsewhere: &[

@@ -115,8 +115,8 @@ fn a_part_of_a_gpu_becomes_a_share() {
 fn a_second_container_keeps_its_share() {
     let both = |first: &str, second: &str, metadata: &str| {
         format!(
-            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n{metadata}spec:\n  containers:\n  - name: web\n{first}  - \
-             name: model\n{second}"
+            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n{metadata}spec:\n  schedulerName: \
+             divvy-scheduler\n  containers:\n  - name: web\n{first}  - name: model\n{second}"
         )
     };
     let gpu = "    resources:\n      limits:\n        nvidia.com/gpu: 0.5\n";
@@ -161,8 +161,8 @@ fn what_stands_on_the_controller_goes_to_its_pods() {
     let deployment = |metadata: &str, template: &str| {
         format!(
             "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: d\n{metadata}spec:\n  selector: {{matchLabels: {{a: \
-             b}}}}\n  template:\n    metadata:\n      labels: {{a: b}}\n{template}    spec:\n      containers:\n      - \
-             name: c\n"
+             b}}}}\n  template:\n    metadata:\n      labels: {{a: b}}\n{template}    spec:\n      schedulerName: \
+             divvy-scheduler\n      containers:\n      - name: c\n"
         )
     };
     let strategy = "    scheduling.run.ai/scheduling-strategy: spread\n";
@@ -323,7 +323,7 @@ fn json_is_mended_in_place_too() {
     let pod = |metadata: &str, container: &str| {
         format!(
             "{{\n\t\"apiVersion\": \"v1\",\n\t\"kind\": \"Pod\",\n\t\"metadata\": {{\"name\": \"a\"{metadata}}},\n\t\"spec\": \
-             {{\"containers\": [{{\"name\": \"c\"{container}}}]}}\n}}\n"
+             {{\"schedulerName\": \"divvy-scheduler\", \"containers\": [{{\"name\": \"c\"{container}}}]}}\n}}\n"
         )
     };
     becomes(
@@ -350,7 +350,7 @@ fn lists_windows_line_ends_and_byte_order_marks_are_kept() {
     let list = |key: &str| {
         format!(
             "apiVersion: v1\nkind: PodList\nitems:\n- metadata:\n    name: a\n    annotations: {{{key}: \"0.5\"}}\n  spec:\n    \
-             containers: [{{name: c}}]\n"
+             schedulerName: divvy-scheduler\n    containers: [{{name: c}}]\n"
         )
     };
     becomes("MisspeltName", &list("gpu_fraction"), &list("gpu-fraction"));
@@ -362,4 +362,71 @@ fn what_an_alias_stands_for_is_not_guessed() {
                 \"0.5\"\nspec:\n  selector: {matchLabels: {a: b}}\n  template:\n    metadata: {annotations: *a}\n    spec: \
                 {containers: [{name: c}]}\n";
     assert_eq!(found(text), []);
+}
+
+#[test]
+fn a_share_that_is_left_to_the_default_scheduler_is_found() {
+    let with = annotated(HALF);
+    let without = with.replace("  schedulerName: divvy-scheduler\n", "");
+    becomes("DefaultScheduler", &without, &with);
+    let named = with.replace("divvy-scheduler", "default-scheduler");
+    becomes("DefaultScheduler", &named, &with);
+    for other in ["kai-scheduler", "somebody-elses"] {
+        assert_eq!(names(&with.replace("divvy-scheduler", other)), [""; 0], "{other}");
+    }
+    let asks_nothing = annotated("app: x").replace("  schedulerName: divvy-scheduler\n", "");
+    assert_eq!(names(&asks_nothing), [""; 0]);
+}
+
+/// A PyTorchJob with these lines in its template, and of its only container.
+fn job(metadata: &str, container: &str) -> String {
+    format!(
+        "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata:\n  name: t\nspec:\n  pytorchReplicaSpecs:\n    \
+         Worker:\n      replicas: 2\n      template:\n{metadata}        spec:\n          schedulerName: \
+         divvy-scheduler\n          containers:\n          - name: c\n{container}"
+    )
+}
+
+#[test]
+fn the_pods_of_kinds_of_other_projects_are_looked_at_too() {
+    let annotated = |key: &str| {
+        job(&format!("        metadata:\n          annotations:\n            {key}: \"0.5\"\n"), "")
+    };
+    becomes("MisspeltName", &annotated("gpu_fraction"), &annotated("gpu-fraction"));
+    let asked = |resources: &str, limits: &str| {
+        let lines = format!(
+            "            {resources}:\n              {limits}:\n                nvidia.com/gpu: 1\n"
+        );
+        job("", &lines)
+    };
+    becomes("UnknownField", &asked("resource", "limit"), &asked("resources", "limits"));
+    let field = found(&asked("resource", "limits")).swap_remove(0).field;
+    assert_eq!(field, "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].resource");
+    let wrong = annotated("gpu-fraction").replace("0.5", "1.5");
+    let refused = stays("RefusedPod", &wrong);
+    assert!(refused.field.starts_with("spec.pytorchReplicaSpecs.Worker.template.metadata"));
+    assert!(refused.message.starts_with("divvy refuses the pod: "), "{}", refused.message);
+    assert!(refused.next.starts_with("write a decimal such as "), "{}", refused.next);
+
+    let set = "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata:\n  name: s\n  annotations:\n    \
+        gpu-fraction: \"0.5\"\nspec:\n  replicatedJobs:\n  - name: a\n    template:\n      spec:\n        \
+        template:\n          spec:\n            containers:\n            - name: c\n              resources:\n                \
+        limits:\n                  nvidia.com/gpu: 0.5\n";
+    assert_eq!(names(set), ["NotOnTemplate", "FractionalResource"]);
+    let two = "apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nmetadata: {name: l}\nspec:\n  \
+        leaderWorkerTemplate:\n    size: 2\n    workerTemplate:\n      spec:\n        containers:\n        - name: c\n          \
+        resources:\n            limits:\n              nvidia.com/gpu: 1.5\n";
+    assert_eq!(names(two), ["FractionalResource"], "leader and worker have one template");
+    let theirs = set.replace("jobset.x-k8s.io", "example.com");
+    assert_eq!(names(&theirs), [""; 0], "another project's");
+}
+
+#[test]
+fn old_names_of_koordinators_resources_get_the_new_ones() {
+    for (old, new) in [
+        ("kubernetes.io/gpu-memory-ratio: 50", "koordinator.sh/gpu-memory-ratio: 50"),
+        ("kubernetes.io/gpu-memory: 8Gi", "koordinator.sh/gpu-memory: 8Gi"),
+    ] {
+        becomes("MisspeltName", &limited(old), &limited(new));
+    }
 }

@@ -144,8 +144,9 @@ fn slices<'a>(scheduler: &'a Scheduler, holding: &'a Holding) -> Vec<PodSlices<'
     slices.collect()
 }
 
-/// The pods that hold GPUs as a table; wide shows all pods, and what part of a card each has.
-pub fn top_pods_table(pods: &TopPods<'_>, wide: bool) -> Table {
+/// The pods that hold GPUs as a table, or all if these are asked for; wide shows all pods, and what part
+/// of a card each has.
+pub fn top_pods_table(pods: &TopPods<'_>, wide: bool, all: bool) -> Table {
     let mut header = vec!["NAMESPACE", "NAME", "NODE", "CARD", "ASKED", "GPU-MEM", "CPU", "MEMORY"];
     let terminating = wide || pods.items.iter().any(|pod| pod.terminating);
     header.extend(terminating.then_some("STATUS"));
@@ -156,7 +157,7 @@ pub fn top_pods_table(pods: &TopPods<'_>, wide: bool) -> Table {
     }
     let nothing = if wide { "No pod holds anything." } else { "No pod holds a GPU." };
     let mut table = Table::new(&header).or_say(nothing);
-    let shown = pods.items.iter().filter(|pod| wide || !pod.request.is_none());
+    let shown = pods.items.iter().filter(|pod| wide || all || !pod.request.is_none());
     for pod in shown {
         let mut row = vec![
             pod.namespace.into(),
@@ -190,7 +191,7 @@ pub fn top_pods_table(pods: &TopPods<'_>, wide: bool) -> Table {
 
 /// The same as text.
 pub fn top_pods_text(pods: &TopPods<'_>, options: TextOptions) -> String {
-    top_pods_table(pods, options.wide).render(options)
+    top_pods_table(pods, options.wide, false).render(options)
 }
 
 /// As the pod wrote it, without spaces: `4GPUs`, `0.25`, `2x60000MiB`.

@@ -1,7 +1,8 @@
 //! Where the pod templates and their counts stand in objects of other projects: a table of rules, which
 //! users can extend.
 
-use divvy_words::manifest::Template;
+use crate::documents::untyped;
+use crate::manifest::Template;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -23,6 +24,9 @@ struct PodRule {
     /// The API group, in any version; empty for the core group.
     #[serde(default)]
     group: String,
+    /// A field: while it is true, no pods are made.
+    #[serde(default)]
+    suspend: Option<String>,
     /// The parts of such an object that make pods.
     pods: Vec<PodPart>,
 }
@@ -91,12 +95,15 @@ struct DetailedCount {
     at_least: Option<String>,
 }
 
-/// Pods of an object: what is put behind its name, their template, and how many there are.
+/// Pods of an object.
 #[derive(Clone, Debug)]
-pub(crate) struct FoundPods {
-    pub(crate) name: String,
-    pub(crate) template: Template,
-    pub(crate) count: i64,
+pub struct TemplatePods {
+    /// What is put behind the object's name.
+    pub name: String,
+    /// What they are like.
+    pub template: Template,
+    /// How many there are.
+    pub count: i64,
 }
 
 impl PodRules {
@@ -107,7 +114,12 @@ impl PodRules {
 
     /// Reads a file of rules.
     pub fn read(text: &str) -> Result<Self, String> {
-        let rules: Vec<PodRule> = serde_saphyr::from_str(text).map_err(|why| why.to_string())?;
+        let mut rules = Vec::new();
+        for document in untyped(text)? {
+            let of_document: Vec<PodRule> =
+                serde_json::from_value(document).map_err(|why| why.to_string())?;
+            rules.extend(of_document);
+        }
         Ok(Self(rules))
     }
 
@@ -119,8 +131,27 @@ impl PodRules {
     }
 
     /// Whether there is a rule for this kind.
-    pub(crate) fn knows(&self, kind: &str, api_version: &str) -> bool {
+    pub fn knows(&self, kind: &str, api_version: &str) -> bool {
         self.rule(kind, api_version).is_some()
+    }
+
+    /// Where the templates of such an object stand: paths of which the first counts that is there, and the
+    /// list or map in whose items they begin, if they do.
+    pub fn templates(
+        &self,
+        kind: &str,
+        api_version: &str,
+    ) -> impl Iterator<Item = (Option<&str>, &[String])> {
+        let parts = self.rule(kind, api_version).map_or(&[][..], |rule| rule.pods.as_slice());
+        parts.iter().map(|part| (part.each.as_deref(), part.template.as_slice()))
+    }
+
+    /// Whether an object of which only `spec` is known makes no pods for now.
+    pub fn is_suspended(&self, kind: &str, api_version: &str, spec: &Value) -> bool {
+        let field = self.rule(kind, api_version).and_then(|rule| rule.suspend.as_deref());
+        let object = serde_json::json!({ "spec": spec });
+        let value = field.and_then(|field| at(&object, &object, field));
+        value.and_then(Value::as_bool).unwrap_or_default()
     }
 
     fn rule(&self, kind: &str, api_version: &str) -> Option<&PodRule> {
@@ -130,22 +161,27 @@ impl PodRules {
 
     /// The pods of an object of which only `spec` is known; `None` without a rule. What cannot be read
     /// is a reason.
-    pub(crate) fn pods(
+    pub fn pods(
         &self,
         kind: &str,
         api_version: &str,
         spec: &Value,
-    ) -> Option<Result<Vec<FoundPods>, String>> {
+    ) -> Option<Result<Vec<TemplatePods>, String>> {
         let rule = self.rule(kind, api_version)?;
         let object = serde_json::json!({ "spec": spec });
         let found = rule.pods.iter().map(|part| part.find(&object));
-        let found: Result<Vec<Vec<FoundPods>>, String> = found.collect();
-        Some(found.map(|found| found.into_iter().flatten().collect()))
+        let found: Result<Vec<Vec<TemplatePods>>, String> = found.collect();
+        let is_suspended = self.is_suspended(kind, api_version, spec);
+        Some(found.map(|found| {
+            let mut found: Vec<TemplatePods> = found.into_iter().flatten().collect();
+            found.iter_mut().filter(|_| is_suspended).for_each(|pods| pods.count = 0);
+            found
+        }))
     }
 }
 
 impl PodPart {
-    fn find(&self, object: &Value) -> Result<Vec<FoundPods>, String> {
+    fn find(&self, object: &Value) -> Result<Vec<TemplatePods>, String> {
         let Some(each) = &self.each else {
             let name = self.name.clone().unwrap_or_default();
             return Ok(self.of(object, object, name)?.into_iter().collect());
@@ -162,7 +198,12 @@ impl PodPart {
         Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     }
 
-    fn of(&self, object: &Value, item: &Value, name: String) -> Result<Option<FoundPods>, String> {
+    fn of(
+        &self,
+        object: &Value,
+        item: &Value,
+        name: String,
+    ) -> Result<Option<TemplatePods>, String> {
         let mut templates = self.template.as_slice().iter();
         let template = templates.find_map(|path| Some((path, at(object, item, path)?)));
         let Some((path, template)) = template.filter(|(_, value)| !value.is_null()) else {
@@ -174,7 +215,7 @@ impl PodPart {
         for factor in self.count.as_slice() {
             count = count.saturating_mul(factor.of(object, item)?).clamp(-MOST, MOST);
         }
-        Ok(Some(FoundPods { name, template, count }))
+        Ok(Some(TemplatePods { name, template, count }))
     }
 }
 
@@ -300,6 +341,38 @@ mod tests {
             rules.pods("JobSet", "example.com/v1", &Value::Null).is_none(),
             "another project's"
         );
+    }
+
+    #[test]
+    fn what_is_suspended_makes_no_pods() {
+        let rules = PodRules::built_in().unwrap();
+        for (kind, group, spec) in [
+            (
+                "CronJob",
+                "batch/v1",
+                format!("suspend: true, jobTemplate: {{spec: {{template: {POD}}}}}"),
+            ),
+            (
+                "JobSet",
+                "jobset.x-k8s.io/v1alpha2",
+                format!(
+                    "suspend: true, replicatedJobs: [{{name: a, template: {{spec: {{template: {POD}}}}}}}]"
+                ),
+            ),
+            (
+                "PyTorchJob",
+                "kubeflow.org/v1",
+                format!(
+                    "runPolicy: {{suspend: true}}, pytorchReplicaSpecs: {{Worker: {{template: {POD}}}}}"
+                ),
+            ),
+        ] {
+            let text =
+                |spec: &str| format!("{{kind: {kind}, apiVersion: {group}, spec: {{{spec}}}}}");
+            assert!(pods(&rules, &text(&spec))[0].ends_with(" x 0"), "{kind}");
+            let resumed = spec.replace("true", "false");
+            assert!(pods(&rules, &text(&resumed))[0].ends_with(" x 1"), "{kind}");
+        }
     }
 
     #[test]
