@@ -153,7 +153,7 @@ async fn what_is_wrong_with_a_kubeconfig_is_said_with_its_name() {
     let cases = [
         (&path, Some("c"), "has no context \"c\"; it has a, b and p"),
         (&path, Some("p"), "the kubeconfig sets proxy-url http://proxy:3128/"),
-        (&broken, None, "failed to parse kubeconfig YAML"),
+        (&broken, None, "line 1 column 11: unclosed bracket"),
         (&PathBuf::from("/no/such/file"), None, "No such file or directory"),
     ];
     for (path, context, expected) in cases {

@@ -65,10 +65,10 @@ impl Gpus {
         class == Class::default() || self.classes.contains(&class)
     }
 
-    /// Whether the same kinds of replicas are offered, and as many of each card.
+    /// Whether the same kinds of replicas are handed out, and as many of each card.
     pub(crate) fn has_replicas_of(&self, other: &Self) -> bool {
         let of = |gpus: &Self| -> SmallVec<[_; 2]> {
-            let replicated = gpus.pools.iter().filter(|pool| pool.is_replicated());
+            let replicated = gpus.pools.iter().filter(|it| it.is_replicated() && it.count > 0);
             replicated.map(|it| (it.device, it.by, it.profile, it.replicas)).collect()
         };
         of(self) == of(other)

@@ -461,7 +461,8 @@ impl Node {
     pub(crate) fn set_capacity(&mut self, capacity: Capacity) {
         let (before, after) = (&self.capacity.gpus, &capacity.gpus);
         self.is_divided &= before == after;
-        // One that is not well for a while changes how many there are, and not how they are given.
+        // One that is not well for a while changes how many there are, and not how they are given; a
+        // plugin that begins anew hands out none for a moment, and may have another config then.
         self.one_each &= before.has_replicas_of(after);
         self.capacity = capacity;
         for counter in &mut self.extended {

@@ -405,7 +405,10 @@ fn a_mig_plan_of_many_cards_says_how_few_could_do() {
     let cluster: String = (0..12).map(|at| node(at) + &pod(at)).collect();
     let output = divvy(&["mig", "plan", "--cluster", "-"], &cluster);
     let first = stdout(&output).lines().next().unwrap_or_default().to_owned();
-    assert_eq!(first, "12 pods get their MIG slices on 12 of 12 free cards; at least 9 are needed");
+    assert_eq!(
+        first,
+        "12 pods get their MIG slices on 12 of 12 free cards; at least 9 are needed."
+    );
 }
 
 #[test]

@@ -101,6 +101,14 @@ fn round(state: &mut State, first: usize, now: &mut Instant) {
     state.refresh(*now);
 }
 
+/// What the live edge keeps, as text. The engine keeps shapes and its journal up to bounds that
+/// are larger than what is made here (`names.rs` among its tests).
+fn kept(state: &State) -> usize {
+    let text = format!("{:?}", state.state);
+    let (before, rest) = text.split_once("scheduler: Scheduler {").unwrap();
+    before.len() + rest.split_once("settings: StateSettings").unwrap().1.len()
+}
+
 #[test]
 fn what_tenants_name_is_forgotten_with_what_they_made() {
     let mut state = state(&[("a", 8)]);
@@ -108,10 +116,10 @@ fn what_tenants_name_is_forgotten_with_what_they_made() {
     let mut grown = Vec::new();
     for first in [0, PODS, 2 * PODS] {
         round(&mut state, 1_000_000 + first, &mut now);
-        // All that it knows: whatever is kept anywhere is in this text.
-        grown.push(format!("{:?}", state.state).len());
+        grown.push(kept(&state));
     }
-    assert!(grown[2] < grown[1] + grown[1] / 10, "{grown:?} bytes after one, two and three rounds");
+    // Counters may have a digit more.
+    assert!(grown[2] <= grown[0] + 64, "{grown:?} bytes after one, two and three rounds");
 }
 
 #[test]
@@ -126,7 +134,7 @@ fn reasons_of_pods_that_never_fit_are_forgotten_also_if_nothing_else_changes() {
             perform(&mut state, now);
             state.pod_changed(Change::Gone(item(&pod)), now);
         }
-        grown.push(format!("{:?}", state.state).len());
+        grown.push(kept(&state));
     }
     assert!(grown[2] < grown[1] + grown[1] / 10, "{grown:?} bytes after one, two and three rounds");
 }

@@ -60,27 +60,41 @@ fn a_node_that_takes_another_config_is_looked_at_again() {
     assert_eq!(acts(&mut state), ["bind ml/two v10 to a -"]);
 }
 
-#[test]
-fn what_a_refused_pod_teaches_outlives_a_card_that_fails() {
+/// The same node while its device plugin hands out so many.
+fn handing_out(count: &str) -> NodeItem {
+    let mut node = sliced(4, "any");
+    let amounts = json!({"cpu": "32", "memory": "64Gi", "pods": "110", "nvidia.com/gpu": count});
+    node.status.allocatable = serde_json::from_value(amounts).unwrap();
+    node
+}
+
+/// A state whose device plugin has refused a pod of two.
+fn taught() -> State {
     let mut state = state_of(vec![sliced(4, "any")], None);
     assert_eq!(two(&mut state), "bind ml/two v10 to a -");
-    let refused = bound(&whole("two", 2), "a", "");
-    let refused = with(
-        &refused,
-        "status",
-        json!({
-            "phase": "Failed", "reason": "UnexpectedAdmissionError",
-            "message": "maximum request size for shared resources is 1; found 2",
-        }),
-    );
-    see(&mut state, &refused);
-    let mut hurt = sliced(4, "any");
-    hurt.status.allocatable = serde_json::from_value(json!({
-        "cpu": "32", "memory": "64Gi", "pods": "110", "nvidia.com/gpu": "28",
-    }))
-    .unwrap();
-    state.node_changed(Change::Seen(hurt));
+    let refused = json!({
+        "phase": "Failed", "reason": "UnexpectedAdmissionError",
+        "message": "maximum request size for shared resources is 1; found 2",
+    });
+    see(&mut state, &with(&bound(&whole("two", 2), "a", ""), "status", refused));
+    state
+}
+
+#[test]
+fn what_a_refused_pod_teaches_outlives_a_card_that_fails() {
+    let mut state = taught();
+    state.node_changed(Change::Seen(handing_out("28")));
     see(&mut state, &whole("next", 2));
     let said = acts(&mut state).join("; ");
     assert!(said.contains("tell ml/next") && said.contains(TOLD), "{said}");
+}
+
+#[test]
+fn what_a_refused_pod_teaches_ends_with_the_device_plugin_that_refused() {
+    let mut state = taught();
+    for count in ["0", "32"] {
+        state.node_changed(Change::Seen(handing_out(count)));
+    }
+    see(&mut state, &whole("next", 2));
+    assert_eq!(acts(&mut state), ["bind ml/next v10 to a -"]);
 }

@@ -161,6 +161,12 @@ async fn a_request_that_the_plugins_config_map_refuses_is_not_sent_there() {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "team", "name": "plugin"},
             "data": {"any": config(fails).to_string()}})
     };
+    // As the chart makes them where the ConfigMap is named.
+    let (role, subject) = ("plugin-config", "--serviceaccount=divvy-system:divvy-scheduler");
+    let read = ["--verb=get", "--resource=configmaps", "--resource-name=plugin"];
+    cluster.kubectl(&[&["-n", "team", "create", "role", role][..], &read].concat(), "");
+    let bind = ["-n", "team", "create", "rolebinding", role, "--role=plugin-config", subject];
+    cluster.kubectl(&bind, "");
     cluster.kubectl(&["apply", "-f", "-"], &map(true).to_string());
     let plugin_config = Some("team/plugin");
     let _divvy = cluster.start_divvy_with(&Divvy { plugin_config, ..Divvy::USUAL });
@@ -168,7 +174,8 @@ async fn a_request_that_the_plugins_config_map_refuses_is_not_sent_there() {
     cluster.said("default", "two", "a container gets one of its time slices, 2 asked").await;
     cluster.kubectl(&["apply", "-f", "-"], &map(false).to_string());
     cluster.until_running("default", "two").await;
-    cluster.kubectl(&["delete", "-f", "-"], &map(false).to_string());
+    let made = ["configmap/plugin", "role/plugin-config", "rolebinding/plugin-config"];
+    cluster.kubectl(&[&["-n", "team", "delete"][..], &made].concat(), "");
 }
 
 #[tokio::test(flavor = "multi_thread")]
