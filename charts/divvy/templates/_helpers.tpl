@@ -2,7 +2,7 @@
 {{- define "divvy.sharing" -}}
 {{- /* Globals are for other charts too, so the schema knows them not all. */ -}}
 {{- range $name, $_ := .Values.global -}}
-{{- if and (ne $name "gpuSharing") (regexMatch "(?i)^(g(pu?|up?)[-_.]?s|g.{0,4}haring$)" $name) -}}
+{{- if and (ne $name "gpuSharing") (regexMatch "(?i)^(g(pu?|up?)[-_.]?s[a-z]{3,5}ng|g.{0,4}haring)$" $name) -}}
 {{- fail (printf "'%s' is no value of global; meant is 'gpuSharing'" $name) -}}
 {{- end -}}
 {{- end -}}

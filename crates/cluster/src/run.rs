@@ -193,8 +193,7 @@ struct Loop {
     side_writes: usize,
     /// Up to where the ledger's gauges have followed.
     measured: Position,
-    /// The same for queues, and when they were counted.
-    counted: Position,
+    /// When queues were counted: who waits, and in which queue, changes without the ledger.
     counted_at: Instant,
     /// Slices and models are counted in the second after queues.
     counts_slices: bool,
@@ -250,7 +249,6 @@ impl Loop {
             tell_side,
             side_writes: 0,
             measured: Position::default(),
-            counted: Position::default(),
             counted_at: Instant::now(),
             counts_slices: false,
             dead: None,
@@ -397,8 +395,8 @@ impl Loop {
             let scheduler = self.state.scheduler();
             self.metrics.set_slices(&slice_totals(scheduler));
             self.metrics.set_models(&Totals::by_model(scheduler));
-        } else if position != self.counted && self.counted_at.elapsed() >= QUEUES_EVERY {
-            (self.counted, self.counted_at) = (position, Instant::now());
+        } else if self.counted_at.elapsed() >= QUEUES_EVERY {
+            self.counted_at = Instant::now();
             let scheduler = self.state.scheduler();
             self.metrics.set_queues(&top_queues(scheduler).items, self.counted_at);
             self.counts_slices = true;

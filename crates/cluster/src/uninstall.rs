@@ -162,7 +162,12 @@ pub async fn remove(
         delete(RUNTIME_CLASSES, "", &class).await?;
     }
     delete(LEASES, namespace, "divvy-scheduler").await?;
-    if !remains.has_neighbours {
+    if remains.has_neighbours {
+        for (group, kind) in [(RBAC, "RoleBinding"), (RBAC, "Role"), ("v1", "ServiceAccount")] {
+            let resource = resource(group, kind, plural(kind));
+            delete(resource, reservation::NAMESPACE, "divvy-reserve").await?;
+        }
+    } else {
         delete(NAMESPACES, "", reservation::NAMESPACE).await?;
     }
     for name in &remains.tainted {
@@ -263,6 +268,9 @@ fn plural(kind: &str) -> &'static str {
         "MutatingAdmissionPolicyBinding" => "mutatingadmissionpolicybindings",
         "MutatingAdmissionPolicy" => "mutatingadmissionpolicies",
         "ClusterRoleBinding" => "clusterrolebindings",
+        "RoleBinding" => "rolebindings",
+        "Role" => "roles",
+        "ServiceAccount" => "serviceaccounts",
         _ => "clusterroles",
     }
 }

@@ -116,9 +116,19 @@ fn a_typo_in_a_value_is_an_error_that_names_it() {
 
 #[test]
 fn globals_of_other_charts_are_left_alone() {
-    let values = ["global.imageRegistry=example.com", "global.gpuOperator=true"];
+    let values =
+        ["global.imageRegistry=example.com", "global.gpuOperator=true", "global.gpuScheduler=x"];
     let Some(made) = made(&values) else { return };
     assert!(made.is_ok_and(|made| !made.contains("--gpu-sharing")));
+}
+
+#[test]
+fn a_right_that_is_taken_from_reservations_is_not_left_by_an_upgrade() {
+    // Helm deletes nothing that is marked to be kept.
+    let Some(objects) = objects(&["reservations.writeCard=false"]) else { return };
+    let roles = of_kind(&objects, "Role");
+    let role = roles.iter().find(|role| role["metadata"]["name"] == "divvy-reserve").unwrap();
+    assert_eq!(role["rules"], json!([]));
 }
 
 #[test]

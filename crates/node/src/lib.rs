@@ -9,7 +9,7 @@ pub mod limit;
 pub mod provider;
 
 use divvy_api::resources::PODS;
-use divvy_api::{Api, PatchKind};
+use divvy_api::{Api, Failure, PatchKind};
 use divvy_words::cards::is_uuid;
 use divvy_words::keys;
 use nvml_wrapper::Nvml;
@@ -61,8 +61,8 @@ pub async fn report(api: &Api, namespace: &str, pod: &str, card: &str, number: O
     let path = PODS.path_of(namespace, pod);
     for attempt in 1..=TRIES {
         let Err(why) = api.patch(&path, PatchKind::Merge, body.clone()).await else { return };
-        if let Some(status) = why.status() {
-            tracing::info!(status, "may not say which card this is; the kubelet has to");
+        if matches!(why, Failure::NotFound(_) | Failure::Refused { .. }) {
+            tracing::info!(%why, "may not say which card this is; the kubelet has to");
             return;
         }
         tracing::warn!(%why, attempt, "failed to say which card this is, will try again");

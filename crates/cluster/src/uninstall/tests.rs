@@ -169,4 +169,9 @@ async fn cards_are_given_up_before_their_policies_and_what_is_gone_already_is_no
 async fn where_kai_has_reservations_their_namespace_stays() {
     let asked = removed(&Remains { has_neighbours: true, ..Remains::default() }).await;
     assert!(!asked.iter().any(|line| line.contains("namespaces/kai-resource-reservation ")));
+    // The right of divvy's reservations goes: no policy guards it any more.
+    for kind in ["rolebindings", "roles", "serviceaccounts"] {
+        let path = format!("namespaces/kai-resource-reservation/{kind}/divvy-reserve ");
+        assert!(asked.iter().any(|line| line.contains(&path)), "{path}: {asked:?}");
+    }
 }
