@@ -23,7 +23,7 @@ Examples:
   kubectl get nodes,pods,deploy,ds -A -o yaml | divvy doctor --cluster -
 
 Nothing is written. What you may not list is left out and named; of Secrets only divvy-admission-tls \
-is read, and of ConfigMaps only those of the device plugin and the MIG manager.
+is read, and of ConfigMaps only those in namespaces whose pods manage GPUs.
 
 Exit codes: 0 nothing is wrong, 2 something is, 1 nobody could look.")]
 pub struct DoctorArgs {
