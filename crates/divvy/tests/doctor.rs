@@ -11,6 +11,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use divvy_testbed::api::Api;
 use divvy_testbed::manifests::{GpuNode, foreign_kind, pod};
+use divvy_testbed::node::{Card, Inventory};
 use divvy_testbed::{ControlPlane, Programs};
 use http::Method;
 use output::{code, stderr, stdout};
@@ -747,4 +748,99 @@ async fn what_may_not_be_listed_is_said(cluster: &Cluster) {
     let output = cluster.doctor(&dead, &[]);
     assert_eq!(code(&output), 1);
     assert!(stderr(&output).contains("cannot reach the API server"), "{}", stderr(&output));
+}
+
+/// A node as files, and the mock in the place of the driver's library.
+struct Machine {
+    folder: PathBuf,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("doctor-node");
+        let _ = std::fs::remove_dir_all(&folder);
+        let machine = Self { folder };
+        let library = divvy_testbed::node::library().unwrap();
+        machine.write("lib/libnvidia-ml.so.1", &std::fs::read(library).unwrap());
+        machine.cards(2);
+        let uuids = (0..2).map(|at| json!({"name": Card::a100(at).uuid, "containerEdits": {}}));
+        let cards = json!({"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": uuids.collect::<Vec<_>>()});
+        machine.write("host/etc/cdi/nvidia.json", cards.to_string().as_bytes());
+        machine.write("host/var/lib/divvy/p/lib.so", b"x");
+        let edits =
+            json!({"mounts": [{"hostPath": "/var/lib/divvy/p/lib.so", "containerPath": "/x"}]});
+        let provider = json!({"cdiVersion": "0.5.0", "kind": "divvy.dev/provider",
+            "devices": [{"name": "HAMi-core", "containerEdits": edits}]});
+        let file = "host/etc/cdi/divvy.dev-provider-HAMi-core.json";
+        machine.write(file, provider.to_string().as_bytes());
+        machine.runtime("auto");
+        machine
+    }
+
+    fn write(&self, path: &str, text: &[u8]) {
+        let path = self.folder.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn cards(&self, count: u32) {
+        let inventory = Inventory::new((0..count).map(Card::a100).collect());
+        inventory.write(&self.folder.join("cards.json")).unwrap();
+    }
+
+    fn runtime(&self, mode: &str) {
+        let text = format!("[nvidia-container-runtime]\nmode = \"{mode}\"\n");
+        self.write("host/etc/nvidia-container-runtime/config.toml", text.as_bytes());
+    }
+
+    fn remove(&self, path: &str) {
+        std::fs::remove_file(self.folder.join(path)).unwrap();
+    }
+
+    fn doctor(&self, more: &[&str]) -> Output {
+        let mut command = program::divvy();
+        command.args(["doctor", "--node", "--host-root"]).arg(self.folder.join("host")).args(more);
+        command.env("LD_LIBRARY_PATH", self.folder.join("lib"));
+        command.env("DIVVY_MOCK_NVML", self.folder.join("cards.json"));
+        command.output().unwrap()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let output = self.doctor(&["-o", "json"]);
+        let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        let findings = report["findings"].as_array().unwrap();
+        assert_eq!(code(&output), if findings.is_empty() { 0 } else { 2 }, "{report}");
+        findings.iter().map(|finding| finding["name"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+#[test]
+fn a_node_says_what_only_it_can_tell() {
+    let machine = Machine::new();
+    let output = machine.doctor(&[]);
+    let text = stdout(&output);
+    assert!(
+        text.starts_with("nothing is wrong: looked at 2 cards, 1 config, 1 provider\n\ndriver 580.95.05\ncard 0: NVIDIA A100-SXM4-40GB, "),
+        "{text}"
+    );
+    assert!(text.ends_with("runtime /etc/nvidia-container-runtime/config.toml: auto\n"), "{text}");
+    assert_eq!(code(&output), 0);
+
+    machine.cards(0);
+    assert_eq!(machine.names(), ["no-cards"]);
+    machine.cards(2);
+    machine.runtime("legacy");
+    assert_eq!(machine.names(), ["runtime-refuses"]);
+    machine.remove("host/etc/nvidia-container-runtime/config.toml");
+    assert_eq!(machine.names(), ["no-runtime"]);
+    machine.runtime("cdi");
+    machine.remove("host/var/lib/divvy/p/lib.so");
+    assert_eq!(machine.names(), ["provider-incomplete"]);
+    machine.write("host/var/lib/divvy/p/lib.so", b"x");
+    machine.remove("host/etc/cdi/nvidia.json");
+    assert_eq!(machine.names(), ["no-specification"]);
+    machine.remove("lib/libnvidia-ml.so.1");
+    assert_eq!(machine.names(), ["no-driver", "no-specification"]);
+    let output = machine.doctor(&["--cluster", "x.yaml"]);
+    assert!(stderr(&output).contains("cannot be used with"), "{}", stderr(&output));
 }
