@@ -15,7 +15,7 @@ impl Fix {
     }
 
     /// With another behind it.
-    pub(crate) fn then(self, more: Self) -> Self {
+    pub(crate) fn then(self, more: &Self) -> Self {
         Self(self.0 + &more.0)
     }
 

@@ -3,7 +3,6 @@
 use crate::finding::{Count, DoctorReport, Finding, NodeFacts};
 use crate::fix::fix;
 use divvy_node::look::{ObservedDriver, ObservedNode, ObservedProvider};
-use divvy_views::clean;
 
 /// What is wrong with the node that this runs on.
 pub fn diagnose_node(node: &ObservedNode) -> DoctorReport {
@@ -118,7 +117,7 @@ fn incomplete_provider(node: &ObservedNode) -> Option<Finding> {
         .fix(fix!(
             "kubectl get pods -A -o wide -l app.kubernetes.io/name=divvy-provider   # the one on this node puts \
              back what {file} names when it starts again",
-            file = clean(&first.specification.display().to_string()).into_owned()
+            file = first.specification.display().to_string()
         )),
     )
 }
@@ -142,10 +141,12 @@ mod tests {
         }
     }
 
+    type Break = fn(&mut ObservedNode);
+
     #[test]
     fn what_is_wrong_with_a_node_is_found_alone() {
         assert_eq!(diagnose_node(&healthy()).findings, []);
-        let broken: [(&str, fn(&mut ObservedNode)); 6] = [
+        let broken: [(&str, Break); 6] = [
             ("no-driver", |node| node.driver = Err("not found".into())),
             ("no-cards", |node| {
                 node.driver = Ok(ObservedDriver { version: "580".into(), cards: vec![] });

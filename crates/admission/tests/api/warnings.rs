@@ -46,6 +46,9 @@ fn workload(api: &str, kind: &str, mut pod: Value) -> Value {
     json!({"apiVersion": api, "kind": kind, "metadata": metadata, "spec": spec})
 }
 
+/// What is done to a pod.
+type Change<'a> = &'a dyn Fn(&mut Value);
+
 const KINDS: [(&str, &str); 5] = [
     ("apps/v1", "Deployment"),
     ("apps/v1", "StatefulSet"),
@@ -83,7 +86,7 @@ fn what_nobody_reads_is_told_to_the_client_that_makes_it() {
     };
     let queued =
         "pods name queues, which divvy shows and counts; quotas of queues are not enforced yet";
-    let cases: [(&str, &dyn Fn(&mut Value), &str); 8] = [
+    let cases: [(&str, Change<'_>, &str); 8] = [
         (
             "underscore",
             &annotated("gpu_fraction"),
@@ -162,7 +165,7 @@ fn what_has_nothing_to_do_with_gpus_or_is_right_is_not_told_of_and_nobody_waits_
     let Some(mut cluster) = cluster() else { return };
     let (tenant, _) = cluster.tenant();
     let up = cluster.address;
-    let right: [(&str, &dyn Fn(&mut Value)); 4] = [
+    let right: [(&str, Change<'_>); 4] = [
         ("plain", &|pod| pod["metadata"]["annotations"] = json!({"note": "x"})),
         ("share", &annotated("gpu-fraction")),
         ("whole", &limited("nvidia.com/gpu")),

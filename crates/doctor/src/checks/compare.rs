@@ -91,7 +91,7 @@ impl Expected {
         if let Some(release) = &self.release {
             let fix = release.upgrade();
             return match self.is_named() {
-                true => fix.then(fix!(" --set runtimeClass.name={name}", name = self.runtime)),
+                true => fix.then(&fix!(" --set runtimeClass.name={name}", name = self.runtime)),
                 false => fix,
             };
         }

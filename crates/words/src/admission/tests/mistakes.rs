@@ -6,6 +6,7 @@ use crate::mistakes::QUOTAS;
 use serde_json::value::to_raw_value;
 use serde_json::{Map, Value, json};
 
+#[allow(clippy::needless_pass_by_value)]
 fn pod(annotations: Value, labels: Value, limits: Value) -> Value {
     json!({
         "kind": "Pod",
@@ -21,6 +22,7 @@ fn of_scheduler(mut pod: Value, scheduler: &str) -> Value {
 }
 
 /// What makes such pods.
+#[allow(clippy::needless_pass_by_value)]
 fn owner(kind: &str, annotations: Value, mut pod: Value) -> Value {
     pod.as_object_mut().unwrap().remove("kind");
     let spec = match kind {
