@@ -20,7 +20,10 @@ const MAY_USE: [(&str, &[&str]); 20] = [
         "divvy-cluster",
         &["divvy-ledger", "divvy-engine", "divvy-views", "divvy-words", "divvy-serve", "divvy-api"],
     ),
-    ("divvy-doctor", &["divvy-api", "divvy-cluster", "divvy-ledger", "divvy-views", "divvy-words"]),
+    (
+        "divvy-doctor",
+        &["divvy-api", "divvy-cluster", "divvy-ledger", "divvy-node", "divvy-views", "divvy-words"],
+    ),
     ("divvy-admission", &["divvy-words", "divvy-serve", "divvy-api"]),
     ("divvy-node", &["divvy-words", "divvy-api"]),
     ("divvy-bench", &["divvy-cluster", "divvy-engine", "divvy-ledger", "divvy-testbed"]),

@@ -1,7 +1,7 @@
 //! The admission webhooks: they prepare pods for their cards and refuse those that make no sense.
 //!
 //! ```text
-//!   API server ─► TLS ─► pages ─► bodies ─► review ─► divvy_words::admission: mutate, void, template, validate
+//!   API server ─► TLS ─► pages ─► bodies ─► review ─► divvy_words::admission: mutate, void, template, validate, warn
 //!                  ▲        │
 //!            certificates   └─► metrics
 //! ```
@@ -32,8 +32,8 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-/// What the webhook of this name (`mutate`, `void`, `template` or `validate`) answers to a review, as
-/// its page does; an error says what is wrong with the body. Who tries bodies needs no server for it.
+/// What the webhook of this name (`mutate`, `void`, `template`, `validate` or `warn`) answers to a review,
+/// as its page does; an error says what is wrong with the body. Who tries bodies needs no server for it.
 pub fn answer(webhook: &str, body: &[u8], settings: &Settings) -> Result<Vec<u8>, String> {
     let found = review::Webhook::ALL.into_iter().find(|known| known.name() == webhook);
     let found = found.ok_or_else(|| format!("{webhook:?} is no webhook"))?;

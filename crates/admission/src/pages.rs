@@ -45,7 +45,8 @@ impl Pages {
             };
             router = router.route(&format!("/{}", webhook.name()), post(page));
         }
-        let unknown = "try /mutate, /void, /template, /validate, /livez, /readyz or /metrics\n";
+        let unknown =
+            "try /mutate, /void, /template, /validate, /warn, /livez, /readyz or /metrics\n";
         router.fallback(move || async move { (StatusCode::NOT_FOUND, unknown) }).with_state(self)
     }
 }

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use divvy_words::admission::{
-    Mutation, Operation, PodChange, Settings, mutate, template, validate, void,
+    Mutation, Operation, PodChange, Settings, mutate, template, validate, void, warn,
 };
 use divvy_words::shortened;
 use serde::{Deserialize, Serialize};
@@ -20,10 +20,12 @@ pub(crate) enum Webhook {
     Void,
     Template,
     Validate,
+    Warn,
 }
 
 impl Webhook {
-    pub(crate) const ALL: [Self; 4] = [Self::Mutate, Self::Void, Self::Template, Self::Validate];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Mutate, Self::Void, Self::Template, Self::Validate, Self::Warn];
 
     /// The last part of its path, and its name in metrics.
     pub(crate) fn name(self) -> &'static str {
@@ -32,6 +34,7 @@ impl Webhook {
             Self::Void => "void",
             Self::Template => "template",
             Self::Validate => "validate",
+            Self::Warn => "warn",
         }
     }
 }
@@ -141,6 +144,9 @@ fn decide(
         Webhook::Template => template(change.pod, change.old, settings),
         Webhook::Validate => {
             validate(&change, settings).map(|warnings| Mutation { warnings, ..Mutation::default() })
+        }
+        Webhook::Warn => {
+            Ok(Mutation { warnings: warn(change.pod, settings), ..Mutation::default() })
         }
     };
     match decided {

@@ -11,6 +11,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use divvy_testbed::api::Api;
 use divvy_testbed::manifests::{GpuNode, foreign_kind, pod};
+use divvy_testbed::node::{Card, Inventory};
 use divvy_testbed::{ControlPlane, Programs};
 use http::Method;
 use output::{code, stderr, stdout};
@@ -25,7 +26,9 @@ const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 const DIVVY: &str = "/apis/apps/v1/namespaces/divvy-system/deployments/divvy";
 const NODES: &str = "/api/v1/nodes";
 const OPERATOR: &str = "gpu-operator";
+const POLICY: &str = "/apis/nvidia.com/v1/clusterpolicies/policy";
 const RESERVATIONS: &str = "kai-resource-reservation";
+const SECRET: &str = "/api/v1/namespaces/divvy-system/secrets/divvy-admission-tls";
 
 /// Long enough for a busy machine; a test that waits so long has failed.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -35,6 +38,8 @@ struct Cluster {
     api: Api,
     /// Who may write to reservations.
     scheduler: Option<Api>,
+    /// Helm, where a test needs it.
+    helm: Option<PathBuf>,
 }
 
 /// Something that is written to the cluster.
@@ -46,8 +51,10 @@ enum Write {
     /// As `kubectl patch` does: lists by their keys.
     Merge(String, Value),
     Delete(String),
+    /// By a line of the shell.
+    Shell(&'static str),
 }
-use Write::{Create, Delete, Merge, Patch, Reserve};
+use Write::{Create, Delete, Merge, Patch, Reserve, Shell};
 
 /// How it is mended.
 enum Mend {
@@ -59,14 +66,14 @@ enum Mend {
 use Mend::{By, Fix};
 
 impl Cluster {
-    async fn start() -> Option<Self> {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("doctor");
+    async fn start(name: &str) -> Option<Self> {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         let _ = std::fs::remove_dir_all(&folder);
         let programs = Programs::build(&mut |_| {});
         match programs.and_then(|programs| ControlPlane::start(&programs, &folder)) {
             Ok(plane) => {
                 let api = Api::connect(&plane).await.unwrap();
-                Some(Self { plane, api, scheduler: None })
+                Some(Self { plane, api, scheduler: None, helm: None })
             }
             Err(why) => {
                 // Not by println, which the test runner hides.
@@ -105,13 +112,18 @@ impl Cluster {
         let kubectl = PathBuf::from(self.plane.kubectl().get_program());
         let paths = std::env::var_os("PATH").unwrap_or_default();
         let beside = kubectl.parent().unwrap().to_owned();
-        let paths = std::iter::once(beside).chain(std::env::split_paths(&paths));
+        let helm = self.helm.as_ref().and_then(|helm| Some(helm.parent()?.to_owned()));
+        let paths = std::iter::once(beside).chain(helm).chain(std::env::split_paths(&paths));
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let output = Command::new("sh")
             .args(["-c", line])
             .current_dir(root)
             .env("PATH", std::env::join_paths(paths).unwrap())
             .env("KUBECONFIG", self.plane.kubeconfig())
+            // Nothing of the machine's own.
+            .env("HELM_CACHE_HOME", self.plane.folder().join("helm/cache"))
+            .env("HELM_CONFIG_HOME", self.plane.folder().join("helm/config"))
+            .env("HELM_DATA_HOME", self.plane.folder().join("helm/data"))
             .output()
             .unwrap();
         assert!(output.status.success(), "{line}: {}", stderr(&output));
@@ -131,6 +143,10 @@ impl Cluster {
                 self.api.send(Method::PATCH, path, kind, Some(patch)).await
             }
             Delete(path) => self.api.delete(path).await,
+            Shell(line) => {
+                self.shell(line);
+                return;
+            }
         };
         if let Err(why) = written {
             panic!("{why}");
@@ -149,12 +165,9 @@ impl Cluster {
 
     /// What the webhooks' server writes, with a certificate of its own that is valid until this year.
     fn trust(year: i32) -> Vec<Write> {
-        let mut params = CertificateParams::new(["x".to_owned()]).unwrap();
-        params.not_after = rcgen::date_time_ymd(year, 2, 1);
-        let pem = params.self_signed(&KeyPair::generate().unwrap()).unwrap().pem();
-        let text = BASE64_STANDARD.encode(pem);
-        let secret = "/api/v1/namespaces/divvy-system/secrets/divvy-admission-tls".to_owned();
-        let mut writes = vec![Patch(secret, json!({"data": {"ca.crt": text, "tls.crt": text}}))];
+        let text = certificate(year);
+        let mut writes =
+            vec![Patch(SECRET.to_owned(), json!({"data": {"ca.crt": text, "tls.crt": text}}))];
         writes.extend(Self::bundles(&text));
         writes
     }
@@ -177,7 +190,7 @@ impl Cluster {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_thing_that_breaks_is_found_alone_and_is_mended_as_it_says() {
-    let Some(mut cluster) = Cluster::start().await else { return };
+    let Some(mut cluster) = Cluster::start("doctor").await else { return };
     let found = cluster.found();
     assert!(matches!(&*found, [(name, _)] if name == "not-installed"), "{found:?}");
     cluster.shell(&found[0].1);
@@ -218,6 +231,76 @@ async fn each_thing_that_breaks_is_found_alone_and_is_mended_as_it_says() {
     }
     assert_eq!(cluster.names(), [""; 0]);
     what_may_not_be_listed_is_said(&cluster).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_release_of_helm_only_what_is_true_is_found_and_is_mended_where_it_is() {
+    const RELEASE: &str = "helm upgrade shares charts/divvy -n gpus --reuse-values";
+    let Some(mut cluster) = Cluster::start("doctor-helm").await else { return };
+    let helm = divvy_testbed::chart::helm(&mut |_| {}).unwrap();
+    cluster.helm = Some(PathBuf::from(helm.get_program()));
+    cluster.shell(
+        "helm install shares charts/divvy -n gpus --create-namespace --set gpuSharing.enabled=true \
+         --set 'schedulerNames={divvy-scheduler,mine}' --set runtimeClass.create=true \
+         --set 'gpuSystemNamespaces={nvidia,monitoring,gpu-operator}'",
+    );
+    let mut found = cluster.names();
+    found.sort();
+    assert_eq!(found, ["not-running", "not-running", "webhook-ca", "webhook-unreachable"]);
+    let ready = json!({"status": {"replicas": 2, "readyReplicas": 2}});
+    let deployments = "/apis/apps/v1/namespaces/gpus/deployments/divvy";
+    let mut endpoints = endpoints(true);
+    endpoints["metadata"]["namespace"] = json!("gpus");
+    let text = certificate(2100);
+    let mut writes = vec![
+        Patch(format!("{deployments}-scheduler/status"), ready.clone()),
+        Patch(format!("{deployments}-admission/status"), ready),
+        Create(endpoints),
+        Patch(
+            SECRET.replace("divvy-system", "gpus"),
+            json!({"data": {"ca.crt": text, "tls.crt": text}}),
+        ),
+    ];
+    for kind in ["mutating", "validating"] {
+        let path = format!("{ADMISSION}/{kind}webhookconfigurations/divvy");
+        let there = cluster.api.get(&path).await.unwrap();
+        let bundle =
+            |webhook: &Value| json!({"name": webhook["name"], "clientConfig": {"caBundle": text}});
+        let webhooks: Vec<Value> =
+            there["webhooks"].as_array().unwrap().iter().map(bundle).collect();
+        writes.push(Merge(path, json!({ "webhooks": webhooks })));
+    }
+    for write in &writes {
+        cluster.write(write).await;
+    }
+    assert_eq!(cluster.found(), []);
+    // A value that is wrong.
+    cluster.shell(&format!("{RELEASE} --set gpuSharing.enabled=false"));
+    let found = cluster.found();
+    let fix = format!("{RELEASE} --set gpuSharing.enabled=true");
+    assert_eq!(found, [("sharing-disabled".to_owned(), fix)]);
+    cluster.shell(&found[0].1);
+    assert_eq!(cluster.found(), []);
+    // What somebody has taken away or changed by hand.
+    for (name, broken) in [
+        (
+            "policy-missing",
+            Delete(format!("{ADMISSION}/validatingadmissionpolicybindings/divvy-hand-off")),
+        ),
+        (
+            "webhook-changed",
+            Merge(
+                format!("{ADMISSION}/validatingwebhookconfigurations/divvy"),
+                json!({"webhooks": [{"name": "validate.divvy.dev", "failurePolicy": "Ignore"}]}),
+            ),
+        ),
+    ] {
+        cluster.write(&broken).await;
+        let found = cluster.found();
+        assert_eq!(found, [(name.to_owned(), RELEASE.to_owned())]);
+        cluster.shell(&found[0].1);
+        assert_eq!(cluster.found(), [], "after {name}");
+    }
 }
 
 impl Cluster {
@@ -287,6 +370,14 @@ impl Cluster {
             self.write(write).await;
         }
     }
+}
+
+/// One that is valid until this year, as a Secret has it.
+fn certificate(year: i32) -> String {
+    let mut params = CertificateParams::new(["x".to_owned()]).unwrap();
+    params.not_after = rcgen::date_time_ymd(year, 2, 1);
+    let pem = params.self_signed(&KeyPair::generate().unwrap()).unwrap().pem();
+    BASE64_STANDARD.encode(pem)
 }
 
 fn namespace(name: &str) -> Value {
@@ -409,11 +500,21 @@ fn divvys() -> Vec<Step> {
         ("webhook-ca", Cluster::bundles(""), By(Cluster::trust(2100))),
         // Of another CA than that of the Secret.
         ("webhook-ca", Cluster::trust(2101).split_off(1), By(Cluster::trust(2100))),
+        (
+            "webhook-certificate",
+            vec![Patch(SECRET.to_owned(), json!({"data": {"tls.crt": certificate(2020)}}))],
+            By(Cluster::trust(2100)),
+        ),
         ("policy-missing", vec![Delete(binding)], Fix),
         (
             "policy-changed",
             vec![Patch(policy("divvy-hand-off"), json!({"spec": {"failurePolicy": "Ignore"}}))],
             Fix,
+        ),
+        (
+            "another-scheduler",
+            vec![Create(second_scheduler())],
+            By(vec![Delete("/api/v1/namespaces/kube-system/configmaps/my-scheduler".to_owned())]),
         ),
         (
             "kai-beside",
@@ -438,6 +539,14 @@ fn divvys() -> Vec<Step> {
     ]
 }
 
+/// The config of a second scheduler, as Kubernetes' documentation has one.
+fn second_scheduler() -> Value {
+    let config = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n\
+                  profiles: [{schedulerName: divvy-scheduler}]\n";
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"my-scheduler-config.yaml": config},
+        "metadata": {"namespace": "kube-system", "name": "my-scheduler"}})
+}
+
 fn labelled(mut object: Value, key: &str, value: &str) -> Value {
     object["metadata"]["labels"] = json!({ key: value });
     object["spec"]["serviceAccountName"] = json!("default");
@@ -456,7 +565,12 @@ fn nodes() -> Vec<Step> {
     let both = ["capacity", "allocatable"];
     let (config, state) = ("nvidia.com/mig.config", "nvidia.com/mig.config.state");
     let slices = format!("/api/v1/namespaces/{OPERATOR}/configmaps/slices");
-    let policy = "/apis/nvidia.com/v1/clusterpolicies/policy".to_owned();
+    let policy = POLICY.to_owned();
+    let plugin = format!("/apis/apps/v1/namespaces/{OPERATOR}/daemonsets/plugin");
+    let default_of_policy = || {
+        let config = json!({"config": {"default": "plain"}});
+        Patch(POLICY.to_owned(), json!({"spec": {"devicePlugin": config}}))
+    };
     let taints =
         |taints: Value| Patch(format!("{NODES}/plain"), json!({"spec": {"taints": taints}}));
     let of_slice = "/apis/resource.k8s.io/v1/resourceslices/slice".to_owned();
@@ -494,11 +608,18 @@ fn nodes() -> Vec<Step> {
                 policy.clone(),
                 json!({"spec": {"devicePlugin": {"config": {"default": null}}}}),
             )],
-            By(vec![Patch(
-                policy,
-                json!({"spec": {"devicePlugin": {"config": {"default": "plain"}}}}),
-            )]),
+            By(vec![default_of_policy()]),
         ),
+        (
+            "unused-plugin-config",
+            vec![
+                Patch(policy, json!({"spec": {"devicePlugin": {"config": null}}})),
+                Patch(plugin, json!({"spec": {"template": {"spec": {"volumes": null}}}})),
+            ],
+            Fix,
+        ),
+        // The plugin is given it, and has not read it yet where no label says another.
+        ("slices-not-there", vec![], By(vec![default_of_policy()])),
         (
             "unknown-plugin-config",
             vec![label("sliced", "nvidia.com/device-plugin.config", json!("slice"))],
@@ -563,6 +684,16 @@ fn reservations() -> Vec<Step> {
     let class = "/apis/scheduling.k8s.io/v1/priorityclasses/divvy-reservation".to_owned();
     let runtime = "/apis/node.k8s.io/v1/runtimeclasses/nvidia".to_owned();
     vec![
+        (
+            "no-reservation-namespace",
+            // Nobody runs the controller that empties it.
+            vec![Shell(
+                "kubectl delete namespace kai-resource-reservation --wait=false && \
+                 echo '{\"apiVersion\": \"v1\", \"kind\": \"Namespace\", \"metadata\": {\"name\": \"kai-resource-reservation\"}}' | \
+                 kubectl replace --raw /api/v1/namespaces/kai-resource-reservation/finalize -f -",
+            )],
+            Fix,
+        ),
         ("no-priority-class", vec![Delete(class)], Fix),
         ("no-runtime-class", vec![Delete(runtime)], Fix),
         (
@@ -617,4 +748,99 @@ async fn what_may_not_be_listed_is_said(cluster: &Cluster) {
     let output = cluster.doctor(&dead, &[]);
     assert_eq!(code(&output), 1);
     assert!(stderr(&output).contains("cannot reach the API server"), "{}", stderr(&output));
+}
+
+/// A node as files, and the mock in the place of the driver's library.
+struct Machine {
+    folder: PathBuf,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("doctor-node");
+        let _ = std::fs::remove_dir_all(&folder);
+        let machine = Self { folder };
+        let library = divvy_testbed::node::library().unwrap();
+        machine.write("lib/libnvidia-ml.so.1", &std::fs::read(library).unwrap());
+        machine.cards(2);
+        let uuids = (0..2).map(|at| json!({"name": Card::a100(at).uuid, "containerEdits": {}}));
+        let cards = json!({"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": uuids.collect::<Vec<_>>()});
+        machine.write("host/etc/cdi/nvidia.json", cards.to_string().as_bytes());
+        machine.write("host/var/lib/divvy/p/lib.so", b"x");
+        let edits =
+            json!({"mounts": [{"hostPath": "/var/lib/divvy/p/lib.so", "containerPath": "/x"}]});
+        let provider = json!({"cdiVersion": "0.5.0", "kind": "divvy.dev/provider",
+            "devices": [{"name": "HAMi-core", "containerEdits": edits}]});
+        let file = "host/etc/cdi/divvy.dev-provider-HAMi-core.json";
+        machine.write(file, provider.to_string().as_bytes());
+        machine.runtime("auto");
+        machine
+    }
+
+    fn write(&self, path: &str, text: &[u8]) {
+        let path = self.folder.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn cards(&self, count: u32) {
+        let inventory = Inventory::new((0..count).map(Card::a100).collect());
+        inventory.write(&self.folder.join("cards.json")).unwrap();
+    }
+
+    fn runtime(&self, mode: &str) {
+        let text = format!("[nvidia-container-runtime]\nmode = \"{mode}\"\n");
+        self.write("host/etc/nvidia-container-runtime/config.toml", text.as_bytes());
+    }
+
+    fn remove(&self, path: &str) {
+        std::fs::remove_file(self.folder.join(path)).unwrap();
+    }
+
+    fn doctor(&self, more: &[&str]) -> Output {
+        let mut command = program::divvy();
+        command.args(["doctor", "--node", "--host-root"]).arg(self.folder.join("host")).args(more);
+        command.env("LD_LIBRARY_PATH", self.folder.join("lib"));
+        command.env("DIVVY_MOCK_NVML", self.folder.join("cards.json"));
+        command.output().unwrap()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let output = self.doctor(&["-o", "json"]);
+        let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        let findings = report["findings"].as_array().unwrap();
+        assert_eq!(code(&output), if findings.is_empty() { 0 } else { 2 }, "{report}");
+        findings.iter().map(|finding| finding["name"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+#[test]
+fn a_node_says_what_only_it_can_tell() {
+    let machine = Machine::new();
+    let output = machine.doctor(&[]);
+    let text = stdout(&output);
+    assert!(
+        text.starts_with("nothing is wrong: looked at 2 cards, 1 config, 1 provider\n\ndriver 580.95.05\ncard 0: NVIDIA A100-SXM4-40GB, "),
+        "{text}"
+    );
+    assert!(text.ends_with("runtime /etc/nvidia-container-runtime/config.toml: auto\n"), "{text}");
+    assert_eq!(code(&output), 0);
+
+    machine.cards(0);
+    assert_eq!(machine.names(), ["no-cards"]);
+    machine.cards(2);
+    machine.runtime("legacy");
+    assert_eq!(machine.names(), ["runtime-refuses"]);
+    machine.remove("host/etc/nvidia-container-runtime/config.toml");
+    assert_eq!(machine.names(), ["no-runtime"]);
+    machine.runtime("cdi");
+    machine.remove("host/var/lib/divvy/p/lib.so");
+    assert_eq!(machine.names(), ["provider-incomplete"]);
+    machine.write("host/var/lib/divvy/p/lib.so", b"x");
+    machine.remove("host/etc/cdi/nvidia.json");
+    assert_eq!(machine.names(), ["no-specification"]);
+    machine.remove("lib/libnvidia-ml.so.1");
+    assert_eq!(machine.names(), ["no-driver", "no-specification"]);
+    let output = machine.doctor(&["--cluster", "x.yaml"]);
+    assert!(stderr(&output).contains("cannot be used with"), "{}", stderr(&output));
 }

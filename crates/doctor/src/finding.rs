@@ -1,6 +1,7 @@
 //! What was found.
 
 use crate::fix::Fix;
+use divvy_node::look::ObservedCard;
 use serde::Serialize;
 
 /// How bad it is.
@@ -116,6 +117,22 @@ pub struct DoctorReport {
     pub looked_at: Vec<Count>,
     /// What could not be, and why.
     pub not_looked_at: Vec<Hidden>,
+    /// What the node says of itself that this ran on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeFacts>,
+}
+
+/// What a node says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NodeFacts {
+    /// The version of the driver; empty if it cannot be asked.
+    pub driver: String,
+    /// Its cards.
+    pub cards: Vec<ObservedCard>,
+    /// Each configuration of NVIDIA's runtime, with its mode.
+    pub runtimes: Vec<String>,
+    /// The folders in which the runtime looks for specifications.
+    pub specifications: Vec<String>,
 }
 
 impl DoctorReport {
@@ -135,6 +152,7 @@ impl DoctorReport {
             findings,
             looked_at,
             not_looked_at,
+            node: None,
         }
     }
 }

@@ -14,6 +14,11 @@ impl Fix {
         Self(text)
     }
 
+    /// With another behind it.
+    pub(crate) fn then(self, more: &Self) -> Self {
+        Self(self.0 + &more.0)
+    }
+
     /// With something behind it.
     pub(crate) fn and(self, more: &'static str) -> Self {
         Self(self.0 + more)

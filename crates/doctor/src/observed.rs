@@ -1,6 +1,7 @@
 //! A cluster as it is looked at: what matters of each kind of object, and nothing else.
 
 use crate::finding::{Count, Hidden};
+use crate::fix::{Fix, fix};
 use crate::looked::Looked;
 use crate::objects::{
     Certificates, ClusterPolicy, ConfigMap, EndpointSlice, Metadata, Node, ObservedPod,
@@ -26,6 +27,14 @@ pub(crate) const PROVIDER: &str = "divvy-provider";
 pub(crate) const SERVICE: &str = "kubernetes.io/service-name";
 /// Nobody has more ConfigMaps of the device plugin and the MIG manager.
 const MOST_CONFIG_MAPS: usize = 16;
+/// Nobody has more namespaces whose pods manage GPUs.
+const MOST_PLACES: usize = 16;
+/// Longer texts are no config of anything that is looked for.
+const MOST_CONFIG_BYTES: usize = 64 << 10;
+/// Where Kubernetes' own scheduler and its like are.
+pub(crate) const KUBE_SYSTEM: &str = "kube-system";
+/// The kind of their config.
+pub(crate) const SCHEDULER_CONFIG: &str = "KubeSchedulerConfiguration";
 /// Where the GPU operator is, if nothing says so.
 const OPERATOR: &str = "gpu-operator";
 /// A namespace with it is one whose pods manage GPUs.
@@ -57,7 +66,10 @@ pub struct Observed {
     pub(crate) endpoint_slices: Looked<EndpointSlice>,
     pub(crate) quotas: Looked<Quota>,
     pub(crate) cluster_policies: Looked<ClusterPolicy>,
+    /// Those that the device plugin and the MIG manager are given by name.
     pub(crate) config_maps: Vec<Looked<ConfigMap>>,
+    /// Others in namespaces whose pods manage GPUs, that are of the device plugin or of a scheduler.
+    pub(crate) other_maps: Vec<Looked<ConfigMap>>,
     pub(crate) certificates: Looked<Certificates>,
     pub(crate) device_classes: Looked<Plain>,
     pub(crate) resource_slices: Looked<ResourceSlice>,
@@ -115,6 +127,13 @@ impl Observed {
         for (namespace, name) in seen.wanted_maps() {
             let map = source.one(&resources::CONFIG_MAPS, &namespace, &name).await?;
             seen.config_maps.push(map);
+        }
+        let own = seen.own_namespace();
+        let places =
+            seen.gpu_system().into_iter().filter(|place| *place != own && place != NAMESPACE);
+        for place in places.take(MOST_PLACES) {
+            let maps = source.some_in(&resources::CONFIG_MAPS, &place, tells).await?;
+            seen.other_maps.push(maps);
         }
         if let Some((namespace, name)) = seen.wanted_secret() {
             seen.certificates = source.one(&resources::SECRETS, &namespace, &name).await?;
@@ -174,12 +193,28 @@ impl Observed {
         ours.filter_map(|one| Some(&*one.client_config.service.as_ref()?.namespace)).next()
     }
 
-    /// The namespaces whose pods manage GPUs, as policies and labels of namespaces say: tenants make
-    /// nothing there.
-    fn gpu_system(&self) -> BTreeSet<String> {
-        let labelled =
-            self.namespaces.iter().filter(|place| place.metadata.labels.get(GPU_SYSTEM).is_some());
-        let labelled = labelled.map(|place| place.metadata.name.clone());
+    /// The release of Helm that divvy is of, as objects say that only administrators write.
+    pub(crate) fn release(&self) -> Option<Release> {
+        let webhooks = self.mutating.iter().chain(&self.validating).map(|one| &one.metadata);
+        let policies = self.policies.iter().chain(&self.policy_bindings).map(|one| &one.metadata);
+        let deployments = self.deployments.iter().map(|one| &one.metadata);
+        let bindings = self.role_binding.iter().map(|one| &one.metadata);
+        let mut all = webhooks.chain(deployments).chain(policies).chain(bindings);
+        all.find_map(Release::of)
+    }
+
+    /// The names that divvy's schedulers serve.
+    pub(crate) fn scheduler_names(&self) -> Vec<String> {
+        let served = self.schedulers().chain(self.admissions());
+        let served = served.filter_map(|one| one.option("scheduler-names")).next();
+        match served {
+            Some(names) => names.split(',').map(|name| name.trim().to_owned()).collect(),
+            None => keys::SCHEDULER_NAMES.map(str::to_owned).to_vec(),
+        }
+    }
+
+    /// The namespaces that the policy about devices exempts by name.
+    pub(crate) fn exempt(&self) -> impl Iterator<Item = &str> {
         let exempt = self.policy_bindings.iter().filter(|one| one.metadata.name == VISIBLE_DEVICES);
         let exempt = exempt.filter_map(|one| {
             one.spec["matchResources"]["namespaceSelector"]["matchExpressions"].as_array()
@@ -188,8 +223,17 @@ impl Observed {
             rule["key"] == "kubernetes.io/metadata.name" && rule["operator"] == "NotIn"
         };
         let exempt = exempt.flatten().filter(by_name).filter_map(|rule| rule["values"].as_array());
-        let exempt = exempt.flatten().filter_map(Value::as_str).map(str::to_owned);
-        let usual = ["kube-system", OPERATOR].map(str::to_owned);
+        exempt.flatten().filter_map(Value::as_str)
+    }
+
+    /// The namespaces whose pods manage GPUs, as policies and labels of namespaces say: tenants make
+    /// nothing there.
+    fn gpu_system(&self) -> BTreeSet<String> {
+        let labelled =
+            self.namespaces.iter().filter(|place| place.metadata.labels.get(GPU_SYSTEM).is_some());
+        let labelled = labelled.map(|place| place.metadata.name.clone());
+        let exempt = self.exempt().map(str::to_owned);
+        let usual = [KUBE_SYSTEM, OPERATOR].map(str::to_owned);
         usual.into_iter().chain(labelled).chain(exempt).collect()
     }
 
@@ -284,7 +328,7 @@ impl Observed {
             resource_slices resources::RESOURCE_SLICES;
         }
         // These are asked for by name, if at all.
-        let maps = || self.config_maps.iter();
+        let maps = || self.config_maps.iter().chain(&self.other_maps);
         let of_maps = (maps().map(Looked::count).sum(), maps().find_map(Looked::why_hidden));
         let of_secret = (self.certificates.count(), self.certificates.why_hidden());
         let of_roles = (self.role_binding.count(), self.role_binding.why_hidden());
@@ -315,7 +359,11 @@ fn pod(pod: &ObservedPod) -> bool {
     let troubles = TROUBLES.map(condition);
     let is_troubled = || pod.status.conditions.iter().any(|one| troubles.contains(&one.kind));
     let places = [NAMESPACE, keys::KAI_SCHEDULER, KOORDINATOR];
-    places.contains(&&*pod.metadata.namespace) || is_troubled()
+    let schedules = || {
+        let has_image = |one: &crate::objects::Container| one.image.contains("kube-scheduler");
+        pod.metadata.namespace == KUBE_SYSTEM && pod.spec.containers.iter().any(has_image)
+    };
+    places.contains(&&*pod.metadata.namespace) || schedules() || is_troubled()
 }
 
 /// Where Koordinator's chart puts its scheduler.
@@ -341,6 +389,38 @@ fn with_other(mut pod: ObservedPod) -> ObservedPod {
     };
     pod.other = keys::SCHEDULER_NAMES.into_iter().find(|name| running.whose(name).is_some());
     pod
+}
+
+/// A release of Helm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Release {
+    pub(crate) name: String,
+    pub(crate) namespace: String,
+}
+
+impl Release {
+    fn of(metadata: &Metadata) -> Option<Self> {
+        if !metadata.labels.is("app.kubernetes.io/managed-by", "Helm") {
+            return None;
+        }
+        let said = |what: &str| metadata.annotations.get(&format!("meta.helm.sh/release-{what}"));
+        Some(Self { name: said("name")?.to_owned(), namespace: said("namespace")?.to_owned() })
+    }
+
+    /// Brings back all that is of it, with the values that it has.
+    pub(crate) fn upgrade(&self) -> Fix {
+        let Self { name, namespace } = self;
+        fix!("helm upgrade {name} charts/divvy -n {namespace} --reuse-values", name, namespace)
+    }
+}
+
+/// Whether a ConfigMap is a config of the device plugin, or of a scheduler.
+fn tells(map: &ConfigMap) -> bool {
+    let is_config = |text: &String| {
+        text.len() <= MOST_CONFIG_BYTES
+            && (divvy_words::is_device_plugin_config(text) || text.contains(SCHEDULER_CONFIG))
+    };
+    map.data.values().any(is_config)
 }
 
 fn is_divvys(workload: &Workload) -> bool {

@@ -6,6 +6,9 @@ use divvy_cluster::snapshot::{OnPage, Reader, SnapshotError};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+/// Nobody has more of them where administrators alone make any.
+const MOST_IN_NAMESPACE: usize = 100;
+
 /// Where a cluster is looked at.
 pub enum ClusterSource<'a> {
     /// At an API server; hears of each page.
@@ -76,6 +79,42 @@ impl ClusterSource<'_> {
             }
         };
         looked(result)
+    }
+
+    /// The first objects of a kind in a namespace, those of them that matter.
+    pub(crate) async fn some_in<T>(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        matters: impl Fn(&T) -> bool,
+    ) -> Result<Looked<T>, SnapshotError>
+    where
+        T: DeserializeOwned,
+    {
+        let read = |items: &mut dyn Iterator<Item = &Value>| {
+            let (mut all, mut count) = (Vec::new(), 0);
+            for item in items.take(MOST_IN_NAMESPACE) {
+                count += 1;
+                all.extend(T::deserialize(item).ok().filter(&matters));
+            }
+            Looked::seen(all, count)
+        };
+        match self {
+            Self::Live(reader, _) => {
+                let path = format!("{}?limit={MOST_IN_NAMESPACE}", resource.path_in(namespace));
+                let list = reader.get(&path, resource).await.map(|bytes| {
+                    match serde_json::from_slice::<Value>(&bytes) {
+                        Ok(list) => read(&mut list["items"].as_array().into_iter().flatten()),
+                        Err(why) => Looked::hidden(format!("they cannot be read: {why}")),
+                    }
+                });
+                looked(list)
+            }
+            Self::Saved(saved) => {
+                let is_there = |object: &&Value| object["metadata"]["namespace"] == namespace;
+                Ok(read(&mut saved.of_kind(resource).filter(is_there)))
+            }
+        }
     }
 
     /// One object, if it is there.

@@ -1,6 +1,6 @@
 //! A report for people: the first line answers.
 
-use crate::finding::{DoctorReport, Finding, Severity};
+use crate::finding::{DoctorReport, Finding, NodeFacts, Severity};
 use divvy_views::clean;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,6 +12,10 @@ pub fn report_text(report: &DoctorReport) -> String {
         text.push('\n');
         text.push_str(&finding_text(finding));
     }
+    if let Some(node) = &report.node {
+        text.push('\n');
+        text.push_str(&node_text(node));
+    }
     if !report.not_looked_at.is_empty() {
         text.push('\n');
     }
@@ -21,6 +25,21 @@ pub fn report_text(report: &DoctorReport) -> String {
     }
     for (why, resources) in by_reason {
         let _ = writeln!(text, "could not look at {}: {}", resources.join(", "), clean(why));
+    }
+    text
+}
+
+fn node_text(node: &NodeFacts) -> String {
+    let mut text = String::new();
+    if !node.driver.is_empty() {
+        let _ = writeln!(text, "driver {}", clean(&node.driver));
+    }
+    for (at, card) in node.cards.iter().enumerate() {
+        let (model, mib) = (clean(&card.model), card.bytes >> 20);
+        let _ = writeln!(text, "card {at}: {model}, {mib} MiB, {}", clean(&card.uuid));
+    }
+    for runtime in &node.runtimes {
+        let _ = writeln!(text, "runtime {}", clean(runtime));
     }
     text
 }

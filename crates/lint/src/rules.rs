@@ -16,6 +16,7 @@ pub use names::DEFAULT_SCHEDULER;
 
 use crate::edit::SourceText;
 use crate::object::{Found, Look, WrittenObject};
+use divvy_words::mistakes::QUOTAS;
 use divvy_words::{PodRules, keys};
 use std::collections::BTreeSet;
 
@@ -28,9 +29,6 @@ pub(crate) struct Together {
     configs: configs::ConfigsTogether,
 }
 
-/// Said once if pods name queues.
-const QUEUES: &str =
-    "pods name queues, which divvy shows and counts; quotas of queues are not enforced yet";
 /// Said once if pods ask by Koordinator's resources.
 const KOORDINATOR: &str = "divvy reads Koordinator's resources as they are";
 
@@ -45,7 +43,7 @@ impl Together {
 
     /// What is no mistake and worth to know.
     pub(crate) fn notes(&self) -> Vec<&'static str> {
-        let said = [(self.names_queues, QUEUES), (self.asks_as_koordinators, KOORDINATOR)];
+        let said = [(self.names_queues, QUOTAS), (self.asks_as_koordinators, KOORDINATOR)];
         said.into_iter().filter(|(is_so, _)| *is_so).map(|(_, note)| note).collect()
     }
 }

@@ -1,11 +1,13 @@
 //! What runs beside the cards: the program of a reservation pod, which keeps one card from
 //! everybody but the shares on it, and says which card that is; what puts an isolation provider on a
-//! node ([`provider`]); and the check inside of a container whether its limit is in force ([`limit`]).
+//! node ([`provider`]); the check inside of a container whether its limit is in force ([`limit`]); and what
+//! a node can say of itself ([`look`]).
 //!
 //! From Kubernetes 1.36 on the kubelet says the UUID too, in the pod's status; the number of the card
 //! nobody says but its reservation.
 
 pub mod limit;
+pub mod look;
 pub mod provider;
 
 use divvy_api::resources::PODS;

@@ -22,7 +22,9 @@ mod specification;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use kind::of_cards as kind_of_cards;
 pub use mark::{put, take_away};
+pub(crate) use runtime::{modes, specification_folders};
 
 use divvy_words::isolation::Provider;
 use files::Version;
@@ -98,7 +100,7 @@ pub struct Host {
 
 impl Host {
     /// A path of the node as it is found from here.
-    fn at(&self, path: &Path) -> PathBuf {
+    pub(crate) fn at(&self, path: &Path) -> PathBuf {
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
 }
@@ -131,7 +133,7 @@ fn install(
     source: &ToInstall,
     host: &Host,
 ) -> Result<Installed, ProviderError> {
-    let folders = runtime::specification_folders(host)?;
+    let folders = specification_folders(host)?;
     let kind = kind::of_cards(host, &folders)?;
     let version = Version::read(provider, source)?;
     let folder = version.write(host, &provider.name)?;
@@ -145,7 +147,7 @@ fn install(
 /// running containers have mounted stays.
 fn remove(provider: &Provider, host: &Host) -> Result<(), ProviderError> {
     // Also where the runtime cannot be used any more, or looks elsewhere by now.
-    let folders = runtime::specification_folders(host).unwrap_or_else(|_| runtime::usual_folders());
+    let folders = specification_folders(host).unwrap_or_else(|_| runtime::usual_folders());
     let path = host.at(&specification::path(&folders, provider));
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

@@ -380,7 +380,7 @@ fn write_files(folder: &Path, programs: &Programs, kubelet: &Value) -> Result<()
 
 /// Our mock as a C library: cargo builds it with the Rust library that this crate uses, and puts it
 /// beside what the running program is linked from.
-fn library() -> Result<PathBuf, Unavailable> {
+pub fn library() -> Result<PathBuf, Unavailable> {
     let own = std::env::current_exe().map_err(io("cannot find the running program"))?;
     let folders = own.ancestors().skip(1).take(2);
     let mut places = folders.flat_map(|folder| [folder.join("deps"), folder.to_owned()]);

@@ -8,7 +8,8 @@
 //!                                 └─► validate ► warnings, or why the pod is refused
 //! ```
 //!
-//! And to what makes pods: [`template`] brings the strategy of an owner into its template.
+//! And to what makes pods: [`template`] brings the strategy of an owner into its template. Of both
+//! [`warn`] says what nobody will read, and refuses nothing.
 //!
 //! A patch only names what it changes, so fields that divvy does not know survive, and a second
 //! call on the patched pod changes nothing: the API server calls again when another webhook has
@@ -25,12 +26,14 @@ mod raw;
 mod template;
 mod validate;
 mod void;
+mod warn;
 
 pub use mutate::mutate;
 pub use patch::{Patch, Step};
 pub use template::template;
 pub use validate::validate;
 pub use void::void;
+pub use warn::warn;
 
 use crate::isolation::Isolation;
 use crate::schedulers::OtherSchedulers;

@@ -51,6 +51,28 @@ pub const SHARING_ANNOTATION: &str = "SharingAnnotation";
 /// Stable name: a resource by which pods ask another project for a part of a GPU.
 pub const FOREIGN_RESOURCE: &str = "ForeignResource";
 
+/// What becomes of a share whose pod names no scheduler.
+pub const DEFAULT_SCHEDULER_PLACES: &str =
+    "the default scheduler places the pod and does not read it: it runs without a GPU";
+/// Said where pods name queues.
+pub const QUOTAS: &str =
+    "pods name queues, which divvy shows and counts; quotas of queues are not enforced yet";
+
+/// What becomes of a pod whose scheduler is called nearly as one of ours.
+pub fn no_scheduler(name: &str) -> String {
+    format!("{:?} is no scheduler of divvy's, so nobody places the pod", shown(name))
+}
+
+/// What becomes of what is read of pods alone, in `annotations` or `labels` of an object of this kind
+/// that makes them.
+pub fn not_on_template(kind: &str, field: &str) -> String {
+    let so = match field {
+        "annotations" => "its pods ask for no GPU by it",
+        _ => "its pods do not have it",
+    };
+    format!("it stands on the {kind} itself, and {so}")
+}
+
 /// The names that are read, and where.
 const KNOWN: [(PodField, &str); 18] = [
     (PodField::Annotations, keys::GPU_FRACTION),
@@ -255,6 +277,11 @@ impl Suspects {
         if has_room && (may_be_meant(key) || is_known()) {
             self.kept.push(key.into());
         }
+    }
+
+    /// Whether a key is among them that is read somewhere.
+    pub(crate) fn has(&self, known: &str) -> bool {
+        self.kept.iter().any(|key| &**key == known)
     }
 
     /// Those that are mistakes in this place.

@@ -13,4 +13,5 @@ mod isolation;
 mod priority;
 mod template;
 mod tenant;
+mod warnings;
 mod webhooks;

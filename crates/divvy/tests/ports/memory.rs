@@ -19,8 +19,8 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::client::TlsStream;
 
-/// All that take reviews; the last takes those of what makes pods.
-const PAGES: [&str; 4] = ["/mutate", "/void", "/validate", "/template"];
+/// All that take reviews; the last two take those of what makes pods.
+const PAGES: [&str; 5] = ["/mutate", "/void", "/validate", "/warn", "/template"];
 
 /// Posts until it is decided on, and is told what: on a busy machine, beside so many others, it may
 /// have to wait too long for its turn.
@@ -63,7 +63,7 @@ async fn hostile_reviews_at_once_and_unfinished_ones_stay_within_the_limit() {
         let mut posts = JoinSet::new();
         let all = pair.iter().flat_map(|one| PAGES.map(|page| (page, one)));
         for (number, (page, Hostile { pod, owner, .. })) in (1..).zip(all) {
-            let body = if page == "/template" { owner } else { pod };
+            let body = if ["/warn", "/template"].contains(&page) { owner } else { pod };
             posts.spawn(decided(Arc::clone(&server), [127, 0, 2, number], page, body.clone()));
         }
         posts.join_all().await;
@@ -107,7 +107,7 @@ async fn answers_that_nobody_reads_stay_within_the_limit() {
         for number in 0..connections {
             let from = [127, 0, 4, 1 + (number % 200) as u8];
             // A patch of all containers is what the first page makes.
-            let page = if name == "patch" { PAGES[0] } else { PAGES[number % 4] };
+            let page = if name == "patch" { PAGES[0] } else { PAGES[number % PAGES.len()] };
             posts.spawn(post_and_leave(Arc::clone(&server), from, page, body.clone()));
         }
         let _open = tokio::time::timeout(PATIENCE, posts.join_all()).await.unwrap();

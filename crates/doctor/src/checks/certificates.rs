@@ -1,5 +1,6 @@
 //! What the API server trusts the webhooks by.
 
+use super::compare::Expected;
 use crate::finding::Finding;
 use crate::fix::{Fix, fix};
 use crate::objects::ObservedWebhook;
@@ -59,7 +60,7 @@ fn restart(cluster: &Observed) -> Fix {
     cluster
         .admissions()
         .next()
-        .map_or_else(|| "kubectl apply -f deploy/admission.yaml".into(), name)
+        .map_or_else(|| Expected::seen(cluster).apply(&["admission.yaml"]), name)
 }
 
 /// What is wrong with the bundle of a webhook.

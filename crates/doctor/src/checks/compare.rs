@@ -1,8 +1,9 @@
 //! What differs between what divvy brings and what stands in the cluster.
 
 use crate::fix::{Fix, fix};
-use crate::observed::Observed;
+use crate::observed::{Observed, Release};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// Where divvy's manifests put it.
 const NAMESPACE: &str = "divvy-system";
@@ -20,16 +21,35 @@ const DEFAULTS: [(&str, &str); 6] = [
 /// More differences of one object say nothing more.
 const MOST: usize = 3;
 
-/// What an installation has otherwise than `deploy/`.
+/// The names of divvy's schedulers, as the expressions of `deploy/` have them.
+const NAMES: &str = "'divvy-scheduler', 'kai-scheduler', 'koord-scheduler'";
+/// A namespace whose pods may see all cards, if the values name no other.
+const OPERATOR: &str = "gpu-operator";
+
+/// What an installation has otherwise than `deploy/`, as its values may say.
 pub(super) struct Expected {
     namespace: String,
     /// The RuntimeClass of shares.
     runtime: String,
+    /// The names of its schedulers, as expressions have them.
+    names: String,
+    /// The namespaces whose pods may see all cards; none if nothing says so.
+    gpu_system: Vec<String>,
+    /// The release of Helm that it is of.
+    release: Option<Release>,
 }
 
 impl Expected {
     pub(super) fn seen(cluster: &Observed) -> Self {
-        Self { namespace: cluster.own_namespace(), runtime: cluster.runtime_class().to_owned() }
+        let names: Vec<String> =
+            cluster.scheduler_names().iter().map(|name| format!("'{name}'")).collect();
+        Self {
+            namespace: cluster.own_namespace(),
+            runtime: cluster.runtime_class().to_owned(),
+            names: names.join(", "),
+            gpu_system: cluster.exempt().map(str::to_owned).collect(),
+            release: cluster.release(),
+        }
     }
 
     /// Whether policies know the RuntimeClass by its name alone.
@@ -39,7 +59,7 @@ impl Expected {
 
     /// A text of `deploy/` as it is here.
     fn text(&self, ours: &str) -> String {
-        let text = ours.trim_end().replace(NAMESPACE, &self.namespace);
+        let text = ours.trim_end().replace(NAMESPACE, &self.namespace).replace(NAMES, &self.names);
         match self.is_named() {
             true => {
                 let name = &self.runtime;
@@ -51,16 +71,46 @@ impl Expected {
         }
     }
 
-    /// What brings a file of `deploy/` back.
-    pub(super) fn apply(&self, file: &str) -> Fix {
-        let (namespace, runtime) = (&self.namespace, &self.runtime);
-        match namespace == NAMESPACE && !self.is_named() {
-            true => fix!("kubectl apply -f deploy/{file}", file),
-            false => fix!(
-                "helm upgrade divvy charts/divvy -n {namespace} --reuse-values --set runtimeClass.name={runtime}",
-                namespace,
-                runtime
-            ),
+    /// Whether this is the list of namespaces whose pods may see all cards: the same wherever it stands,
+    /// and with those that have to be there.
+    fn is_gpu_system(&self, ours: &[Value], theirs: &[Value]) -> bool {
+        if !ours.iter().any(|value| value == OPERATOR) {
+            return false;
+        }
+        let texts = |values: &[Value]| -> BTreeSet<String> {
+            values.iter().filter_map(Value::as_str).map(|text| self.text(text)).collect()
+        };
+        let (mut least, theirs) = (texts(ours), texts(theirs));
+        least.remove(OPERATOR);
+        let here: BTreeSet<String> = self.gpu_system.iter().cloned().collect();
+        least.is_subset(&theirs) && theirs == here
+    }
+
+    /// What brings files of `deploy/` back, without moving anything to another namespace.
+    pub(super) fn apply(&self, files: &[&'static str]) -> Fix {
+        if let Some(release) = &self.release {
+            let fix = release.upgrade();
+            return match self.is_named() {
+                true => fix.then(&fix!(" --set runtimeClass.name={name}", name = self.runtime)),
+                false => fix,
+            };
+        }
+        if self.namespace == NAMESPACE && !self.is_named() && self.names == NAMES {
+            let apply = Fix::from("kubectl apply");
+            return files.iter().fold(apply, |fix, file| fix.and(" -f deploy/").and(file));
+        }
+        fix!(
+            "helm template divvy charts/divvy -n {namespace} --no-hooks -f VALUES | kubectl apply -f -   \
+             # the values that it was installed with",
+            namespace = self.namespace
+        )
+    }
+
+    /// The same, with a value of the chart that has to be another; without Helm `otherwise` mends it.
+    pub(super) fn set(&self, value: &'static str, otherwise: Fix) -> Fix {
+        match &self.release {
+            Some(release) => release.upgrade().and(" --set ").and(value),
+            None => otherwise,
         }
     }
 }
@@ -94,19 +144,28 @@ fn differ(ours: &Value, theirs: &Value, here: &Expected, at: &str, found: &mut V
                 }
             }
         }
+        (Value::Array(ours), Value::Array(theirs)) if here.is_gpu_system(ours, theirs) => {}
         (Value::Array(ours), Value::Array(theirs)) if ours.len() == theirs.len() => {
             for (nth, (one, other)) in ours.iter().zip(theirs).enumerate() {
                 differ(one, other, here, &format!("{at}[{nth}]"), found);
             }
         }
         (Value::String(one), Value::String(other)) => {
-            if here.text(one) != other.trim_end() {
+            let is_table =
+                behind_providers(one).is_some_and(|rest| behind_providers(other) == Some(rest));
+            if here.text(one) != other.trim_end() && !is_table {
                 found.push(format!("{} is another", at.trim_start_matches('.')));
             }
         }
         (one, other) if one == other => {}
         _ => found.push(format!("{} is another", at.trim_start_matches('.'))),
     }
+}
+
+/// What an expression does with its table of isolation providers, which values of the chart make.
+fn behind_providers(text: &str) -> Option<&str> {
+    let (table, rest) = text.split_once("[?variables.provider]")?;
+    table.trim_start().starts_with('{').then(|| rest.trim_end())
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -131,6 +190,71 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn usual() -> Expected {
+        Expected {
+            namespace: NAMESPACE.into(),
+            runtime: String::new(),
+            names: NAMES.into(),
+            gpu_system: ["kube-system", NAMESPACE, "kai-resource-reservation", OPERATOR]
+                .map(str::to_owned)
+                .into(),
+            release: None,
+        }
+    }
+
+    #[test]
+    fn lists_that_values_change_are_no_difference_where_they_are_the_same_everywhere() {
+        let ours = json!({"values": ["kube-system", NAMESPACE, OPERATOR], "text": format!("a in [{NAMES}]")});
+        let theirs =
+            json!({"values": ["kube-system", "gpus", "a", "b"], "text": "a in ['x', 'y']"});
+        let here = Expected {
+            namespace: "gpus".into(),
+            names: "'x', 'y'".into(),
+            gpu_system: ["kube-system", "gpus", "a", "b"].map(str::to_owned).into(),
+            ..usual()
+        };
+        assert_eq!(differences(&ours, &theirs, &here), [""; 0]);
+        assert_eq!(differences(&ours, &theirs, &usual()), ["text is another", "values is another"]);
+        // Another one than elsewhere, and one without what has to be there.
+        let mut wrong = theirs.clone();
+        wrong["values"] = json!(["kube-system", "gpus", "a"]);
+        assert_eq!(differences(&ours, &wrong, &here), ["values[2] is another"]);
+        let less = Expected { gpu_system: vec!["gpus".into()], ..here };
+        wrong["values"] = json!(["gpus"]);
+        assert_eq!(differences(&ours, &wrong, &less), ["values is another"]);
+        // A list that no value changes.
+        let other = json!({"values": ["kube-system", NAMESPACE]});
+        assert_eq!(differences(&other, &json!({"values": ["a"]}), &less), ["values is another"]);
+    }
+
+    #[test]
+    fn the_table_of_isolation_providers_is_what_values_say() {
+        let of = |table: &str, rest: &str| json!({"expression": format!("{table}[?variables.provider]{rest}")});
+        let ours = of("{\"HAMi-core\": []}", ".orValue([])\n");
+        assert_eq!(
+            differences(&ours, &of("{\"mine\": [\"/x/\"]}", ".orValue([])"), &usual()),
+            [""; 0]
+        );
+        for wrong in [of("{}", ".orValue([]) || true"), of("true || {}", ".orValue([])")] {
+            assert_eq!(differences(&ours, &wrong, &usual()), ["expression is another"]);
+        }
+    }
+
+    #[test]
+    fn what_brings_a_file_back_moves_nothing_to_another_namespace() {
+        let text = |here: &Expected| String::from(here.apply(&["a.yaml", "b.yaml"]));
+        assert_eq!(text(&usual()), "kubectl apply -f deploy/a.yaml -f deploy/b.yaml");
+        let moved = Expected { namespace: "gpus".into(), ..usual() };
+        assert!(text(&moved).starts_with("helm template divvy charts/divvy -n gpus "));
+        let named = Expected { names: "'x'".into(), ..usual() };
+        assert!(text(&named).starts_with("helm template divvy charts/divvy -n divvy-system "));
+        let release = || Some(Release { name: "my gpus".into(), namespace: "gpus".into() });
+        let upgrade = "helm upgrade 'my gpus' charts/divvy -n gpus --reuse-values";
+        assert_eq!(text(&Expected { release: release(), ..usual() }), upgrade);
+        let runtime = Expected { release: release(), runtime: "gpu".into(), ..usual() };
+        assert_eq!(text(&runtime), format!("{upgrade} --set runtimeClass.name=gpu"));
+    }
+
     #[test]
     fn what_the_api_server_fills_in_is_no_difference_and_what_a_person_changes_is() {
         let ours =
@@ -139,8 +263,8 @@ mod tests {
             "rules": [{"resources": ["pods"], "scope": "*"}], "expression": "a in ['divvy-system']",
             "matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {},
         });
-        let of = |namespace: &str| Expected { namespace: namespace.into(), runtime: String::new() };
-        let usual = of(NAMESPACE);
+        let of = |namespace: &str| Expected { namespace: namespace.into(), ..usual() };
+        let usual = usual();
         assert_eq!(differences(&ours, &stored, &usual), [""; 0]);
         let mut moved = stored.clone();
         moved["expression"] = json!("a in ['gpus']");
@@ -165,7 +289,7 @@ mod tests {
         let theirs = json!({"expression": format!(
             "size(asking) > 0 || {NVIDIAS} || object.spec.?runtimeClassName.orValue('') == 'gpu'"
         )});
-        let of = |runtime: &str| Expected { namespace: NAMESPACE.into(), runtime: runtime.into() };
+        let of = |runtime: &str| Expected { runtime: runtime.into(), ..usual() };
         assert_eq!(differences(&ours, &theirs, &of("gpu")), [""; 0]);
         assert_eq!(differences(&ours, &ours, &of("gpu")), ["expression is another"]);
         for usual in ["", "nvidia", "nvidia-legacy"] {

@@ -1,5 +1,6 @@
 //! divvy's own workloads: whether they are there, run, and agree with each other.
 
+use super::compare::Expected;
 use crate::finding::Finding;
 use crate::fix::{Fix, fix};
 use crate::objects::{Metadata, Version, Workload};
@@ -25,7 +26,7 @@ pub(super) fn check(cluster: &Observed) -> Vec<Finding> {
         found.push(
             Finding::problem("not-installed", "the scheduler is not installed")
                 .seen(format!("no Deployment has the label {APP}: {SCHEDULER}"))
-                .fix(INSTALL),
+                .fix(install(cluster)),
         );
         return found;
     }
@@ -36,15 +37,17 @@ pub(super) fn check(cluster: &Observed) -> Vec<Finding> {
                 "the admission webhooks are not installed: shares get no card",
             )
             .seen(format!("no Deployment has the label {APP}: {ADMISSION}"))
-            .fix("kubectl apply -f deploy/admission.yaml"),
+            .fix(Expected::seen(cluster).apply(&["admission.yaml"])),
         );
     }
     found.extend(
-        cluster.schedulers().filter_map(|one| without_sharing(one, "shares wait for ever")),
+        cluster
+            .schedulers()
+            .filter_map(|one| without_sharing(cluster, one, "shares wait for ever")),
     );
     if cluster.shares_cards() {
         let lost = "pods are not prepared for their card";
-        found.extend(cluster.admissions().filter_map(|one| without_sharing(one, lost)));
+        found.extend(cluster.admissions().filter_map(|one| without_sharing(cluster, one, lost)));
     }
     found.extend(cluster.schedulers().chain(cluster.admissions()).filter_map(not_ready));
     found.extend(without_election(cluster));
@@ -56,7 +59,16 @@ pub(super) fn check(cluster: &Observed) -> Vec<Finding> {
     found
 }
 
-fn without_sharing(workload: &Workload, so: &str) -> Option<Finding> {
+/// Where something is left of a release or in another namespace, that is where it belongs.
+fn install(cluster: &Observed) -> Fix {
+    let here = Expected::seen(cluster);
+    if cluster.release().is_some() || cluster.own_namespace() != "divvy-system" {
+        return here.apply(&[]);
+    }
+    INSTALL.into()
+}
+
+fn without_sharing(cluster: &Observed, workload: &Workload, so: &str) -> Option<Finding> {
     let at = workload.option_at("gpu-sharing");
     if workload.option("gpu-sharing").is_some_and(|value| value != "false") {
         return None;
@@ -70,15 +82,16 @@ fn without_sharing(workload: &Workload, so: &str) -> Option<Finding> {
     let steps = json!([{"op": op, "path": path, "value": "--gpu-sharing"}]).to_string();
     let Metadata { namespace, name, .. } = &workload.metadata;
     let args = workload.spec.template.spec.containers.first().map(|first| first.args.join(" "));
+    let patch = fix!(
+        "kubectl -n {namespace} patch deployment/{name} --type=json -p {steps}",
+        namespace,
+        name,
+        steps
+    );
     Some(
         Finding::problem("sharing-disabled", format!("{name} runs without --gpu-sharing: {so}"))
             .seen(format!("deployment {}: {}", workload.metadata.key(), args.unwrap_or_default()))
-            .fix(fix!(
-                "kubectl -n {namespace} patch deployment/{name} --type=json -p {steps}",
-                namespace,
-                name,
-                steps
-            )),
+            .fix(Expected::seen(cluster).set("gpuSharing.enabled=true", patch)),
     )
 }
 
@@ -160,7 +173,7 @@ fn difference(cluster: &Observed, name: &'static str, what: &str, of: Of) -> Opt
         let seen = |one: &Workload| format!("deployment {}: {}", one.metadata.key(), of(one));
         Finding::warning(name, what)
             .seen_at(all().map(seen))
-            .fix("kubectl apply -f deploy/scheduler.yaml -f deploy/admission.yaml")
+            .fix(Expected::seen(cluster).apply(&["scheduler.yaml", "admission.yaml"]))
     })
 }
 

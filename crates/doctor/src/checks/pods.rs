@@ -1,5 +1,6 @@
 //! Pods that say what is wrong with their cards.
 
+use super::compare::Expected;
 use crate::finding::Finding;
 use crate::fix::{Fix, fix};
 use crate::objects::{Metadata, ObservedPod};
@@ -7,17 +8,20 @@ use crate::observed::Observed;
 use divvy_words::reservation::{CONFLICT, MISSING, MIXED, UNPROVIDED, condition};
 
 /// Said of the first pod.
-type FixOf = fn(&ObservedPod) -> Fix;
+type FixOf = fn(&ObservedPod, &Observed) -> Fix;
 
 const TROUBLES: [(&str, &str, &str, FixOf); 4] = [
-    (CONFLICT, "card-conflict", "cards of running shares were given to other pods, too", |pod| {
-        delete(pod).and("   # the one that came last, and its owner makes it anew")
-    }),
+    (
+        CONFLICT,
+        "card-conflict",
+        "cards of running shares were given to other pods, too",
+        |pod, _| delete(pod).and("   # the one that came last, and its owner makes it anew"),
+    ),
     (
         MISSING,
         "card-missing",
         "cards of running shares are not handed out by the device plugin",
-        |pod| {
+        |pod, _| {
             let node = &pod.spec.node_name;
             fix!(
                 "kubectl describe node {node}   # is the card healthy, and the device plugin running?",
@@ -29,15 +33,15 @@ const TROUBLES: [(&str, &str, &str, FixOf); 4] = [
         MIXED,
         "card-mixed",
         "cards have shares of two isolation classes, and take nobody new",
-        |pod| delete(pod).and("   # those of one of the two classes"),
+        |pod, _| delete(pod).and("   # those of one of the two classes"),
     ),
     (
         UNPROVIDED,
         "provider-missing",
         "Isolated shares run on nodes that lost their provider",
-        |_| {
-            "kubectl apply -f deploy/provider.yaml   # the log of its pod on that node says why not"
-                .into()
+        |_, cluster| {
+            let provider = Expected::seen(cluster).apply(&["provider.yaml"]);
+            provider.and("   # the log of its pod on that node says why not")
         },
     ),
 ];
@@ -60,7 +64,7 @@ pub(super) fn check(cluster: &Observed) -> Vec<Finding> {
         let all: Vec<(&ObservedPod, String)> =
             cluster.pods.iter().filter_map(with_message).collect();
         let (first, _) = all.first()?;
-        let finding = Finding::problem(name, what).fix(fix(first));
+        let finding = Finding::problem(name, what).fix(fix(first, cluster));
         Some(finding.seen_at(all.iter().map(|(_, text)| text.clone())))
     };
     TROUBLES.into_iter().filter_map(found).collect()

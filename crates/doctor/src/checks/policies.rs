@@ -39,7 +39,7 @@ pub(super) fn check(cluster: &Observed) -> Vec<Finding> {
     files.into_iter().flat_map(|(name, text)| of_file(cluster, name, text)).collect()
 }
 
-fn of_file(cluster: &Observed, file: &str, text: &str) -> Vec<Finding> {
+fn of_file(cluster: &Observed, file: &'static str, text: &str) -> Vec<Finding> {
     let (mut missing, mut changed) = (Vec::new(), Vec::new());
     let here = Expected::seen(cluster);
     for document in divvy_words::untyped(text).unwrap_or_default() {
@@ -64,11 +64,15 @@ fn of_file(cluster: &Observed, file: &str, text: &str) -> Vec<Finding> {
     let mut found = Vec::new();
     if !missing.is_empty() {
         let what = format!("policies of {file} are missing: nobody guards what they are for");
-        found.push(Finding::problem("policy-missing", what).seen_at(missing).fix(here.apply(file)));
+        found.push(
+            Finding::problem("policy-missing", what).seen_at(missing).fix(here.apply(&[file])),
+        );
     }
     if !changed.is_empty() {
         let what = format!("policies are not as {file} of this version of divvy has them");
-        found.push(Finding::warning("policy-changed", what).seen_at(changed).fix(here.apply(file)));
+        found.push(
+            Finding::warning("policy-changed", what).seen_at(changed).fix(here.apply(&[file])),
+        );
     }
     found
 }

@@ -1,5 +1,6 @@
 //! The pods that hold shared cards, and what they need.
 
+use super::compare::Expected;
 use crate::finding::Finding;
 use crate::fix::fix;
 use crate::objects::{ObservedPod, Quota};
@@ -30,7 +31,7 @@ fn without_namespace(cluster: &Observed) -> Option<Finding> {
             "reservations have no namespace: no share gets a card",
         )
         .seen(format!("no Namespace {NAMESPACE}"))
-        .fix("kubectl apply -f deploy/namespaces.yaml -f deploy/scheduler.yaml")
+        .fix(Expected::seen(cluster).apply(&["namespaces.yaml", "scheduler.yaml"]))
     })
 }
 
@@ -41,7 +42,7 @@ fn without_class(cluster: &Observed) -> Option<Finding> {
             "reservations cannot be made: their priority class is missing",
         )
         .seen(format!("no PriorityClass {PRIORITY_CLASS}"))
-        .fix("kubectl apply -f deploy/scheduler.yaml")
+        .fix(Expected::seen(cluster).apply(&["scheduler.yaml"]))
     })
 }
 

@@ -128,6 +128,44 @@ impl Cluster {
             "spec": {"nodeName": "plain", "containers": [{"name": "c", "image": "divvy:0"}]}, "status": status}));
     }
 
+    /// A second scheduler as Kubernetes' documentation makes one, with this name.
+    fn schedule(&mut self, namespace: &str, name: &str, runs: bool) {
+        let config = format!(
+            "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n\
+             - schedulerName: mine\n- schedulerName: {name}\n"
+        );
+        self.0.push(json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"c.yaml": config},
+            "metadata": {"namespace": namespace, "name": "my-config"}}));
+        let image = if runs { "registry.k8s.io/kube-scheduler:v1" } else { "other:v1" };
+        self.0.push(json!({"apiVersion": "v1", "kind": "Pod", "status": {"phase": "Running"},
+            "metadata": {"namespace": namespace, "name": "mine"},
+            "spec": {"containers": [{"name": "c", "image": image}],
+                "volumes": [{"name": "v", "configMap": {"name": "my-config"}}]}}));
+    }
+
+    /// As Helm installs it as `shares` in the namespace `gpus`, with other values.
+    fn installed_by_helm() -> Self {
+        let text = serde_json::to_string(&Self::healthy().0).unwrap();
+        let text = text
+            .replace("divvy-system", "gpus")
+            .replace(
+                "'divvy-scheduler', 'kai-scheduler', 'koord-scheduler'",
+                "'divvy-scheduler', 'mine'",
+            )
+            .replace("\"gpu-operator\"]", "\"nvidia\",\"gpu-operator\"]");
+        let mut cluster = Self(serde_json::from_str(&text).unwrap());
+        for name in ["divvy-scheduler", "divvy-admission"] {
+            let names = json!("--scheduler-names=divvy-scheduler,mine");
+            cluster.args(name, |args| args.push(names.clone()));
+        }
+        for object in &mut cluster.0 {
+            object["metadata"]["labels"]["app.kubernetes.io/managed-by"] = json!("Helm");
+            object["metadata"]["annotations"]["meta.helm.sh/release-name"] = json!("shares");
+            object["metadata"]["annotations"]["meta.helm.sh/release-namespace"] = json!("gpus");
+        }
+        cluster
+    }
+
     /// A pod that says what is wrong with its card.
     fn trouble(&mut self, reason: &str) {
         let condition = |status: &str, reason: &str| json!({"type": format!("divvy.dev/{reason}"), "status": status, "message": "m"});
@@ -172,7 +210,7 @@ async fn nothing_is_found_where_nothing_is_wrong() {
 
 type Break = fn(&mut Cluster);
 
-const BROKEN: [(&str, Break); 40] = [
+const BROKEN: [(&str, Break); 42] = [
     ("not-installed", |c| c.without("Deployment", "divvy-scheduler")),
     ("sharing-disabled", |c| {
         c.args("divvy-scheduler", |args| args.retain(|a| a != "--gpu-sharing"));
@@ -204,6 +242,8 @@ const BROKEN: [(&str, Break); 40] = [
         c.0.push(json!({"apiVersion": "v1", "kind": "Pod", "status": {"phase": "Running"},
             "metadata": {"namespace": "koordinator-system", "name": "k", "labels": {"koord-app": "koord-scheduler"}}}));
     }),
+    ("another-scheduler", |c| c.schedule("kube-system", "divvy-scheduler", true)),
+    ("another-scheduler", |c| c.schedule("kube-system", "kai-scheduler", false)),
     ("webhook-missing", |c| c.without("ValidatingWebhookConfiguration", "divvy")),
     ("webhook-changed", |c| {
         c.the("MutatingWebhookConfiguration", "divvy")["webhooks"][0]["failurePolicy"] =
@@ -291,8 +331,17 @@ const BROKEN: [(&str, Break); 40] = [
     }),
 ];
 
-const DIVIDED: [(&str, Break); 11] = [
+const DIVIDED: [(&str, Break); 13] = [
     ("no-plugin-config", |c| c.without("ConfigMap", "slices")),
+    ("unused-plugin-config", |c| {
+        c.the("ClusterPolicy", "cluster-policy")["spec"] = json!({});
+        c.the("DaemonSet", "plugin")["spec"]["template"]["spec"]["volumes"] =
+            json!([{"name": "v", "configMap": {"name": "nvidia-device-plugin-entrypoint"}}]);
+    }),
+    ("unused-plugin-config", |c| {
+        c.without("ClusterPolicy", "cluster-policy");
+        c.the("DaemonSet", "plugin")["spec"]["template"]["spec"]["volumes"] = json!([]);
+    }),
     ("no-default-config", |c| {
         c.the("ClusterPolicy", "cluster-policy")["spec"]["devicePlugin"]["config"]["default"] =
             json!("");
@@ -400,6 +449,42 @@ async fn where_divvy_is_is_said_by_its_webhooks_or_by_who_has_its_role() {
     assert_eq!(names(&cluster.report().await), ["webhook-missing"]);
     cluster.without("ClusterRoleBinding", "divvy-scheduler");
     assert_eq!(names(&cluster.report().await), ["not-installed"]);
+}
+
+#[tokio::test]
+async fn of_a_release_of_helm_nothing_is_mended_by_the_files_of_another_namespace() {
+    assert_eq!(Cluster::installed_by_helm().report().await.findings, []);
+    for (name, break_it) in BROKEN.into_iter().chain(DIVIDED) {
+        let mut cluster = Cluster::installed_by_helm();
+        break_it(&mut cluster);
+        for finding in cluster.report().await.findings {
+            let (found, fix) = (finding.name, finding.fix);
+            assert!(!fix.contains("deploy/") && !fix.contains("divvy-system"), "{found}: {fix}");
+            let is_of_chart = ["missing", "changed", "skew", "differ", "disabled", "not-installed"];
+            if is_of_chart.iter().any(|part| name == found && found.ends_with(part))
+                && found != "card-missing"
+                && found != "provider-missing"
+            {
+                let upgrade = "helm upgrade shares charts/divvy -n gpus --reuse-values";
+                assert!(fix.starts_with(upgrade), "{found}: {fix}");
+            }
+        }
+    }
+    // A list that is another in one place is still found.
+    let mut cluster = Cluster::installed_by_helm();
+    let webhooks = &mut cluster.the("MutatingWebhookConfiguration", "divvy")["webhooks"];
+    let rules = &mut webhooks[1]["namespaceSelector"]["matchExpressions"][0]["values"];
+    rules.as_array_mut().unwrap().push(json!("ml"));
+    assert_eq!(names(&cluster.report().await), ["webhook-changed"]);
+}
+
+#[tokio::test]
+async fn a_scheduler_of_another_name_or_of_a_tenant_is_not_in_the_way() {
+    for (namespace, name) in [("kube-system", "theirs"), ("ml", "divvy-scheduler")] {
+        let mut cluster = Cluster::healthy();
+        cluster.schedule(namespace, name, true);
+        assert_eq!(cluster.report().await.findings, [], "{namespace} {name}");
+    }
 }
 
 /// A text without what is quoted for the shell.

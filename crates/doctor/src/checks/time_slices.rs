@@ -12,6 +12,7 @@ const DEFAULT: &str = "default";
 
 pub(super) fn check(cluster: &Observed) -> Vec<Finding> {
     let found = [
+        unused(cluster),
         without_map(cluster),
         without_default(cluster),
         unknown_config(cluster),
@@ -30,7 +31,9 @@ fn named(cluster: &Observed) -> Option<(&str, &str)> {
         return Some((&choice.name, &choice.default));
     }
     let volumes = cluster.plugins().flat_map(|set| &set.spec.template.spec.volumes);
-    let map = volumes.filter_map(|volume| volume.config_map.as_ref()).next()?;
+    let mut maps = volumes.filter_map(|volume| volume.config_map.as_ref());
+    // The GPU operator keeps a script in such a volume, too.
+    let map = maps.find(|map| !map.name.ends_with("-entrypoint"))?;
     Some((&map.name, DEFAULT))
 }
 
@@ -58,6 +61,60 @@ fn has_policy(cluster: &Observed) -> bool {
 
 fn divides(config: &PluginConfig) -> bool {
     config.sharing.as_ref().is_some_and(|sharing| !sharing.resources.is_empty())
+}
+
+/// A config that divides cards is there, and the device plugin is given none.
+fn unused(cluster: &Observed) -> Option<Finding> {
+    let policy = cluster.cluster_policies.iter().next();
+    let plugin = cluster.plugins().next();
+    if named(cluster).is_some() || (policy.is_none() && plugin.is_none()) {
+        return None;
+    }
+    let place = place(cluster);
+    let key_of = |map: &ConfigMap| {
+        let divides = |(_, text): &(&String, &String)| {
+            plugin_config(text).is_ok_and(|config| divides(&config))
+        };
+        map.data.iter().find(divides).map(|(key, _)| key.clone())
+    };
+    let all = cluster.other_maps.iter().flatten();
+    let all = all.filter(|map| map.metadata.namespace == place);
+    let unused: Vec<_> = all.filter_map(|map| Some((map, key_of(map)?))).collect();
+    let (map, key) = unused.first()?;
+    let seen =
+        unused.iter().map(|(map, key)| format!("configmap {}: data[{key:?}]", map.metadata.key()));
+    let name = &map.metadata.name;
+    let (said, fix) = match (policy, plugin) {
+        (Some(policy), _) => {
+            let config = json!({"name": name, "default": key});
+            let choice = json!({"spec": {"devicePlugin": {"config": config}}}).to_string();
+            let policy = &policy.metadata.name;
+            let fix = fix!(
+                "kubectl patch clusterpolicies.nvidia.com {policy} --type=merge -p {choice}",
+                policy,
+                choice
+            );
+            (format!("ClusterPolicy {policy} names no ConfigMap for the device plugin"), fix)
+        }
+        (None, plugin) => {
+            let set = plugin.map_or_else(String::new, |set| set.metadata.key());
+            let fix = fix!(
+                "helm upgrade nvdp nvdp/nvidia-device-plugin -n {place} --reuse-values --set config.name={name}",
+                place,
+                name
+            );
+            (format!("daemonset {set} has no ConfigMap among its volumes"), fix)
+        }
+    };
+    Some(
+        Finding::problem(
+            "unused-plugin-config",
+            "a config of the device plugin is there, and nobody gives it to the plugin: no card is divided",
+        )
+        .seen(said)
+        .seen_at(seen)
+        .fix(fix),
+    )
 }
 
 /// The ConfigMap that is named, but is not there.

@@ -63,7 +63,7 @@ fn missing(cluster: &Observed) -> Option<Finding> {
     (!lacking.is_empty()).then(|| {
         Finding::problem("webhook-missing", "the API server does not show pods to divvy's webhooks")
             .seen_at(lacking)
-            .fix("kubectl apply -f deploy/webhooks.yaml")
+            .fix(Expected::seen(cluster).apply(&["webhooks.yaml"]))
     })
 }
 
@@ -84,7 +84,7 @@ fn changed(cluster: &Observed) -> Option<Finding> {
     (!seen.is_empty()).then(|| {
         Finding::warning("webhook-changed", "webhooks are not as this version of divvy has them")
             .seen_at(seen)
-            .fix(here.apply("webhooks.yaml"))
+            .fix(here.apply(&["webhooks.yaml"]))
     })
 }
 

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 const BOUND: Bound = Bound { base: 256 << 10, each: 256 };
-const WEBHOOKS: [&str; 4] = ["mutate", "void", "template", "validate"];
+const WEBHOOKS: [&str; 5] = ["mutate", "void", "template", "validate", "warn"];
 
 /// A review of a pod with changes, or any body.
 pub fn reviews(bytes: &[u8]) {
@@ -132,7 +132,17 @@ impl Review {
         }
     }
 
+    /// Nobody is refused or changed by a word of advice.
+    fn check_warnings(&self, given: &Value) {
+        let response = self.ask("warn", given);
+        assert_eq!(response["allowed"], true, "{given}");
+        assert_eq!(response["patch"], Value::Null, "{given}");
+        let warnings = response["warnings"].as_array().map_or(0, Vec::len);
+        assert!(warnings <= 8, "{warnings} of {given}");
+    }
+
     fn check(&self, given: &Value) {
+        self.check_warnings(given);
         // What one of them refuses, because it cannot be read, is not stored.
         let Some((prepared, _)) = self.changed("mutate", given) else { return };
         let Some((prepared, _)) = self.changed("void", &prepared) else { return };
@@ -155,6 +165,7 @@ impl Review {
 
     /// An owner's template gets its strategy at once, and nothing else.
     fn check_owner(&self, given: &Value) {
+        self.check_warnings(given);
         let Some((prepared, _)) = self.changed("template", given) else { return };
         let again = self.changed("template", &prepared);
         assert_eq!(again, Some((prepared.clone(), false)), "template changes {prepared}");

@@ -184,15 +184,11 @@ fn on_owner(look: &mut Look<'_, '_>, pods: &[WrittenPod<'_>]) {
                 pod.set(&look.source, field, (name, value.text()?), &gone)
             };
             let edits = if others.is_empty() { edits() } else { None };
-            let asks = match field {
-                "annotations" => "its pods ask for no GPU by it",
-                _ => "its pods do not have it",
-            };
             let found = Found::new(
                 NOT_ON_TEMPLATE,
                 key,
                 format!("metadata.{field}[\"{name}\"]"),
-                format!("it stands on the {kind} itself, and {asks}"),
+                mistakes::not_on_template(kind, field),
                 format!("write it under {}metadata.{field}", pod.path),
             );
             look.note(found.mended(edits));
@@ -211,8 +207,7 @@ fn scheduler(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>) {
     let (Some(node), Some(name)) = (node, name) else { return };
     let Some(meant) = mistakes::scheduler(name) else { return };
     let field = format!("{}spec.schedulerName", pod.path);
-    let what =
-        format!("{:?} is no scheduler of divvy's, so nobody places the pod", mistakes::shown(name));
+    let what = mistakes::no_scheduler(name);
     let edit = look.source.replace(node, meant).map(|edit| vec![edit]);
     let found = Found::new(MISSPELT_SCHEDULER, node, field, what, format!("write {meant}"));
     look.note(found.mended(edit));
@@ -243,7 +238,7 @@ fn default_scheduler(
         DEFAULT_SCHEDULER,
         at,
         format!("{}metadata.annotations[\"{annotation}\"]", pod.path),
-        "the default scheduler places the pod and does not read it: it runs without a GPU",
+        mistakes::DEFAULT_SCHEDULER_PLACES,
         format!("write {}spec.schedulerName: {ours}", pod.path),
     );
     look.note(found.mended(edit.map(|edit| vec![edit])));

@@ -23,7 +23,7 @@ struct Device {
 }
 
 /// The kind with most cards by UUID; the first of them if they have as many.
-pub(super) fn of_cards(host: &Host, folders: &[PathBuf]) -> Result<String, ProviderError> {
+pub(crate) fn of_cards(host: &Host, folders: &[PathBuf]) -> Result<String, ProviderError> {
     let specifications: Vec<Specification> =
         folders.iter().flat_map(|folder| read_all(&host.at(folder))).collect();
     let count = |kind: &&str| {

@@ -12,6 +12,8 @@ const PLACES: [&str; 2] = [
 /// Modes in which the names of all devices are taken from specifications. `auto` does so if all of
 /// them are full names, as those of a binding are.
 const MODES: [&str; 3] = ["auto", "cdi", "jit-cdi"];
+/// The mode, unless it says otherwise.
+const USUAL: &str = "auto";
 /// Where specifications are, unless it says otherwise.
 const FOLDERS: [&str; 2] = ["/etc/cdi", "/var/run/cdi"];
 
@@ -56,9 +58,8 @@ pub(super) fn usual_folders() -> Vec<PathBuf> {
 
 /// The folders in which the runtime looks for specifications, if it does as a binding needs it.
 /// Which of several configurations counts is not known here, so all of them have to do.
-pub(super) fn specification_folders(host: &Host) -> Result<Vec<PathBuf>, ProviderError> {
-    let given = host.runtime.clone();
-    let places = given.map_or_else(|| PLACES.map(PathBuf::from).into(), |place| vec![place]);
+pub(crate) fn specification_folders(host: &Host) -> Result<Vec<PathBuf>, ProviderError> {
+    let places = places(host);
     let mut folders: Option<Vec<PathBuf>> = None;
     for place in &places {
         let path = host.at(place);
@@ -80,6 +81,22 @@ pub(super) fn specification_folders(host: &Host) -> Result<Vec<PathBuf>, Provide
         return Err(ProviderError::Runtime { path, why });
     }
     Ok(folders)
+}
+
+fn places(host: &Host) -> Vec<PathBuf> {
+    let given = host.runtime.clone();
+    given.map_or_else(|| PLACES.map(PathBuf::from).into(), |place| vec![place])
+}
+
+/// The configurations that are there and can be read, each with the mode of the runtime.
+pub(crate) fn modes(host: &Host) -> Vec<(PathBuf, String)> {
+    let mode = |place: PathBuf| {
+        let text = std::fs::read_to_string(host.at(&place)).ok()?;
+        let configuration: Configuration = toml::from_str(&text).ok()?;
+        let mode = configuration.nvidia_container_runtime.mode;
+        Some((place, mode.unwrap_or_else(|| USUAL.to_owned())))
+    };
+    places(host).into_iter().filter_map(mode).collect()
 }
 
 /// Whether nothing is there. A link that leads nowhere from here may lead somewhere on the node.
@@ -106,7 +123,7 @@ fn read(text: &str) -> Result<Vec<PathBuf>, String> {
         ));
     }
     let Runtime { mode, modes } = configuration.nvidia_container_runtime;
-    let mode = mode.as_deref().unwrap_or("auto");
+    let mode = mode.as_deref().unwrap_or(USUAL);
     if !MODES.contains(&mode) {
         return Err(format!(
             "the runtime's mode is {mode:?}, in which it knows no CDI devices; set {}",

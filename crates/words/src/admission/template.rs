@@ -71,16 +71,9 @@ struct Owner {
 
 impl Owner {
     fn read(text: Option<&RawValue>) -> Result<Self, String> {
-        let whole: Whole<'_> = part("the object", text)?;
-        let metadata: Meta = part("metadata", whole.metadata)?;
-        let mut spec: Spec<'_> = part("spec", whole.spec)?;
-        let mut place = "/spec/template";
-        if let Some(job) = spec.job_template {
-            place = "/spec/jobTemplate/spec/template";
-            let job: Whole<'_> = part("spec.jobTemplate", Some(job))?;
-            spec = part("spec.jobTemplate.spec", job.spec)?;
-        }
-        let template: Whole<'_> = part("template", spec.template)?;
+        let Templated { metadata, place, template } = templated(text)?;
+        let metadata: Meta = part("metadata", metadata)?;
+        let template: Whole<'_> = part("template", template)?;
         let of_pods: Meta = part("template.metadata", template.metadata)?;
         let pods: PodSpec = part("template.spec", template.spec)?;
         Ok(Self {
@@ -92,6 +85,27 @@ impl Owner {
             scheduler: pods.scheduler_name,
         })
     }
+}
+
+/// An object that may make pods from a template.
+pub(super) struct Templated<'a> {
+    metadata: Option<&'a RawValue>,
+    /// Where the template would be.
+    pub(super) place: &'static str,
+    pub(super) template: Option<&'a RawValue>,
+}
+
+/// Where an object has the template of its pods.
+pub(super) fn templated(text: Option<&RawValue>) -> Result<Templated<'_>, String> {
+    let whole: Whole<'_> = part("the object", text)?;
+    let mut spec: Spec<'_> = part("spec", whole.spec)?;
+    let mut place = "/spec/template";
+    if let Some(job) = spec.job_template {
+        place = "/spec/jobTemplate/spec/template";
+        let job: Whole<'_> = part("spec.jobTemplate", Some(job))?;
+        spec = part("spec.jobTemplate.spec", job.spec)?;
+    }
+    Ok(Templated { metadata: whole.metadata, place, template: spec.template })
 }
 
 #[derive(Default, Deserialize)]

@@ -2,7 +2,6 @@
 
 use super::container::ContainerPlace;
 use super::isolation;
-use super::mistaken::mistaken;
 use super::pod::ReviewedPod;
 use super::{Operation, PodChange, Settings};
 use crate::grace_period::grace_period_allowed;
@@ -61,7 +60,6 @@ fn create(pod: &mut ReviewedPod<'_>, settings: &Settings) -> Result<Vec<String>,
         });
     }
     isolation::check(pod, is_share, settings, &mut problems, &mut warnings);
-    warnings.extend(mistaken(pod));
     problems.into_first().map_or(Ok(warnings), Err)
 }
 
