@@ -297,7 +297,10 @@ async fn of_a_release_of_helm_only_what_is_true_is_found_and_is_mended_where_it_
     ] {
         cluster.write(&broken).await;
         let found = cluster.found();
-        assert_eq!(found, [(name.to_owned(), RELEASE.to_owned())]);
+        assert!(
+            matches!(&*found, [(one, fix)] if one == name && fix.starts_with(RELEASE)),
+            "{found:?}"
+        );
         cluster.shell(&found[0].1);
         assert_eq!(cluster.found(), [], "after {name}");
     }

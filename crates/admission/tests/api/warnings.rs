@@ -27,6 +27,9 @@ fn workload(api: &str, kind: &str, mut pod: Value) -> Value {
     let name = format!("{}-{kind}", pod["metadata"]["name"].as_str().unwrap()).to_lowercase();
     let metadata = json!({"namespace": pod["metadata"]["namespace"], "name": name});
     pod["metadata"]["labels"]["app"] = json!("w");
+    for field in ["apiVersion", "kind"] {
+        pod.as_object_mut().unwrap().remove(field);
+    }
     for field in ["namespace", "name"] {
         pod["metadata"].as_object_mut().unwrap().remove(field);
     }

@@ -106,7 +106,16 @@ impl Expected {
         )
     }
 
-    /// The same, with a value of the chart that has to be another; without Helm `otherwise` mends it.
+    /// The same where somebody has changed fields by hand, which Helm 4 leaves alone unless it is told.
+    pub(super) fn apply_over(&self, files: &[&'static str]) -> Fix {
+        let fix = self.apply(files);
+        match &self.release {
+            Some(_) => fix.and(" --force-conflicts   # Helm 3 has no such option, and needs none"),
+            None => fix,
+        }
+    }
+
+    /// The same as `apply`, with a value of the chart that has to be another; without Helm `otherwise` mends it.
     pub(super) fn set(&self, value: &'static str, otherwise: Fix) -> Fix {
         match &self.release {
             Some(release) => release.upgrade().and(" --set ").and(value),

@@ -173,7 +173,7 @@ fn difference(cluster: &Observed, name: &'static str, what: &str, of: Of) -> Opt
         let seen = |one: &Workload| format!("deployment {}: {}", one.metadata.key(), of(one));
         Finding::warning(name, what)
             .seen_at(all().map(seen))
-            .fix(Expected::seen(cluster).apply(&["scheduler.yaml", "admission.yaml"]))
+            .fix(Expected::seen(cluster).apply_over(&["scheduler.yaml", "admission.yaml"]))
     })
 }
 

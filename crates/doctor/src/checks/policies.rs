@@ -71,7 +71,7 @@ fn of_file(cluster: &Observed, file: &'static str, text: &str) -> Vec<Finding> {
     if !changed.is_empty() {
         let what = format!("policies are not as {file} of this version of divvy has them");
         found.push(
-            Finding::warning("policy-changed", what).seen_at(changed).fix(here.apply(&[file])),
+            Finding::warning("policy-changed", what).seen_at(changed).fix(here.apply_over(&[file])),
         );
     }
     found

@@ -84,7 +84,7 @@ fn changed(cluster: &Observed) -> Option<Finding> {
     (!seen.is_empty()).then(|| {
         Finding::warning("webhook-changed", "webhooks are not as this version of divvy has them")
             .seen_at(seen)
-            .fix(here.apply(&["webhooks.yaml"]))
+            .fix(here.apply_over(&["webhooks.yaml"]))
     })
 }
 

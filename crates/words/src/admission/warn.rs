@@ -84,9 +84,8 @@ fn of_pod(pod: &ReviewedPod<'_>, at: &str, settings: &Settings) -> Vec<String> {
             warnings.push(format!("{at}spec.schedulerName: {what}; write {meant}"));
         }
         Whose::Default if pod.spec.node_name.is_empty() => {
-            let [annotations, _] = &pod.suspects;
             let asked = [keys::GPU_FRACTION, keys::GPU_MEMORY].into_iter();
-            warnings.extend(asked.filter(|key| annotations.has(key)).take(1).map(|key| {
+            warnings.extend(asked.filter(|key| pod.metadata.annotations.get(key).is_some()).take(1).map(|key| {
                 let ours = settings.scheduler_names.first().map_or("", String::as_str);
                 format!(
                     "{at}metadata.annotations[\"{key}\"]: {DEFAULT_SCHEDULER_PLACES}; write {at}spec.schedulerName: {}",
@@ -114,7 +113,8 @@ fn not_on_template(
     kind: &str,
     at: &str,
 ) -> Vec<String> {
-    let annotations = |key| (owner.suspects[0].has(key), pod.suspects[0].has(key));
+    let has = |pod: &ReviewedPod<'_>, key| pod.metadata.annotations.get(key).is_some();
+    let annotations = |key| (has(owner, key), has(pod, key));
     let of_annotations = keys::REQUEST.map(|key| ("annotations", key, annotations(key)));
     let of_labels = [
         (keys::ISOLATION_LEVEL, (owner.level.is_some(), pod.level.is_some())),
