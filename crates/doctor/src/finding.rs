@@ -119,12 +119,12 @@ pub struct DoctorReport {
     pub not_looked_at: Vec<Hidden>,
     /// What the node says of itself that this ran on.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub node: Option<NodeFacts>,
+    pub node: Option<NodeReport>,
 }
 
 /// What a node says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct NodeFacts {
+pub struct NodeReport {
     /// The version of the driver; empty if it cannot be asked.
     pub driver: String,
     /// Its cards.

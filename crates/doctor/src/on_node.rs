@@ -1,6 +1,6 @@
 //! What is wrong with a node, as it says itself.
 
-use crate::finding::{Count, DoctorReport, Finding, NodeFacts};
+use crate::finding::{Count, DoctorReport, Finding, NodeReport};
 use crate::fix::fix;
 use divvy_node::look::{ObservedDriver, ObservedNode, ObservedProvider};
 
@@ -26,14 +26,14 @@ pub fn diagnose_node(node: &ObservedNode) -> DoctorReport {
     report
 }
 
-fn facts(node: &ObservedNode) -> NodeFacts {
+fn facts(node: &ObservedNode) -> NodeReport {
     let ObservedDriver { version, cards } = match &node.driver {
         Ok(driver) => driver.clone(),
         Err(_) => ObservedDriver { version: String::new(), cards: Vec::new() },
     };
     let modes = node.configs.iter().map(|(path, mode)| format!("{}: {mode}", path.display()));
     let folders = node.folders.iter().flatten().map(|folder| folder.display().to_string());
-    NodeFacts {
+    NodeReport {
         driver: version,
         cards,
         runtimes: modes.collect(),

@@ -1,6 +1,6 @@
 //! A report for people: the first line answers.
 
-use crate::finding::{DoctorReport, Finding, NodeFacts, Severity};
+use crate::finding::{DoctorReport, Finding, NodeReport, Severity};
 use divvy_views::clean;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -29,7 +29,7 @@ pub fn report_text(report: &DoctorReport) -> String {
     text
 }
 
-fn node_text(node: &NodeFacts) -> String {
+fn node_text(node: &NodeReport) -> String {
     let mut text = String::new();
     if !node.driver.is_empty() {
         let _ = writeln!(text, "driver {}", clean(&node.driver));

@@ -200,7 +200,9 @@ impl Reason {
     pub(crate) fn kind(&self) -> String {
         match self {
             Self::Lacks { shortage, resource, .. } => match shortage {
-                Shortage::CardSize { .. } | Shortage::NotAllocatable { .. } => self.to_string(),
+                Shortage::CardSize { .. }
+                | Shortage::NotAllocatable { .. }
+                | Shortage::Replicas { .. } => self.to_string(),
                 Shortage::Cpu { reserved: MilliCpu(1..), .. }
                 | Shortage::Memory { reserved: Bytes(1..), .. }
                 | Shortage::PodSlots { reserved: 1.., .. } => {

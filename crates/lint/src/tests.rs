@@ -7,17 +7,19 @@ mod properties;
 
 use crate::{Fixed, LintFinding, LintResult, NAMES, NamedText, diff};
 use divvy_words::PodRules;
+use std::sync::LazyLock;
 
-fn rules() -> PodRules {
-    PodRules::built_in().unwrap()
+fn rules() -> &'static PodRules {
+    static RULES: LazyLock<PodRules> = LazyLock::new(|| PodRules::built_in().unwrap());
+    &RULES
 }
 
 fn lint(texts: &[NamedText<'_>]) -> LintResult {
-    crate::lint(texts, &rules())
+    crate::lint(texts, rules())
 }
 
 fn fix(texts: &[NamedText<'_>]) -> (Vec<Fixed>, Vec<LintFinding>) {
-    crate::fix(texts, &rules())
+    crate::fix(texts, rules())
 }
 
 fn found(text: &str) -> Vec<LintFinding> {

@@ -6,11 +6,13 @@ use crate::input::Input;
 use crate::objects;
 use divvy_lint::{Fixed, LintFinding, NamedText, diff, fix, lint as look};
 use divvy_words::PodRules;
+use std::sync::LazyLock;
 
 /// A tree of what is written, beside what it means.
 const BOUND: Bound = Bound { base: 4 << 20, each: 8192 };
 /// Each round of mending reads the text anew.
 const LARGEST: usize = 16 << 10;
+static RULES: LazyLock<PodRules> = LazyLock::new(|| PodRules::built_in().unwrap_or_default());
 
 /// A text, or an object of any kind with changes, as JSON or as YAML.
 pub fn lint(bytes: &[u8]) {
@@ -34,8 +36,8 @@ fn check(text: &str) {
         return;
     }
     let texts = [NamedText { name: "f", text }];
-    let rules = PodRules::built_in().unwrap_or_default();
-    let found = BOUND.hold(text.len(), || look(&texts, &rules));
+    let rules = &*RULES;
+    let found = BOUND.hold(text.len(), || look(&texts, rules));
     if !found.unread.is_empty() {
         return;
     }
@@ -43,17 +45,17 @@ fn check(text: &str) {
     for finding in &found {
         assert!(finding.line > 0 && finding.line <= text.lines().count().max(1), "{finding}");
     }
-    let (fixed, left) = fix(&texts, &rules);
+    let (fixed, left) = fix(&texts, rules);
     let [fixed] = &*fixed else { panic!("one text becomes one: {text}") };
     assert!(!fixed.is_changed() || found.iter().any(|finding| finding.fixable), "{text}");
     assert_eq!(diff(fixed).is_empty(), !fixed.is_changed(), "{text}");
     let again = [NamedText { name: "f", text: &fixed.after }];
-    let after = look(&again, &rules);
+    let after = look(&again, rules);
     assert!(after.unread.is_empty(), "{} cannot be read, of {text}", fixed.after);
     let names =
         |findings: &[LintFinding]| findings.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(names(&after.findings), names(&left), "{text}");
-    let (twice, still) = fix(&again, &rules);
+    let (twice, still) = fix(&again, rules);
     assert!(!twice.iter().any(Fixed::is_changed), "{} of {text}", fixed.after);
     assert_eq!(names(&still), names(&left), "{text}");
 }

@@ -167,6 +167,18 @@ fn time_slices_of_mig_slices_are_told_from_mig_slices() {
     assert!(said.contains("Note: 20 time slices are 20 turns"), "{said}");
 }
 
+#[test]
+fn time_slices_and_mig_slices_that_take_no_shares_are_two_reasons() {
+    let pool = |by| Pool { by: Some(by), cards: 2, replicas: 4, ..Pool::of(Device::Gpu, 8) };
+    let cluster = Cluster::new()
+        .with(of_pool("mig-1", pool(Division::Mig)))
+        .with(of_pool("turns-1", pool(Division::TimeSlices)))
+        .ask("ml/share", fraction("0.5", 1));
+    let said = explained(&cluster, "share");
+    assert!(said.contains("its GPUs are MIG slices, which take no shares    mig-1"), "{said}");
+    assert!(said.contains("its GPUs are time slices, which take no shares   turns-1"), "{said}");
+}
+
 fn explained(cluster: &Cluster, name: &str) -> String {
     let explanation = explain(&cluster.scheduler, &ObjectKey::new("ml", name), true).unwrap();
     explanation_text(&explanation, TextOptions::default())
