@@ -226,18 +226,18 @@ pub(super) fn verdict(pod: &Value, settings: &Settings) -> Result<Vec<String>, S
             ))
         });
     }
-    warnings.extend(mistaken(pod, &spec));
     problems.into_first().map_or(Ok(warnings), Err)
 }
 
 /// Names that nobody reads.
-fn mistaken(pod: &Value, spec: &PodManifest) -> Vec<String> {
+pub(super) fn mistaken(pod: &Value) -> Vec<String> {
+    let (_, spec) = read(pod);
     let mut all = Vec::new();
     for (place, name) in [(PodField::Annotations, "annotations"), (PodField::Labels, "labels")] {
         let map = pod["metadata"][name].as_object().into_iter().flatten();
         all.extend(map.map(|(key, _)| (place, format!("metadata.{name}"), key.clone())));
     }
-    for (place, container) in places(pod).into_iter().zip(containers(spec)) {
+    for (place, container) in places(pod).into_iter().zip(containers(&spec)) {
         let (list, at) = place.trim_start_matches("/spec/").split_once('/').unwrap();
         let field = format!("spec.{list}[{at}].resources.limits");
         let names = container.resources.limits.iter();
@@ -247,5 +247,5 @@ fn mistaken(pod: &Value, spec: &PodManifest) -> Vec<String> {
         let why = mistake(place, &key)?;
         Some(format!("{field}[\"{key}\"]: {}; {}", why.what, why.next))
     });
-    told.take(8).collect()
+    told.collect()
 }

@@ -3,6 +3,8 @@
 //! what KAI added is touched.
 
 use super::{asked, patched, plain, settings};
+use crate::admission::mistaken::mistaken;
+use crate::admission::pod::ReviewedPod;
 use crate::admission::{Mutation, Operation, PodChange, Settings, mutate, validate, void};
 use crate::keys;
 use proptest::prelude::*;
@@ -262,8 +264,11 @@ proptest! {
         let second = decide(&first, void);
         prop_assert_eq!(&second, &plain::voided(&first, &settings));
         for pod in [given, second] {
-            let said = validate(&asked(Operation::Create, &pod, &Value::Null).change(), &settings);
-            prop_assert_eq!(said, plain::verdict(&pod, &settings));
+            let asked = asked(Operation::Create, &pod, &Value::Null);
+            prop_assert_eq!(validate(&asked.change(), &settings), plain::verdict(&pod, &settings));
+            let reviewed = ReviewedPod::read(asked.change().pod).unwrap();
+            let told: Vec<String> = mistaken(&reviewed, "").map(|(_, text)| text).collect();
+            prop_assert_eq!(told, plain::mistaken(&pod));
         }
     }
 }
