@@ -5,7 +5,7 @@ use crate::cards;
 use crate::event::Placement;
 use crate::record::PodRecord;
 use crate::scheduler::{Scheduler, share_on};
-use crate::score::{self, Strategies};
+use crate::score::{self, Candidate, Strategies};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -20,7 +20,9 @@ impl Scheduler {
         let fitting = self.ledger().alive().filter_map(|(id, node)| {
             let liking = spec.rules.judge(node.name(), self.facts(id)?).ok()?;
             let share = share_on(node, &needs.request);
-            let score = score::score(liking, &needs, share, strategies, self.config(), node)?;
+            let at = node.fits(&needs, share).then_some(id);
+            let at = Candidate { glance: self.ledger().glance(at?)?, node };
+            let score = score::score(liking, &needs, share, strategies, self.config(), at);
             prepared.check(id).ok()?;
             Some((liking, score, id, node))
         });

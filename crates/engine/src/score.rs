@@ -10,7 +10,7 @@
 
 use crate::config::{Config, Strategy};
 use crate::rules::Liking;
-use divvy_ledger::{Bytes, Device, Needs, Node, Portion, Request};
+use divvy_ledger::{Bytes, Device, Glance, Needs, Node, Portion, Request, Total};
 
 /// Strategies for one pod: its own where it asks for one, else the configured ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,69 +51,79 @@ pub(crate) const BITS: u32 = Liking::BITS + BELOW_LIKING;
 /// Bits of [`score`] below the liking.
 pub(crate) const BELOW_LIKING: u32 = 2 + USE_BITS;
 
-/// The score of a node for a pod, `None` if it does not fit.
+/// The score of a node for a pod that fits.
 pub(crate) fn score(
     liking: Liking,
     needs: &Needs,
     share: Bytes,
     strategies: Strategies,
     config: &Config,
-    node: &Node,
-) -> Option<u64> {
-    if !node.fits(needs, share) {
-        return None;
-    }
-    let used = Usage::with(needs, share, node);
+    at: Candidate<'_>,
+) -> u64 {
+    let Candidate { glance, node } = at;
+    let request = &needs.request;
+    let used = Usage::with(needs, share, at);
     let spread = strategies.node == Strategy::Spread;
     let not_full = spread || !used.exceeds(config);
-    let (first, second) = match needs.request.part() {
+    let (first, second) = match request.part() {
         Some(part) => {
             let packing = !spread && strategies.card == Strategy::Binpack;
-            (not_full, packing && node.can_join(part, share))
+            let joins =
+                || glance.can_join(part, share).unwrap_or_else(|| node.can_join(part, share));
+            (not_full, packing && joins())
         }
-        None if needs.request.is_none() => (!node.has_gpus(), not_full),
-        None => (not_full, !spread && node.has_in_use(&needs.request)),
+        None if request.is_none() => (!glance.has_gpus(), not_full),
+        None => (not_full, !spread && glance.counts_devices() && node.has_in_use(request)),
     };
     let fullness = used.weighted(config);
     let flags = u64::from(first) << 1 | u64::from(second);
     let rank = if spread { FULL - fullness } else { fullness };
-    Some((u64::from(liking.0) << 2 | flags) << USE_BITS | rank)
+    (u64::from(liking.0) << 2 | flags) << USE_BITS | rank
+}
+
+/// A node at a glance, and as it is where that does not do.
+#[derive(Clone, Copy)]
+pub(crate) struct Candidate<'a> {
+    pub(crate) glance: &'a Glance,
+    pub(crate) node: &'a Node,
 }
 
 /// Use of a node with the pod on it.
 struct Usage {
     counts_gpu: bool,
-    gpu: (u64, u64),
-    cpu: (u64, u64),
-    memory: (u64, u64),
+    gpu: (u64, Total),
+    cpu: (u64, Total),
+    memory: (u64, Total),
 }
 
 impl Usage {
-    fn with(needs: &Needs, share: Bytes, node: &Node) -> Self {
-        let (room, has) = (node.room(), node.capacity());
-        let cards = u64::from(needs.request.cards());
-        let each = match needs.request.is_share() {
+    fn with(needs: &Needs, share: Bytes, Candidate { glance, node }: Candidate<'_>) -> Self {
+        let (room, request) = (glance.room(), &needs.request);
+        let each = match request.is_share() {
             true => share.0,
-            false if node.card_count() > 0 => node.card_size().0.max(1),
+            false if !request.asks_cards() => 0,
+            false if glance.card_size().0 > 0 => glance.card_size().0,
+            false if node.card_count() > 0 => 1,
             false => node.unit(Device::Gpu),
         };
-        let mut added = each.saturating_mul(cards);
-        for (device, count) in needs.request.devices() {
+        let mut added = each.saturating_mul(request.cards().into());
+        for (device, count) in request.devices() {
             added = added.saturating_add(node.unit(device).saturating_mul(count.into()));
         }
+        let Glance { cpu, memory, gpu, .. } = *glance;
         Self {
-            counts_gpu: !needs.request.is_none(),
-            gpu: (room.gpu_used.saturating_add(added), room.gpu_total),
-            cpu: (has.cpu.0 - room.cpu.0 + needs.cpu.0, has.cpu.0),
-            memory: (has.memory.0 - room.memory.0 + needs.memory.0, has.memory.0),
+            counts_gpu: !request.is_none(),
+            gpu: (room.gpu_used.saturating_add(added), gpu),
+            cpu: (cpu.all() - room.cpu.0 + needs.cpu.0, cpu),
+            memory: (memory.all() - room.memory.0 + needs.memory.0, memory),
         }
     }
 
     fn exceeds(&self, config: &Config) -> bool {
-        let over = |(used, total): (u64, u64), threshold: u32| {
+        let over = |(used, total): (u64, Total), threshold: u32| {
             threshold < Config::NEVER_FULL
                 && u128::from(used) * u128::from(Config::NEVER_FULL)
-                    > u128::from(total) * u128::from(threshold)
+                    > u128::from(total.all()) * u128::from(threshold)
         };
         let limits = &config.thresholds;
         self.counts_gpu && over(self.gpu, limits.gpu)
@@ -125,18 +135,8 @@ impl Usage {
         let weights = &config.weights;
         let gpu = if self.counts_gpu { u64::from(weights.gpu) } else { 0 };
         let (cpu, memory) = (u64::from(weights.cpu), u64::from(weights.memory));
+        let part = |(used, total): (u64, Total)| total.part(used);
         let sum = gpu * part(self.gpu) + cpu * part(self.cpu) + memory * part(self.memory);
         sum / (gpu + cpu + memory).max(1)
     }
-}
-
-/// `used / total` in 65535ths.
-fn part((used, total): (u64, u64)) -> u64 {
-    // Shifted so that the product stays within 64 bits; below 2^47 nothing is lost.
-    let shift = (64 - total.leading_zeros()).saturating_sub(47);
-    let total = total >> shift;
-    if total == 0 {
-        return 0;
-    }
-    (used >> shift).min(total) * FULL / total
 }

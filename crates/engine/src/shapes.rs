@@ -13,7 +13,7 @@ use crate::order::NameOrder;
 use crate::others::{Changes, Identity};
 use crate::ranking::Ranking;
 use crate::rules::{Liking, NodeFacts, Rules};
-use crate::score::{self, SharesBySize, Strategies};
+use crate::score::{self, Candidate, SharesBySize, Strategies};
 use crate::slab::Slab;
 use crate::turn::Turn;
 use crate::world::World;
@@ -387,7 +387,8 @@ fn appraise(
     id: NodeId,
     world: &World,
 ) -> u64 {
-    let Some(node) = world.ledger.node(id).filter(|n| n.is_alive()) else { return 0 };
+    let ledger = &world.ledger;
+    let (Some(glance), Some(node)) = (ledger.glance(id), ledger.node(id)) else { return 0 };
     let liking = match &rules.likings {
         Some(likings) => likings.get(id.index()).copied().unwrap_or(0),
         None => world.facts.get(id.index()).map_or(0, |facts| rules.liking(node.name(), facts)),
@@ -395,10 +396,15 @@ fn appraise(
     if liking == 0 {
         return 0;
     }
-    let share = sizes.on(&shape.needs.request, node.card_size());
+    let needs = &*shape.needs;
+    let share = sizes.on(&needs.request, glance.card_size());
+    if !ledger.fits(id, needs, share) {
+        return 0;
+    }
     let strategies = Strategies::new(&world.config, shape.strategy);
-    score::score(Liking(liking), &shape.needs, share, strategies, &world.config, node)
-        .map_or(0, |score| score << NameOrder::BITS | world.order.precedence(id))
+    let at = Candidate { glance, node };
+    let score = score::score(Liking(liking), needs, share, strategies, &world.config, at);
+    score << NameOrder::BITS | world.order.precedence(id)
 }
 
 const _: () = assert!(score::BITS + NameOrder::BITS <= 64);

@@ -46,7 +46,11 @@ impl Ledger {
                 "it is not found by its name".to_owned()
             })
             .and_then(|()| audit_cards(node, id, &mut holders, |pod| self.holding(pod)))
-            .and_then(|()| audit_room(node, &here));
+            .and_then(|()| audit_room(node, &here))
+            .and_then(|()| {
+                let glance = self.glance(id).copied().unwrap_or_default();
+                expect(glance == node.glance(&glance), || format!("it looks like {glance:?}"))
+            });
             audited.map_err(|why| format!("node {}: {why}", node.name()))?;
         }
         match holders.first_key_value() {

@@ -3,7 +3,7 @@
 use crate::card::{Card, Intake, Known, Mode, Use};
 use crate::device::DeviceOn;
 use crate::node::{Capacity, Node, Opening};
-use crate::{Bytes, Device, Journal, Needs, NodeId, Percent, PodId, Position, ResourceId};
+use crate::{Bytes, Device, Glance, Journal, Needs, NodeId, Percent, PodId, Position, ResourceId};
 use foldhash::HashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -89,6 +89,8 @@ pub enum HoldError {
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     nodes: Vec<Node>,
+    /// By node.
+    glances: Vec<Glance>,
     names: HashMap<Arc<str>, NodeId>,
     vacant: Vec<NodeId>,
     holdings: Vec<Option<Holding>>,
@@ -99,7 +101,7 @@ pub struct Ledger {
     opening: Option<Opening>,
 }
 
-/// The journal is not part of the state: it only says where to look.
+/// The journal is not part of the state: it only says where to look. Nor are glances.
 impl PartialEq for Ledger {
     fn eq(&self, other: &Self) -> bool {
         let held = |l: &Self| l.holdings.iter().flatten().count();
@@ -119,6 +121,19 @@ impl Ledger {
     /// Every node slot by id, vacant ones as dead nodes.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
+    }
+
+    /// What a search looks at of a node.
+    pub fn glance(&self, id: NodeId) -> Option<&Glance> {
+        self.glances.get(id.index())
+    }
+
+    /// Whether a pod fits on a node that is there. `share` is the size of its share on the node's
+    /// cards; the caller computes it once per card size, not once per node.
+    pub fn fits(&self, id: NodeId, needs: &Needs, share: Bytes) -> bool {
+        let Some(glance) = self.glance(id) else { return false };
+        let fits = glance.fits(needs, share, self.opening);
+        fits.unwrap_or_else(|| self.node(id).is_some_and(|node| node.fits(needs, share)))
     }
 
     /// The nodes of the cluster with their ids.
@@ -229,9 +244,23 @@ impl Ledger {
                     node.note_devices(pod, &holding.on);
                 }
             }
-            self.journal.record(id, true);
+            self.record(id, true);
         }
         (id, changed)
+    }
+
+    /// A node has changed. If `freed`, a pod may fit there now that did not before.
+    fn record(&mut self, id: NodeId, freed: bool) {
+        self.look(id);
+        self.journal.record(id, freed);
+    }
+
+    fn look(&mut self, id: NodeId) {
+        if let (Some(node), Some(glance)) =
+            (self.nodes.get(id.index()), self.glances.get_mut(id.index()))
+        {
+            *glance = node.glance(glance);
+        }
     }
 
     fn add_node(&mut self, name: Arc<str>) -> NodeId {
@@ -244,6 +273,7 @@ impl Ledger {
             }
             None => {
                 self.nodes.push(node);
+                self.glances.push(Glance::default());
                 NodeId::at(self.nodes.len() - 1)
             }
         };
@@ -256,7 +286,7 @@ impl Ledger {
     pub fn remove_node(&mut self, id: NodeId) {
         if let Some(node) = self.nodes.get_mut(id.index()).filter(|n| n.alive) {
             node.alive = false;
-            self.journal.record(id, false);
+            self.record(id, false);
             self.vacate(id);
         }
     }
@@ -266,6 +296,7 @@ impl Ledger {
         let node = &mut self.nodes[id.index()];
         if node.drop_retired_cards() {
             node.recount();
+            self.look(id);
         }
         self.vacate(id);
     }
@@ -287,7 +318,7 @@ impl Ledger {
             }
         }
         node.recount();
-        self.journal.record(id, false);
+        self.record(id, false);
     }
 
     /// Opens the cards of a node that [`Ledger::dispute`] closed.
@@ -298,7 +329,7 @@ impl Ledger {
                 card.intake = card.intake.without(Intake::DISPUTED);
             }
             node.recount();
-            self.journal.record(id, true);
+            self.record(id, true);
         }
     }
 
@@ -325,7 +356,7 @@ impl Ledger {
         }
         if is_new {
             node.recount();
-            self.journal.record(id, opens);
+            self.record(id, opens);
         }
     }
 
@@ -334,7 +365,7 @@ impl Ledger {
     pub fn divide(&mut self, id: NodeId) {
         if let Some(node) = self.nodes.get_mut(id.index()).filter(|node| !node.is_divided) {
             node.is_divided = true;
-            self.journal.record(id, false);
+            self.record(id, false);
         }
     }
 
@@ -343,7 +374,7 @@ impl Ledger {
     pub fn give_one_each(&mut self, id: NodeId, one_each: bool) {
         if let Some(node) = self.nodes.get_mut(id.index()).filter(|n| n.one_each != one_each) {
             node.one_each = one_each;
-            self.journal.record(id, !one_each);
+            self.record(id, !one_each);
         }
     }
 
@@ -353,16 +384,16 @@ impl Ledger {
             return;
         }
         self.opening = opening;
-        for (at, node) in self.nodes.iter_mut().enumerate() {
-            node.opening = opening;
-            node.recount();
-            self.journal.record(NodeId::at(at), true);
+        for at in 0..self.nodes.len() {
+            self.nodes[at].opening = opening;
+            self.nodes[at].recount();
+            self.record(NodeId::at(at), true);
         }
     }
 
     /// Records a change of a node that the ledger does not hold itself, such as its labels.
     pub fn touch(&mut self, id: NodeId) {
-        self.journal.record(id, true);
+        self.record(id, true);
     }
 
     /// Enters what a pod takes. CPU, memory and the rest are entered as they are, for a bound pod
@@ -443,7 +474,7 @@ impl Ledger {
         // so does a reservation that asks less than was left for it. Where cards differ, the most
         // that is free on one says nothing of what is free for a share.
         let helps = target.room().exceeds(&before) || opens && target.cards_differ();
-        self.journal.record(node, helps);
+        self.record(node, helps);
         Ok(())
     }
 
@@ -459,6 +490,7 @@ impl Ledger {
         if let Some(holding) = &mut self.holdings[pod.index()] {
             holding.unknown = true;
             self.nodes[node.index()].unknown += 1;
+            self.look(node);
         }
         Ok(())
     }
@@ -482,7 +514,7 @@ impl Ledger {
     pub(crate) fn take_back(&mut self, pod: PodId) -> Option<Holding> {
         let holding = self.holdings.get_mut(pod.index())?.take()?;
         give_back(&mut self.nodes[holding.node.index()], pod, &holding);
-        self.journal.record(holding.node, true);
+        self.record(holding.node, true);
         Some(holding)
     }
 
@@ -510,7 +542,7 @@ impl Ledger {
         *slot = before;
         target.cards = cards;
         target.recount();
-        self.journal.record(node, true);
+        self.record(node, true);
     }
 }
 

@@ -5,6 +5,7 @@
 //!   hold, release ─────────┼─► nodes ─► cards ─► shares
 //!   before ─► undo ────────┘     │
 //!                                ├─► room: what is left, per node   ─► fit: yes, or a Shortage
+//!                                ├─► glance: the same for a search  ─► fits: yes or no
 //!                                └─► journal: which nodes changed   ─► caches follow
 //! ```
 //!
@@ -21,6 +22,7 @@ mod audit;
 mod card;
 mod device;
 mod fit;
+mod glance;
 mod gpus;
 mod journal;
 #[allow(clippy::module_inception)]
@@ -35,6 +37,7 @@ mod units;
 pub use card::{Card, Divided, Division, Intake, Known, Mode, Name, Share, Shared};
 pub use device::{Device, DeviceOn, Engines, Profile};
 pub use fit::Shortage;
+pub use glance::{Glance, Total};
 pub use gpus::{DividedCard, Gpus, Pool};
 pub use journal::{Journal, NodeChange, Position};
 pub use ledger::{CardShare, CardShares, HoldError, Holding, Ledger};

@@ -33,7 +33,7 @@ pub struct Opening {
     pub memory: Bytes,
 }
 
-/// The room left on a node, recomputed at each change of it: all that most fits need to look at.
+/// The room left on a node, recomputed at each change of it.
 /// What the reservations of shared cards will take that are still to come is not in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Room {
@@ -120,11 +120,7 @@ impl Used {
 }
 
 /// A node of the ledger.
-///
-/// What every fit looks at comes first, and in this order: of thousands of nodes most of the time
-/// goes into fetching them from memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[repr(C)]
 pub struct Node {
     room: Room,
     card_size: Bytes,

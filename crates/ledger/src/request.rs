@@ -165,6 +165,11 @@ impl Request {
         self.cards > 0
     }
 
+    /// Whether devices are asked that are only counted.
+    pub const fn asks_devices(&self) -> bool {
+        !self.devices.is_empty()
+    }
+
     /// How many cards are asked, whole or in shares.
     pub const fn cards(&self) -> u32 {
         self.cards

@@ -255,6 +255,26 @@ fn apply(ledger: &mut Ledger, step: &Step) {
     }
 }
 
+/// Whether pods of all kinds fit, by all that is asked and by cards alone.
+fn agree_on_fits(ledger: &mut Ledger) {
+    let asked = (0..11).map(|request| (*needs(ledger, request)).clone());
+    let asked = asked.flat_map(|all| {
+        let cards = Needs { extended: Box::default(), ..all.clone() };
+        [0, 1, 30].map(|cpu| Needs { cpu: MilliCpu(cpu), ..cards.clone() }).into_iter().chain([all])
+    });
+    for needs in asked.collect::<Vec<_>>() {
+        for (at, node) in ledger.nodes().iter().enumerate() {
+            let share = needs.request.portion().map_or(Bytes(0), |p| p.of(node.card_size()));
+            let closely = node.is_alive() && node.fits(&needs, share);
+            assert_eq!(
+                ledger.fits(NodeId(at as u32), &needs, share),
+                closely,
+                "{needs:?}: {node:?}"
+            );
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
@@ -264,6 +284,17 @@ proptest! {
         for step in &steps {
             apply(&mut ledger, step);
             prop_assert_eq!(ledger.audit(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_glance_at_a_node_says_the_same_as_a_close_look(
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
+        let mut ledger = Ledger::default();
+        for step in &steps {
+            apply(&mut ledger, step);
+            agree_on_fits(&mut ledger);
         }
     }
 
@@ -636,6 +667,17 @@ fn shares_of_two_classes_never_meet_on_a_card() {
         Err(Shortage::NoClass(Class(3))),
         "which the node does not offer"
     );
+}
+
+#[test]
+fn a_kept_card_without_shares_takes_any_class_beside_cards_of_another() {
+    let (mut ledger, node) = keeping(1, 9);
+    ledger.keep(PodId(0), node, &keeper(1), 0).unwrap();
+    let other = Part { class: Class(1), ..Part::of(Portion::Memory(Bytes(10))) };
+    let other = Arc::new(Needs { request: Request::share(1, other), ..Needs::default() });
+    ledger.hold(PodId(1), node, &other, &on(1, 10)).unwrap();
+    assert!(ledger.fits(node, &half(0), Bytes(50)), "on the first, for no other can be opened");
+    assert!(!ledger.fits(node, &half(0), Bytes(101)));
 }
 
 #[test]
