@@ -69,8 +69,16 @@ impl Ranking {
     }
 }
 
+/// In four runs side by side, which do not wait for each other.
 fn largest(keys: &[u64]) -> u64 {
-    keys.iter().copied().max().unwrap_or(0)
+    let (fours, rest) = keys.as_chunks::<4>();
+    let mut most = [0; 4];
+    for four in fours {
+        for (most, key) in most.iter_mut().zip(four) {
+            *most = (*most).max(*key);
+        }
+    }
+    most.into_iter().chain(rest.iter().copied()).max().unwrap_or(0)
 }
 
 #[cfg(test)]

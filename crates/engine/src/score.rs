@@ -52,6 +52,7 @@ pub(crate) const BITS: u32 = Liking::BITS + BELOW_LIKING;
 pub(crate) const BELOW_LIKING: u32 = 2 + USE_BITS;
 
 /// The score of a node for a pod that fits.
+#[inline]
 pub(crate) fn score(
     liking: Liking,
     needs: &Needs,
@@ -89,15 +90,16 @@ pub(crate) struct Candidate<'a> {
 }
 
 /// Use of a node with the pod on it.
-struct Usage {
+struct Usage<'a> {
     counts_gpu: bool,
-    gpu: (u64, Total),
-    cpu: (u64, Total),
-    memory: (u64, Total),
+    gpu: (u64, &'a Total),
+    cpu: (u64, &'a Total),
+    memory: (u64, &'a Total),
 }
 
-impl Usage {
-    fn with(needs: &Needs, share: Bytes, Candidate { glance, node }: Candidate<'_>) -> Self {
+impl<'a> Usage<'a> {
+    #[inline]
+    fn with(needs: &Needs, share: Bytes, Candidate { glance, node }: Candidate<'a>) -> Self {
         let (room, request) = (glance.room(), &needs.request);
         let each = match request.is_share() {
             true => share.0,
@@ -110,7 +112,7 @@ impl Usage {
         for (device, count) in request.devices() {
             added = added.saturating_add(node.unit(device).saturating_mul(count.into()));
         }
-        let Glance { cpu, memory, gpu, .. } = *glance;
+        let Glance { cpu, memory, gpu, .. } = glance;
         Self {
             counts_gpu: !request.is_none(),
             gpu: (room.gpu_used.saturating_add(added), gpu),
@@ -119,8 +121,9 @@ impl Usage {
         }
     }
 
+    #[inline]
     fn exceeds(&self, config: &Config) -> bool {
-        let over = |(used, total): (u64, Total), threshold: u32| {
+        let over = |(used, total): (u64, &Total), threshold: u32| {
             threshold < Config::NEVER_FULL
                 && u128::from(used) * u128::from(Config::NEVER_FULL)
                     > u128::from(total.all()) * u128::from(threshold)
@@ -131,11 +134,12 @@ impl Usage {
             || over(self.memory, limits.memory)
     }
 
+    #[inline]
     fn weighted(&self, config: &Config) -> u64 {
         let weights = &config.weights;
         let gpu = if self.counts_gpu { u64::from(weights.gpu) } else { 0 };
         let (cpu, memory) = (u64::from(weights.cpu), u64::from(weights.memory));
-        let part = |(used, total): (u64, Total)| total.part(used);
+        let part = |(used, total): (u64, &Total)| total.part(used);
         let sum = gpu * part(self.gpu) + cpu * part(self.cpu) + memory * part(self.memory);
         sum / (gpu + cpu + memory).max(1)
     }

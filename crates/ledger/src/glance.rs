@@ -5,7 +5,7 @@
 //! devices, and knows no glances.
 
 use crate::node::{Node, Opening, Room};
-use crate::{Bytes, Class, Device, Needs, Part, Portion};
+use crate::{Bytes, Class, Needs, Part, Portion};
 
 /// A node at a glance. Of one that is not there, no pod fits it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +51,7 @@ pub struct Total {
 
 impl Total {
     const MOST: u64 = 1 << 47;
+    const FULL: u64 = u16::MAX as u64;
 
     /// The same, unless it is another number.
     fn or(self, all: u64) -> Self {
@@ -64,22 +65,27 @@ impl Total {
     }
 
     /// All of it.
-    pub const fn all(self) -> u64 {
+    pub const fn all(&self) -> u64 {
         self.all
     }
 
     /// `used` of it in 65535ths, rounded down.
-    pub fn part(self, used: u64) -> u64 {
-        const FULL: u64 = u16::MAX as u64;
+    #[inline]
+    pub fn part(&self, used: u64) -> u64 {
         if self.inverse == 0 {
-            let shift = (64 - self.all.leading_zeros()).saturating_sub(47);
-            let all = self.all >> shift;
-            return ((used >> shift).min(all) * FULL).checked_div(all).unwrap_or(0);
+            return self.part_by_division(used);
         }
-        let product = used.min(self.all) * FULL;
+        let product = used.min(self.all) * Self::FULL;
         // At most one too few, for the inverse is less than one too small.
         let about = ((u128::from(product) * u128::from(self.inverse)) >> 64) as u64;
         about + u64::from(product - about * self.all >= self.all)
+    }
+
+    #[cold]
+    fn part_by_division(&self, used: u64) -> u64 {
+        let shift = (64 - self.all.leading_zeros()).saturating_sub(47);
+        let all = self.all >> shift;
+        ((used >> shift).min(all) * Self::FULL).checked_div(all).unwrap_or(0)
     }
 }
 
@@ -106,6 +112,7 @@ impl Glance {
 
     /// Whether such a share, which is `usual` on a card of the usual size, can join a card. `None` if
     /// that takes a closer look.
+    #[inline]
     pub fn can_join(&self, part: Part, usual: Bytes) -> Option<bool> {
         let room = &self.room;
         match room.class {
@@ -118,6 +125,7 @@ impl Glance {
     }
 
     /// Whether a pod fits. `None` if that takes a closer look.
+    #[inline]
     pub(crate) fn fits(
         &self,
         needs: &Needs,
@@ -146,6 +154,7 @@ impl Glance {
         is_all.then_some(true)
     }
 
+    #[inline]
     fn share_fits(
         &self,
         needs: &Needs,

@@ -124,12 +124,14 @@ impl Ledger {
     }
 
     /// What a search looks at of a node.
+    #[inline]
     pub fn glance(&self, id: NodeId) -> Option<&Glance> {
         self.glances.get(id.index())
     }
 
     /// Whether a pod fits on a node that is there. `share` is the size of its share on the node's
     /// cards; the caller computes it once per card size, not once per node.
+    #[inline]
     pub fn fits(&self, id: NodeId, needs: &Needs, share: Bytes) -> bool {
         let Some(glance) = self.glance(id) else { return false };
         let fits = glance.fits(needs, share, self.opening);

@@ -595,20 +595,31 @@ impl Node {
             }
         }
         if self.card_count() > 0 && self.capacity.gpus.pool(Device::Gpu).is_none() {
-            let undivided = |card: &&Card| !matches!(card.mode, Mode::Divided(_));
-            for card in self.cards.iter().filter(undivided) {
-                room.gpu_used = room.gpu_used.saturating_add(card.used().0);
+            let (count, mut held, mut free) = (self.card_count() as usize, 0, 0);
+            for (index, card) in self.cards.iter().enumerate() {
+                if matches!(card.mode, Mode::Divided(_)) {
+                    continue;
+                }
+                let used = card.used();
+                room.gpu_used = room.gpu_used.saturating_add(used.0);
                 room.gpu_total = room.gpu_total.saturating_add(card.capacity.0);
                 let class = card.class();
                 room.is_mixed |= class.is_some_and(|class| room.class.is_some_and(|c| c != class));
                 room.class = room.class.or(class);
+                held += u64::from(card.is_held() && !card.is_sick());
+                let is_open = index < count && card.takes_more(self.listed_size(index));
+                match card.mode {
+                    Mode::Free if is_open => free += 1,
+                    Mode::Shared(_) if is_open => {
+                        room.share = room.share.max(card.capacity.minus(used));
+                    }
+                    _ => {}
+                }
             }
             room.is_mixed |= self.sizes_differ;
-            let held = self.held_cards().saturating_add(self.used.of(Device::Gpu));
+            let held = held.saturating_add(self.used.of(Device::Gpu));
             let usable = u64::from(self.capacity.gpus.usable).saturating_sub(held);
-            let free = u32::try_from(self.free_cards().count()).unwrap_or(u32::MAX);
-            room.whole = free.min(u32::try_from(usable).unwrap_or(u32::MAX));
-            room.share = self.shared_cards().map(|(_, free)| free).max().unwrap_or_default();
+            room.whole = u32::try_from(usable).unwrap_or(u32::MAX).min(free);
         }
         self.room = room;
     }
