@@ -417,13 +417,13 @@ impl Node {
     /// The cards that may take a new holder: present now, of the size the node has now, and not
     /// claimed by a pod that does not fit there.
     fn open_cards(&self) -> impl Iterator<Item = (usize, &Card)> {
-        let present = self.cards.iter().enumerate().take(self.card_count() as usize);
-        present.filter(|(index, card)| card.takes_more(self.listed_size(*index)))
+        self.cards.iter().enumerate().filter(|(index, _)| self.is_open(*index))
     }
 
     /// Whether a card may take a new holder.
     pub fn is_open(&self, index: usize) -> bool {
-        self.open_cards().any(|(open, _)| open == index)
+        let card = self.cards.get(index).filter(|_| index < self.card_count() as usize);
+        card.is_some_and(|card| card.takes_more(self.listed_size(index)))
     }
 
     /// The indexes of free cards. The node may hand out fewer: see [`Room::whole`].
@@ -595,7 +595,7 @@ impl Node {
             }
         }
         if self.card_count() > 0 && self.capacity.gpus.pool(Device::Gpu).is_none() {
-            let (count, mut held, mut free) = (self.card_count() as usize, 0, 0);
+            let (mut held, mut free) = (0, 0);
             for (index, card) in self.cards.iter().enumerate() {
                 if matches!(card.mode, Mode::Divided(_)) {
                     continue;
@@ -607,7 +607,7 @@ impl Node {
                 room.is_mixed |= class.is_some_and(|class| room.class.is_some_and(|c| c != class));
                 room.class = room.class.or(class);
                 held += u64::from(card.is_held() && !card.is_sick());
-                let is_open = index < count && card.takes_more(self.listed_size(index));
+                let is_open = self.is_open(index);
                 match card.mode {
                     Mode::Free if is_open => free += 1,
                     Mode::Shared(_) if is_open => {

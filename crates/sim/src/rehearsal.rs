@@ -23,7 +23,7 @@ use divvy_words::{
     Content, Entry, Kind, Metadata, Object, OtherSchedulers, PodGroups, PodRules, Priorities,
     cards, keys, namespace_of,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// What to rehearse.
@@ -115,7 +115,7 @@ const ENDED: &str = "Pod that has ended";
 /// A rehearsal being put together.
 struct Loading<'a> {
     rehearsal: Rehearsal,
-    known: BTreeSet<ObjectKey>,
+    known: HashSet<ObjectKey>,
     bounds: Bounds,
     priorities: Priorities,
     groups: PodGroups,
@@ -202,7 +202,7 @@ impl Rehearsal {
         let (storage, events) = Storage::read(&cluster_entries, &workload, &mut rehearsal.warnings);
         let both = cluster_entries.iter().chain(&workload);
         rehearsal.quotas = Quotas::read(both, &mut rehearsal.warnings);
-        let known = BTreeSet::new();
+        let known = HashSet::new();
         let terminating = BTreeSet::new();
         let isolation = isolation(setup, &cluster_entries);
         let mut loading = Loading {

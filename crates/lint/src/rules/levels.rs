@@ -69,6 +69,9 @@ fn queue(look: &mut Look<'_, '_>, value: &TreeNode, field: &str, queues: &BTreeS
 fn level(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>) {
     let label = |key| pod.label(key);
     let (level, provider) = (label(keys::ISOLATION_LEVEL), label(keys::ISOLATION_PROVIDER));
+    if level.is_none() && provider.is_none() {
+        return;
+    }
     // Which providers there are is a matter of the config file: those of others are left alone.
     let known = Isolation::default();
     let of_known = provider.and_then(TreeNode::text).map(|name| known.named(name));
