@@ -195,7 +195,7 @@ fn list(args: &TopArgs, rehearsal: &Rehearsal) -> anyhow::Result<Listed> {
             let mut top = divvy_views::top_slices(scheduler);
             top.items.retain(|item| node(item.node));
             let names = top.items.iter().flat_map(|item| called(item.node)).collect();
-            print(args, &top, &names, |wide| divvy_views::top_slices_table(&top, wide))
+            print(args, &top, &names, |_| divvy_views::top_slices_table(&top))
         }
         TopKind::Pods => {
             let mut top = divvy_views::top_pods(scheduler);
