@@ -298,7 +298,7 @@ fn text(args: &TopArgs, format: Format, table: &Table) -> anyhow::Result<String>
 fn watch(args: &TopArgs, bar: &Bar) -> anyhow::Result<()> {
     let live = input::connect(&args.cluster)?;
     // Once by the usual way, which says what is wrong; from then on, what breaks is mended.
-    let snapshot = live.read(&HOLDINGS, bar)?;
+    let snapshot = live.read(&HOLDINGS, &args.cluster.plugin, bar)?;
     bar.finish();
     start_log();
     let is_terminal = std::io::stdout().is_terminal();
