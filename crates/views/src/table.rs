@@ -285,8 +285,8 @@ fn without_other_units(text: &str, width: usize) -> &str {
 /// Whether a cell may stand among amounts, as cards do by their numbers.
 fn is_amount(text: &str) -> bool {
     let is_number = text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '-' | '#'));
-    (is_number && text.len() <= LONGEST_AMOUNT && !text.contains(VENDOR))
-        || matches!(text, "" | "no GPU")
+    let is_name = text.contains(VENDOR) || text.contains(" or ");
+    (is_number && text.len() <= LONGEST_AMOUNT && !is_name) || matches!(text, "" | "no GPU")
 }
 
 /// By how much a line of such columns is too long; those without width are not there.

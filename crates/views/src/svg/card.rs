@@ -125,7 +125,7 @@ impl CardStyle<'_> {
         let bold = Type::bold(FONT);
         let room = self.room();
         let has_short = names.iter().any(|name| bold.width(name) <= room);
-        let lines = (!has_short && height >= 3.0 * LINE + 2.0)
+        let lines = (!has_short && height >= 3.0 * LINE + 6.0)
             .then(|| bold.two_lines(&short, room))
             .flatten();
         if let Some((first, second)) = lines {
