@@ -355,7 +355,7 @@ fn the_config_map_of_a_clusters_own_device_plugin_says_that_a_container_gets_one
     let told = rehearse(Some(&(turns.clone() + &own)), &pod, &[]);
     assert_eq!(outcomes(&told), ["a container gets one of its time slices, 2 asked"]);
     assert_eq!(outcomes(&rehearse(Some(&(turns.clone() + &own)), POD, &[])), ["a"]);
-    let other = own.replace("name: m", "name: n");
+    let other = own.replace("name: m", "name: other");
     let two = rehearse(Some(&(turns.clone() + &own + &other)), &pod, &[]);
     assert_eq!(outcomes(&two), ["a"], "nobody says which of two is in force");
     // What is rehearsed counts instead.

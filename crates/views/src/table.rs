@@ -235,7 +235,7 @@ impl Table {
     fn without_vendor(&self, widths: &mut [usize]) {
         for (column, width) in widths.iter_mut().enumerate() {
             let cells = self.rows.iter().filter_map(|row| row.get(column));
-            let cells = cells.map(|cell| cell.text.replace(VENDOR, "").chars().count());
+            let cells = cells.map(|cell| without_vendor(&cell.text).chars().count());
             let header = self.header[column].chars().count();
             *width = cells.max().unwrap_or(0).max(header).min(*width);
         }
@@ -274,6 +274,12 @@ impl Table {
 
 /// What is longer has the same amount in other units behind it: `2 x 40000 MiB (39.1 GiB, 0.49 each)`.
 const LONGEST_AMOUNT: usize = 24;
+
+/// Resources, or amounts of them, without their vendor. In a sentence `gpu` alone would be another word.
+fn without_vendor(text: &str) -> Cow<'_, str> {
+    let is_resource = text.starts_with(VENDOR) || text.starts_with(|c: char| c.is_ascii_digit());
+    if is_resource { text.replace(VENDOR, "").into() } else { text.into() }
+}
 
 /// An amount that is too long without the same in other units.
 fn without_other_units(text: &str, width: usize) -> &str {
@@ -340,10 +346,8 @@ fn write_row(out: &mut String, row: &[Cell], widths: &[usize], painter: Painter)
     // Spaces are owed until something follows them: no line ends in one.
     let mut owed = 0;
     for (cell, width) in row.iter().zip(widths).filter(|(_, width)| **width > 0) {
-        let text = match cell.text.chars().count() > *width {
-            true => Cow::Owned(cell.text.replace(VENDOR, "")),
-            false => Cow::Borrowed(&*cell.text),
-        };
+        let is_long = cell.text.chars().count() > *width;
+        let text = if is_long { without_vendor(&cell.text) } else { (&*cell.text).into() };
         let text = match text.contains(' ') {
             true => cut_end(without_other_units(&text, *width), *width),
             false if cell.is_list => cut_list(&text, *width),
@@ -510,6 +514,7 @@ mod tests {
         let mut table = Table::new(&["NAME", "ASKED", "PODS"]);
         let pods = ["ml/notebook-a", "ml/notebook-b", "ml/notebook-c"].map(str::to_owned);
         table.push(vec!["student-0".into(), "2xnvidia.com/mig-1g.10gb".into(), Cell::list(pods)]);
+        assert_eq!(without_vendor("no nvidia.com/gpu there"), "no nvidia.com/gpu there");
         let at = |width| table.render(TextOptions { width, ..TextOptions::default() });
         assert!(at(0).contains("2xnvidia.com/mig-1g.10gb") && at(0).contains(",ml/notebook-c"));
         insta::assert_snapshot!(at(60), @"
