@@ -45,6 +45,7 @@ pub fn node(i: usize) -> NodeRecord {
             labels,
             taints: if i % 40 == 39 { vec![taint] } else { Vec::new() },
             unschedulable: false,
+            drained: false,
         },
         cpu: MilliCpu(cores * 1000),
         memory: Bytes(gib * GIB),

@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 const PERIOD: Duration = Duration::from_secs(5);
-const CONFIG_MAPS: Resource = Resource {
+pub(crate) const CONFIG_MAPS: Resource = Resource {
     name: "configmaps",
     api_version: "v1",
     kind: "ConfigMap",

@@ -67,6 +67,7 @@ struct Inner {
     ghosts: Gauge,
     memory: Family<Label, Gauge>,
     models: Family<[(&'static str, String); 2], Gauge>,
+    nodes_memory: Family<[(&'static str, String); 2], Gauge>,
     unguarded: Gauge,
     slices_by_resource: Family<[(&'static str, String); 2], Gauge>,
     oldest_pending: Gauge,
@@ -127,6 +128,7 @@ impl Metrics {
             ghosts: Gauge::default(),
             memory: Family::default(),
             models: Family::default(),
+            nodes_memory: Family::default(),
             unguarded: Gauge::default(),
             slices_by_resource: Family::default(),
             oldest_pending: Gauge::default(),
@@ -231,6 +233,18 @@ impl Metrics {
         };
         own.iter().for_each(|(model, totals)| add(model, totals));
         others.iter().for_each(|(_, totals)| add(OTHERS, totals));
+    }
+
+    /// The memory of cards by node. The cluster bounds how many there are, and no tenant names them.
+    pub fn set_nodes(&self, nodes: &[(&str, Totals)]) {
+        let family = &self.0.nodes_memory;
+        family.clear();
+        for (node, totals) in nodes {
+            for (kind, bytes) in memory(totals) {
+                let labels = [("node", (*node).to_owned()), ("kind", kind.to_owned())];
+                family.get_or_create(&labels).set(whole(bytes));
+            }
+        }
     }
 
     /// What the pods of each queue hold. Users name queues, so only so many have a series of their own:
@@ -386,6 +400,8 @@ impl Inner {
         r.register_with_unit("card_memory", help, Unit::Bytes, self.memory.clone());
         let help = "Memory of cards by their model; held of in_use is how well they are packed";
         r.register_with_unit("model_memory", help, Unit::Bytes, self.models.clone());
+        let help = "Memory of cards by node; held of in_use is how well they are packed";
+        r.register_with_unit("node_memory", help, Unit::Bytes, self.nodes_memory.clone());
         let help = "Writes that wait for their turn";
         r.register("queued_writes", help, self.queued_writes.clone());
     }

@@ -395,6 +395,7 @@ impl Loop {
             let scheduler = self.state.scheduler();
             self.metrics.set_slices(&slice_totals(scheduler));
             self.metrics.set_models(&Totals::by_model(scheduler));
+            self.metrics.set_nodes(&Totals::by_node(scheduler));
         } else if self.counted_at.elapsed() >= QUEUES_EVERY {
             self.counted_at = Instant::now();
             let scheduler = self.state.scheduler();

@@ -11,7 +11,9 @@ pub use strip::strip;
 
 use kept::Kept;
 
+use crate::config_map::CONFIG_MAPS;
 use divvy_api::{Api, ClientError, Failure, Fence, List, ListProgress, Resource, resources};
+use divvy_engine::ObjectKey;
 use std::path::Path;
 use std::time::Duration;
 
@@ -49,6 +51,8 @@ pub const EVERYTHING: [SavedCollection; 15] = [
 
 /// What is enough to say who holds what.
 pub static HOLDINGS: [SavedCollection; 2] = [EVERYTHING[0], EVERYTHING[1]];
+
+static CONFIG_MAP: SavedCollection = saved(CONFIG_MAPS, &kept::CONFIG_MAP);
 
 /// Objects of a cluster.
 #[derive(Clone, Debug, Default)]
@@ -144,6 +148,21 @@ impl Reader {
             }
         }
         Ok(snapshot)
+    }
+
+    /// Reads the ConfigMap of the device plugin into a snapshot.
+    pub async fn add_plugin_config_map(
+        &self,
+        key: &ObjectKey,
+        snapshot: &mut Snapshot,
+    ) -> Result<(), SnapshotError> {
+        let path = CONFIG_MAPS.path_of(key.namespace(), key.name());
+        let found = self.get(&path, &CONFIG_MAPS).await?;
+        let object = divvy_api::read(&found)
+            .map_err(|why| SnapshotError::of(&self.server, &CONFIG_MAPS, why))?;
+        snapshot.objects.push(strip(&CONFIG_MAP, object).to_string());
+        snapshot.counts.push((CONFIG_MAPS.kind, 1));
+        Ok(())
     }
 
     /// Reads all objects of a collection, each with `read`, which says what is kept of it.

@@ -4,7 +4,7 @@ use crate::admission::AdmissionArgs;
 use crate::doctor::DoctorArgs;
 use crate::isolation::IsolationArgs;
 use crate::lint::LintArgs;
-use crate::live::LiveArgs;
+use crate::live::{LiveArgs, PluginArgs};
 use crate::mig::MigArgs;
 use crate::node::NodeArgs;
 use crate::report::ReportArgs;
@@ -13,9 +13,9 @@ use crate::scheduler::SchedulerArgs;
 use crate::snapshot::SnapshotArgs;
 use crate::top::TopArgs;
 use crate::uninstall::UninstallArgs;
-use clap::builder::RangedI64ValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use divvy_words::{FeatureGates, keys};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 /// Divide GPUs among Kubernetes pods: fractions, memory shares and whole cards, on one exact
@@ -123,6 +123,8 @@ pub struct ClusterArgs {
     #[command(flatten)]
     pub gates: GateArgs,
     #[command(flatten)]
+    pub plugin: PluginArgs,
+    #[command(flatten)]
     pub live: LiveArgs,
 }
 
@@ -195,7 +197,7 @@ pub struct RehearsalArgs {
     #[command(flatten)]
     pub cluster: ClusterArgs,
     /// Make N pods of each pod and controller, whatever their manifests say (not of DaemonSets)
-    #[arg(long, value_name = "N", value_parser = replicas())]
+    #[arg(long, value_name = "N", value_parser = replicas)]
     pub replicas: Option<u32>,
     /// Whether shared cards are kept by reservation pods, as with divvy scheduler --gpu-sharing:
     /// each asks some CPU, memory and a pod slot [default: as seen in the cluster, else true]
@@ -246,7 +248,7 @@ pub struct SimulateArgs {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "10000",
-        value_parser = most()
+        value_parser = most
     )]
     pub fill: Option<u32>,
     /// How to print the outcome
@@ -367,23 +369,34 @@ fn partition(text: &str) -> Result<(String, String), String> {
         Some((node, config)) if !node.is_empty() && !config.is_empty() => {
             Ok((node.to_owned(), config.to_owned()))
         }
-        _ => Err("allowed is the name of a node, =, and that of a config".to_owned()),
+        _ => Err("allowed is the name of a node, =, and that of a config, for example a100-1=all-1g.10gb".to_owned()),
     }
 }
 
-fn most() -> RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(1..=i64::from(divvy_sim::MAX_FILL))
+fn most(text: &str) -> Result<u32, String> {
+    number(text, 1..=divvy_sim::MAX_FILL, "--fill=100")
+}
+
+/// A number, or what is allowed, with an example.
+pub fn number(text: &str, allowed: RangeInclusive<u32>, example: &str) -> Result<u32, String> {
+    text.parse().ok().filter(|number| allowed.contains(number)).ok_or_else(|| {
+        let (least, most) = (allowed.start(), allowed.end());
+        format!("allowed is a whole number from {least} to {most}, for example {example}")
+    })
 }
 
 fn new_nodes(text: &str) -> Result<(u32, String), String> {
     let most = divvy_sim::MAX_NEW_NODES;
     let parts = text.split_once('=').filter(|(_, node)| !node.is_empty());
     let parts = parts.and_then(|(count, node)| Some((count.parse::<u32>().ok()?, node.to_owned())));
-    let wrong =
-        || format!("allowed is a number from 1 to {most}, =, and the name of a node that is there");
+    let wrong = || {
+        format!(
+            "allowed is a number from 1 to {most}, =, and the name of a node that is there, for example 2=a100-1"
+        )
+    };
     parts.filter(|(count, _)| (1..=most).contains(count)).ok_or_else(wrong)
 }
 
-fn replicas() -> RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(0..=i64::from(divvy_sim::MAX_REPLICAS))
+fn replicas(text: &str) -> Result<u32, String> {
+    number(text, 0..=divvy_sim::MAX_REPLICAS, "--replicas 12")
 }

@@ -59,7 +59,7 @@ fn read_rehearsal(
         (false, Some(origin)) => origin,
         (false, None) if live && !args.has_workload() => Origin::Live,
         (false, None) => {
-            if let Some(option) = cluster.live.given() {
+            if let Some(option) = cluster.live_option() {
                 bail!("{option} names a live cluster: add --from-cluster to place there");
             }
             Origin::Embedded
@@ -70,7 +70,7 @@ fn read_rehearsal(
     let mut namespace = args.namespace.clone();
     if matches!(origin, Origin::Live) {
         let live = connect(cluster)?;
-        cluster_input = Some(live.input(&live.read(&EVERYTHING, bar)?));
+        cluster_input = Some(live.input(&live.read(&EVERYTHING, &cluster.plugin, bar)?));
         namespace.get_or_insert_with(|| live.namespace().to_owned());
     }
     given(args, config, (cluster_input, workload), namespace, (other, bar))
@@ -126,7 +126,7 @@ pub fn cluster(
         Some(Origin::File(path)) => read_files(Some(path), &[], false)?.0,
         Some(Origin::Live) | None => {
             let live = connect(args)?;
-            Some(live.input(&live.read(reads, bar)?))
+            Some(live.input(&live.read(reads, &args.plugin, bar)?))
         }
     };
     load(&setup(args, input), None, bar)
@@ -156,7 +156,7 @@ fn setup(args: &ClusterArgs, cluster: Option<Input>) -> Setup {
 /// What `--cluster` says.
 fn origin(args: &ClusterArgs) -> anyhow::Result<Option<Origin<'_>>> {
     let Some(path) = args.cluster.as_deref() else { return Ok(None) };
-    if let Some(option) = args.live.given() {
+    if let Some(option) = args.live_option() {
         bail!("--cluster {} is read instead of a live cluster: drop {option}", path.display());
     }
     let is_embedded = path == Path::new(EMBEDDED);
@@ -288,6 +288,14 @@ impl RehearsalArgs {
     /// Whether something is given to be placed.
     pub const fn has_workload(&self) -> bool {
         !self.files.is_empty() || self.demo || self.kustomize.is_some()
+    }
+}
+
+impl ClusterArgs {
+    /// The first option that only makes sense with a live cluster.
+    fn live_option(&self) -> Option<&'static str> {
+        let plugin = self.plugin.device_plugin_config_map.is_some();
+        self.live.given().or(plugin.then_some("--device-plugin-config-map"))
     }
 }
 

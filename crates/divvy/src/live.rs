@@ -2,10 +2,11 @@
 
 use crate::output;
 use crate::progress::Bar;
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::Args;
-use divvy_cluster::snapshot::{Reader, SavedCollection, Snapshot};
+use divvy_cluster::snapshot::{Reader, SavedCollection, Snapshot, SnapshotError};
 use divvy_doctor::{ClusterSource, Observed};
+use divvy_engine::ObjectKey;
 use divvy_sim::{Input, Progress};
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -39,6 +40,43 @@ impl LiveArgs {
     }
 }
 
+/// What the device plugin is told.
+#[derive(Args, Clone)]
+pub struct PluginArgs {
+    /// Also read this ConfigMap of NVIDIA's device plugin: what it says of failRequestsGreaterThanOne keeps
+    /// pods from nodes that would refuse them, as with divvy scheduler
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = config_map)]
+    #[arg(help_heading = LIVE_CLUSTER)]
+    pub device_plugin_config_map: Option<ObjectKey>,
+}
+
+/// `NAMESPACE/NAME`.
+pub fn config_map(text: &str) -> Result<ObjectKey, String> {
+    match text.split_once('/') {
+        Some((namespace, name)) if ![namespace, name].contains(&"") && !name.contains('/') => {
+            Ok(ObjectKey::new(namespace, name))
+        }
+        _ => {
+            Err("allowed is NAMESPACE/NAME, for example gpu-operator/time-slicing-config"
+                .to_owned())
+        }
+    }
+}
+
+fn not_read(key: &ObjectKey, why: &SnapshotError) -> anyhow::Error {
+    let why = match why {
+        SnapshotError::Absent { .. } => "there is no such ConfigMap".to_owned(),
+        SnapshotError::Forbidden { .. } => {
+            format!(
+                "not allowed to read it; ask for the verb `get` on configmaps in {}",
+                key.namespace()
+            )
+        }
+        other => other.to_string(),
+    };
+    anyhow!("--device-plugin-config-map {key}: {why}")
+}
+
 /// Whoever looks at a screen needs it no more often.
 const PAUSE: Duration = Duration::from_secs(2);
 
@@ -63,11 +101,20 @@ impl Live {
         self.reader.namespace()
     }
 
-    /// Reads collections, with a bar for each.
-    pub fn read(&self, collections: &[SavedCollection], bar: &Bar) -> anyhow::Result<Snapshot> {
+    /// Reads collections, with a bar for each, and the ConfigMap of the device plugin if it is named.
+    pub fn read(
+        &self,
+        collections: &[SavedCollection],
+        plugin: &PluginArgs,
+        bar: &Bar,
+    ) -> anyhow::Result<Snapshot> {
         let current = Mutex::new("");
         let on_page = on_page(&current, bar);
-        let snapshot = self.runtime.block_on(self.reader.read(collections, &on_page))?;
+        let mut snapshot = self.runtime.block_on(self.reader.read(collections, &on_page))?;
+        if let Some(key) = &plugin.device_plugin_config_map {
+            let added = self.reader.add_plugin_config_map(key, &mut snapshot);
+            self.runtime.block_on(added).map_err(|why| not_read(key, &why))?;
+        }
         for note in &snapshot.notes {
             output::note(&format!("note: {note}"));
         }

@@ -1,6 +1,6 @@
 //! `divvy mig`: what MIG divides cards into.
 
-use crate::cli::{Format, RehearsalArgs};
+use crate::cli::{Format, RehearsalArgs, number};
 use crate::progress::Bar;
 use crate::{DONE, PENDING, input, output};
 use anyhow::{Context, bail};
@@ -67,7 +67,7 @@ pub struct PlanArgs {
     pub model: Option<&'static Model>,
     /// How many cards of that model there are, all in one node
     #[arg(long, value_name = "N", requires = "model", default_value = "8")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(value_parser = cards)]
     pub cards: u32,
     /// Also write the configs as a file of mig-parted
     #[arg(long, value_name = "FILE")]
@@ -75,6 +75,10 @@ pub struct PlanArgs {
     /// How to print the plan
     #[arg(short, long, default_value = "table")]
     pub output: Format,
+}
+
+fn cards(text: &str) -> Result<u32, String> {
+    number(text, 1..=1024, "--cards 4")
 }
 
 /// Something is not legal.

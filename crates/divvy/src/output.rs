@@ -106,13 +106,22 @@ fn text_options(format: Format) -> TextOptions {
     let terminal = std::io::stdout().is_terminal();
     let plain = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty())
         || std::env::var_os("TERM").is_some_and(|t| t == "dumb");
-    let width = terminal_size::terminal_size().map_or(0, |(width, _)| usize::from(width.0));
+    let width = columns(std::env::var("COLUMNS").ok().as_deref()).or_else(|| {
+        let size = terminal_size::terminal_size().filter(|_| terminal);
+        size.map(|(width, _)| usize::from(width.0))
+    });
     TextOptions {
         wide: format == Format::Wide,
         colour: terminal && !plain,
-        width: if terminal { width } else { 0 },
+        width: width.filter(|_| terminal).unwrap_or(0),
+        page: width.unwrap_or(0),
         no_headers: false,
     }
+}
+
+/// What the variable says that wins over the size of the terminal.
+fn columns(given: Option<&str>) -> Option<usize> {
+    given?.parse().ok().filter(|columns| (1..=u16::MAX.into()).contains(columns))
 }
 
 /// Seconds since 1970.
@@ -124,4 +133,24 @@ pub fn now() -> i64 {
 /// Lines of the terminal, 0 if that is not known.
 pub fn height() -> usize {
     terminal_size::terminal_size().map_or(0, |(_, height)| usize::from(height.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_variable_says_how_wide_the_terminal_is_if_it_is_a_number_of_columns() {
+        for (given, columns_of_it) in [
+            (Some("80"), Some(80)),
+            (Some("1"), Some(1)),
+            (Some("0"), None),
+            (Some("70000"), None),
+            (Some("wide"), None),
+            (Some(""), None),
+            (None, None),
+        ] {
+            assert_eq!(columns(given), columns_of_it, "{given:?}");
+        }
+    }
 }

@@ -4,6 +4,7 @@ use crate::DONE;
 use crate::cli::{GateArgs, PlacementArgs};
 use crate::daemon::{LogArgs, runtime, signals};
 use crate::input::isolation;
+use crate::live::config_map;
 use clap::{ArgAction, Args};
 use divvy_cluster::{HandOffSettings, Lease, Overrides, Settings};
 use divvy_engine::ObjectKey;
@@ -115,15 +116,6 @@ pub struct SchedulerArgs {
     pub watch_silence: u64,
     #[command(flatten)]
     pub log: LogArgs,
-}
-
-fn config_map(text: &str) -> Result<ObjectKey, String> {
-    match text.split_once('/') {
-        Some((namespace, name)) if ![namespace, name].contains(&"") && !name.contains('/') => {
-            Ok(ObjectKey::new(namespace, name))
-        }
-        _ => Err("allowed is NAMESPACE/NAME".to_owned()),
-    }
 }
 
 pub fn run(args: &SchedulerArgs) -> anyhow::Result<u8> {

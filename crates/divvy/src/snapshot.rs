@@ -1,6 +1,6 @@
 //! `divvy snapshot`
 
-use crate::live::{Live, LiveArgs};
+use crate::live::{Live, LiveArgs, PluginArgs};
 use crate::progress::Bar;
 use crate::{DONE, output};
 use anyhow::Context;
@@ -18,7 +18,8 @@ Examples:
 
 Pods, nodes, namespaces, priority classes, quotas, pod groups, and what volumes need: claims, \
 volumes, attachments, storage classes, CSI nodes, drivers and capacities. Collections that you may \
-not list are left out with a note, except pods and nodes. Secrets and ConfigMaps are not read.
+not list are left out with a note, except pods and nodes. Secrets are not read, and of ConfigMaps only that of \
+--device-plugin-config-map.
 
 Of each object only the fields that a rehearsal reads are kept: names, labels, amounts of resources, \
 rules of placement, which volume is where, who holds what. Environment variables, commands, images, \
@@ -34,6 +35,8 @@ pub struct SnapshotArgs {
     #[arg(long, value_name = "FILE")]
     pub output_file: Option<PathBuf>,
     #[command(flatten)]
+    pub plugin: PluginArgs,
+    #[command(flatten)]
     pub live: LiveArgs,
 }
 
@@ -47,7 +50,7 @@ pub enum SnapshotFormat {
 
 pub fn run(args: &SnapshotArgs) -> anyhow::Result<u8> {
     let bar = Bar::new();
-    let snapshot = Live::connect(&args.live)?.read(&EVERYTHING, &bar)?;
+    let snapshot = Live::connect(&args.live)?.read(&EVERYTHING, &args.plugin, &bar)?;
     bar.finish();
     let file = args.output_file.as_deref().filter(|path| path.as_os_str() != "-");
     let is_json = file.and_then(|path| path.extension()).is_some_and(|e| e == "json");

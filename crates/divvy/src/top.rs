@@ -195,7 +195,7 @@ fn list(args: &TopArgs, rehearsal: &Rehearsal) -> anyhow::Result<Listed> {
             let mut top = divvy_views::top_slices(scheduler);
             top.items.retain(|item| node(item.node));
             let names = top.items.iter().flat_map(|item| called(item.node)).collect();
-            print(args, &top, &names, |wide| divvy_views::top_slices_table(&top, wide))
+            print(args, &top, &names, |_| divvy_views::top_slices_table(&top))
         }
         TopKind::Pods => {
             let mut top = divvy_views::top_pods(scheduler);
@@ -298,7 +298,7 @@ fn text(args: &TopArgs, format: Format, table: &Table) -> anyhow::Result<String>
 fn watch(args: &TopArgs, bar: &Bar) -> anyhow::Result<()> {
     let live = input::connect(&args.cluster)?;
     // Once by the usual way, which says what is wrong; from then on, what breaks is mended.
-    let snapshot = live.read(&HOLDINGS, bar)?;
+    let snapshot = live.read(&HOLDINGS, &args.cluster.plugin, bar)?;
     bar.finish();
     start_log();
     let is_terminal = std::io::stdout().is_terminal();

@@ -582,6 +582,7 @@ fn every_metric_and_label_of_the_rules_and_the_dashboard_is_one_that_divvy_expor
         "divvy_oldest_pending_created_timestamp_seconds",
         "divvy_resource_slices",
         "divvy_model_memory_bytes",
+        "divvy_node_memory_bytes",
     ] {
         assert!(used.contains(name), "{name} is on no panel");
     }

@@ -430,6 +430,16 @@ fn a_mig_plan_is_shown_saved_and_legal() {
 }
 
 #[test]
+fn a_mig_plan_for_a_profile_that_the_model_does_not_have_says_which_it_has() {
+    let manifest = "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, resources: \
+        {limits: {nvidia.com/mig-3g.40gb: 1}}}]}}";
+    let output = divvy(&["mig", "plan", "-f", "-", "--model", "A30"], manifest);
+    let told = "3g.40gb is no profile of A30; allowed are 1g.6gb, 1g.6gb+me, 2g.12gb, 2g.12gb+me, 4g.24gb\n";
+    assert_eq!(code(&output), 2, "{}", stderr(&output));
+    assert!(stdout(&output).contains(told), "{}", stdout(&output));
+}
+
+#[test]
 fn a_mig_plan_takes_only_cards_that_nobody_holds() {
     let pod = |name: &str, resource: &str, count: u32| {
         format!(
@@ -455,7 +465,8 @@ fn a_mig_plan_takes_only_cards_that_nobody_holds() {
     assert_eq!(
         reasons,
         [
-            "no free card can be divided for 1 x nvidia.com/mig-1g.5gb",
+            "1g.5gb is no profile of A100-80GB; allowed are 1g.10gb, 1g.10gb+me, 1g.20gb, 2g.20gb, 3g.40gb, \
+             4g.40gb, 7g.80gb",
             "no room for 1 x 4g.40gb on the free card beside those before it",
         ]
     );

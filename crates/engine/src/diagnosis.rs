@@ -171,6 +171,7 @@ impl Scheduler {
                     Barred::OtherNode => {
                         Reason::OtherNode(rules.node_name.as_deref().unwrap_or_default().into())
                     }
+                    Barred::Cordoned if facts.drained => Reason::Drained,
                     Barred::Cordoned => Reason::Cordoned,
                     Barred::Taint(taint) => Reason::Taint(taint.clone()),
                     Barred::Selector((key, value)) => {

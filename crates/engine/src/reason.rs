@@ -23,6 +23,8 @@ pub enum Reason {
     NoSuchNode(Arc<str>),
     /// The node is cordoned.
     Cordoned,
+    /// The node is drained in this rehearsal.
+    Drained,
     /// A taint is not tolerated.
     Taint(Taint),
     /// The node selector asks for a label that the node does not have.
@@ -105,6 +107,7 @@ impl Reason {
             Self::OtherNode(_) => "OtherNode",
             Self::NoSuchNode(_) => "NoSuchNode",
             Self::Cordoned => "NodeUnschedulable",
+            Self::Drained => "NodeDrained",
             Self::Taint(_) => "TaintNotTolerated",
             Self::Selector { .. } => "NodeSelector",
             Self::Affinity => "NodeAffinity",
@@ -155,7 +158,7 @@ impl Reason {
                 ..
             } => 2,
             Self::Taint(_) => 3,
-            Self::Cordoned => 4,
+            Self::Cordoned | Self::Drained => 4,
             Self::Lacks { shortage, .. } => match shortage {
                 Shortage::Replicas { .. }
                 | Shortage::NoClass(_)
@@ -346,6 +349,7 @@ impl fmt::Display for Reason {
                 write!(f, "the pod asks for node {name}, which is not in the cluster")
             }
             Self::Cordoned => f.write_str("cordoned (spec.unschedulable)"),
+            Self::Drained => f.write_str("drained in this rehearsal"),
             Self::Taint(Taint { key, value, effect }) => {
                 let equals = if value.is_empty() { "" } else { "=" };
                 write!(f, "taint {key}{equals}{value}:{} not tolerated", effect.as_str())

@@ -16,6 +16,8 @@ pub struct NodeFacts {
     pub taints: Vec<Taint>,
     /// `spec.unschedulable`.
     pub unschedulable: bool,
+    /// That is so in a rehearsal only, because it is drained there.
+    pub drained: bool,
 }
 
 impl NodeFacts {

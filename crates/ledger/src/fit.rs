@@ -2,7 +2,9 @@
 
 use crate::gpus::Pool;
 use crate::node::{Node, Room};
-use crate::{Bytes, Class, Device, Division, MilliCpu, Needs, Part, Percent, Portion, ResourceId};
+use crate::{
+    Bytes, Class, Device, Division, MilliCpu, Needs, Part, Percent, Portion, Request, ResourceId,
+};
 
 /// What a node lacks for a pod, with the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -221,6 +223,19 @@ impl Node {
             && self.refused_at_once(needs).is_none()
     }
 
+    /// What the cards themselves lack, whoever holds them.
+    fn too_few_or_small(&self, request: &Request, share: Bytes) -> Option<Shortage> {
+        let (cards, card, asked) = (self.card_count(), self.card_size(), request.cards());
+        let is_sure =
+            !self.knows_no_size() || !matches!(request.portion(), Some(Portion::Memory(_)));
+        match cards {
+            0 => None,
+            _ if share > card && is_sure => Some(Shortage::CardSize { card, asked: share }),
+            _ if asked > cards => Some(Shortage::CardCount { cards, asked }),
+            _ => None,
+        }
+    }
+
     /// The device of which a container asks more than the device plugin gives it.
     fn refused_at_once(&self, needs: &Needs) -> Option<Shortage> {
         needs.request.several().find_map(|(device, asked)| {
@@ -256,11 +271,12 @@ impl Node {
 
     fn gpu_shortage(&self, needs: &Needs, share: Bytes) -> Shortage {
         let request = &needs.request;
-        if self.is_unsettled() && request.asks_cards() {
-            return Shortage::Unsettled;
-        }
-        if self.has_unknown_holder() && request.asks_cards() {
-            return Shortage::UnknownHolder;
+        if request.asks_cards() && (self.is_unsettled() || self.has_unknown_holder()) {
+            // Once it is known who has which card, this would still be in the way.
+            return self.too_few_or_small(request, share).unwrap_or(match self.is_unsettled() {
+                true => Shortage::Unsettled,
+                false => Shortage::UnknownHolder,
+            });
         }
         if let Some(shortage) = self.refused_at_once(needs) {
             return shortage;
@@ -340,7 +356,7 @@ impl Node {
     fn share_shortage(&self, needs: &Needs, part: Part, share: Bytes) -> Shortage {
         let (count, gpus, asked) =
             (self.card_count(), &self.capacity().gpus, needs.request.cards());
-        let (usable, card) = (gpus.usable, self.card_size());
+        let usable = gpus.usable;
         if count == 0 {
             return match gpus.pools.first() {
                 Some(Pool { device, by, .. }) => Shortage::Replicas { device: *device, by: *by },
@@ -356,11 +372,8 @@ impl Node {
         if !gpus.offers(part.class) {
             return Shortage::NoClass(part.class);
         }
-        if share > card {
-            return Shortage::CardSize { card, asked: share };
-        }
-        if asked > count {
-            return Shortage::CardCount { cards: count, asked };
+        if let Some(shortage) = self.too_few_or_small(&needs.request, share) {
+            return shortage;
         }
         if asked > usable {
             return Shortage::NotAllocatable { cards: count, usable };

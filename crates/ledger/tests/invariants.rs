@@ -689,6 +689,12 @@ fn beside_a_pod_whose_cards_nobody_knows_no_card_is_given() {
     assert_eq!(n(&ledger).fit(&half(1), Bytes(50)), Err(Shortage::UnknownHolder));
     let whole = Needs { request: Request::whole(1), ..Needs::default() };
     assert_eq!(n(&ledger).fit(&whole, Bytes(0)), Err(Shortage::UnknownHolder));
+    // What would be in the way then too is told first.
+    let too_large = Shortage::CardSize { card: Bytes(100), asked: Bytes(101) };
+    assert_eq!(n(&ledger).fit(&half(1), Bytes(101)), Err(too_large));
+    let whole = Needs { request: Request::whole(3), ..Needs::default() };
+    let too_many = Shortage::CardCount { cards: 2, asked: 3 };
+    assert_eq!(n(&ledger).fit(&whole, Bytes(0)), Err(too_many));
     assert_eq!(n(&ledger).fit(&Needs::default(), Bytes(0)), Ok(()), "all else is");
     ledger.release(PodId(1));
     assert_eq!(n(&ledger).fit(&half(1), Bytes(50)), Ok(()));

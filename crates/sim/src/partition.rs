@@ -12,7 +12,7 @@ mod displaced;
 mod layout;
 mod log;
 
-pub(crate) use configs::Configs;
+pub(crate) use configs::{Configs, in_force};
 pub(crate) use displaced::BeforeConfigs;
 pub use displaced::{DisplacedDevices, DisplacedHolder};
 pub(crate) use log::Log;

@@ -6,7 +6,7 @@ use crate::fill::OneMore;
 use crate::input::{Input, InputError, MAX_PODS};
 use crate::left_out::{made_by_reference, makes_no_pods, nothing_to_place};
 use crate::made_by::MadeBy;
-use crate::partition::{BeforeConfigs, ConfigOutcome, Configs, DisplacedDevices, Log};
+use crate::partition::{BeforeConfigs, ConfigOutcome, Configs, DisplacedDevices, Log, in_force};
 use crate::quota::{self, Quotas};
 use crate::storage::Storage;
 use crate::what_if::{self, WhatIf};
@@ -223,7 +223,7 @@ impl Rehearsal {
         if let Some(isolation) = &isolation {
             loading.apply(Event::Classes(isolation.class_names()));
         }
-        loading.nodes(&cluster.name, &cluster_entries)?;
+        loading.nodes(&cluster.name, &cluster_entries, &setup.node_changes)?;
         for event in events {
             loading.apply(Event::Storage(event));
         }
@@ -284,20 +284,29 @@ impl Loading<'_> {
         scheduler.apply(Event::Pod(Box::new(record)))
     }
 
-    fn nodes(&mut self, input: &str, entries: &[Entry]) -> Result<(), InputError> {
+    fn nodes(
+        &mut self,
+        input: &str,
+        entries: &[Entry],
+        changes: &[WhatIf],
+    ) -> Result<(), InputError> {
         let fault = |message| InputError::Node { input: input.to_owned(), message };
         let mut log = Log::default();
+        let in_force = in_force(entries, &mut self.rehearsal.warnings);
         for entry in entries {
             match entry {
                 Entry::Object(object) if let Content::Node(node) = &object.content => {
                     let named = |why| format!("Node {}: {why}", object.metadata.name);
                     let (mut record, warnings) =
                         divvy_words::node(object).map_err(|why| fault(named(why)))?;
+                    let label = object.metadata.labels.get(keys::LABEL_PLUGIN_CONFIG);
+                    let mut one_each = in_force.give_one_each(label, &record.gpus);
                     if let Some(changed) = self.configs.change(object, &mut log) {
                         let before = record.gpus;
                         (record, _) =
                             divvy_words::node(&changed.object).map_err(|why| fault(named(why)))?;
                         changed.complete(&mut record.gpus, &before);
+                        one_each = false;
                         let after = record.gpus.clone();
                         self.before.node(&record.name, before, after, changed.divided());
                     }
@@ -311,7 +320,11 @@ impl Loading<'_> {
                         ));
                     }
                     self.rehearsal.warnings.extend(warnings);
+                    record.facts.drained = changes.contains(&WhatIf::Drain(record.name.clone()));
                     self.apply(Event::Node(Box::new(record)));
+                    if one_each {
+                        self.apply(Event::OneEach(object.metadata.name.clone(), true));
+                    }
                     let unsettled = divvy_words::is_unsettled(&node.0);
                     let node = object.metadata.name.clone();
                     self.apply(Event::Cards { node, unsettled, cards: Vec::new() });
@@ -608,7 +621,7 @@ impl Loading<'_> {
                                     priorities.unknown(&part.template.spec).map(str::to_owned),
                                 );
                             }
-                            if makes == 0 {
+                            if makes == 0 && replicas != Some(0) {
                                 none_made.push(makes_no_pods(object, rules));
                             }
                         }
@@ -631,7 +644,8 @@ impl Loading<'_> {
                 }
             };
             let Some(pods) = expansion.pods(object) else { continue };
-            if pods.len() == 0 {
+            let is_asked = replicas == Some(0) && &*object.kind != "DaemonSet";
+            if pods.len() == 0 && !is_asked {
                 none_made.push(makes_no_pods(object, rules));
             }
             makers.push((batches.len(), object));

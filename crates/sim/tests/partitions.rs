@@ -341,6 +341,33 @@ fn one_each_is_known_before_the_plugin_refuses() {
     );
 }
 
+#[test]
+fn the_config_map_of_a_clusters_own_device_plugin_says_that_a_container_gets_one() {
+    let turns = node(
+        "a",
+        "nvidia.com/gpu.count: \"2\", nvidia.com/gpu.replicas: \"4\", nvidia.com/gpu.sharing-strategy: \
+         time-slicing",
+        "nvidia.com/gpu: \"8\"",
+    );
+    let pod = POD.replace("gpu: 1", "gpu: 2");
+    let own = map("m", &[("any", &slices(4, "failRequestsGreaterThanOne: true, "))]);
+    assert_eq!(outcomes(&rehearse(Some(&turns), &pod, &[])), ["a"], "nobody says so");
+    let told = rehearse(Some(&(turns.clone() + &own)), &pod, &[]);
+    assert_eq!(outcomes(&told), ["a container gets one of its time slices, 2 asked"]);
+    assert_eq!(outcomes(&rehearse(Some(&(turns.clone() + &own)), POD, &[])), ["a"]);
+    let other = own.replace("name: m", "name: other");
+    let two = rehearse(Some(&(turns.clone() + &own + &other)), &pod, &[]);
+    assert_eq!(outcomes(&two), ["a"], "nobody says which of two is in force");
+    // What is rehearsed counts instead.
+    let lenient = map("new", &[("any", &slices(4, ""))]);
+    let whole = eight("a", "") + &own;
+    assert_eq!(outcomes(&rehearse(Some(&whole), &(lenient + &pod), &[])), ["a"]);
+    let wrong = own.replace("replicas: 4", "replicas: many");
+    let told = rehearse(Some(&(turns + &wrong)), POD, &[]);
+    let why = "ConfigMap m of the cluster: data[\"any\"]";
+    assert!(told.warnings.iter().any(|said| said.starts_with(why)), "{:?}", told.warnings);
+}
+
 /// What `kubectl get` prints, or a snapshot keeps, of a pod that the device plugin has refused.
 fn refused(node: &str) -> String {
     let status = "phase: Failed, reason: UnexpectedAdmissionError, message: \"request too large: maximum \

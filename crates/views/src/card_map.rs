@@ -5,7 +5,12 @@ use crate::cards::{CardUse, CardUseState, NodeCards};
 use crate::model::short_model;
 use crate::options::TextOptions;
 use crate::paint::{Painter, Tint};
-use crate::wording::{Names, clean, count, labels};
+use crate::wording::{Names, clean, count, cut_middle, labels};
+
+/// Where there is less behind a bar, its legend goes on below it.
+const ROOM: usize = 32;
+/// Of a name so much is always shown.
+const LEAST_NAME: usize = 16;
 
 /// How a map is drawn.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +27,10 @@ impl CardMap {
     /// The node's heading, and a line for each run of equal cards, or for each kind of slices if it
     /// is not known which card they are on.
     pub(crate) fn node(self, node: &NodeCards<'_>) -> String {
-        let name = self.painter().paint(&clean(node.name), Tint::Strong);
+        let (name, hardware) = (clean(node.name), hardware(node));
+        let room = self.options.width.saturating_sub(2 + hardware.chars().count()).max(LEAST_NAME);
+        let name = if self.options.cuts() { cut_middle(&name, room) } else { name };
+        let name = self.painter().paint(&name, Tint::Strong);
         let is_told = |card: &&CardUse<'_>| {
             card.slices.is_none_or(|slices| slices.taken.is_some()) && !card.shares.is_empty()
         };
@@ -38,7 +46,7 @@ impl CardMap {
         } else {
             self.slices(node)
         };
-        format!("{name}  {}\n{cards}{slices}", hardware(node))
+        format!("{name}  {hardware}\n{cards}{slices}")
     }
 
     /// A line for each kind of slices.
@@ -49,7 +57,7 @@ impl CardMap {
             let (bar, legend) = slices.drawn(self.painter(), self.names, self.options.wide);
             let degree = slices.summary();
             out.push_str(&format!("  {:<width$}  {bar}  {degree}", slices.short()));
-            self.write_legend(&mut out, legend, 2 + width + 2 + CELLS + 2 + degree.len());
+            self.write_legend(&mut out, legend, (2 + width + 2, CELLS + 2 + degree.len()));
             out.push('\n');
         }
         out
@@ -71,26 +79,33 @@ impl CardMap {
             out.push_str(&line);
             // "  4    aaaaabbbbb··········   50 %   ": what stands before the legend.
             let legend = legend(card, self.names, self.options.wide);
-            self.write_legend(&mut out, legend, 2 + width + 2 + CELLS + 2 + degree.len());
+            self.write_legend(&mut out, legend, (2 + width + 2, CELLS + 2 + degree.len()));
             out.truncate(out.trim_end().len());
             out.push('\n');
         }
         out
     }
 
-    /// Breaks the legend between entries where the terminal ends.
-    fn write_legend(self, out: &mut String, legend: Vec<(String, Option<Tint>)>, indent: usize) {
+    /// Breaks the legend between entries where the terminal ends. It stands behind the bar, which begins
+    /// at a column and is so long; what does not fit there stands below, where there is room for it.
+    fn write_legend(
+        self,
+        out: &mut String,
+        legend: Vec<(String, Option<Tint>)>,
+        (bar, length): (usize, usize),
+    ) {
         const GAP: usize = 3;
         let width = self.options.map_width();
-        let mut column = indent;
+        let mut column = bar + length;
+        let below = if column + ROOM > width { bar.saturating_sub(GAP) } else { column };
+        let room = width.saturating_sub(below + GAP).max(LEAST_NAME);
         for (text, tint) in legend {
+            let text = if self.options.cuts() { cut_middle(&text, room) } else { text.into() };
             let length = text.chars().count();
-            let is_first = column == indent;
-            let end = column + GAP + length;
-            if end > width && !is_first {
+            if column + GAP + length > width && column > below {
                 out.push('\n');
-                out.extend(std::iter::repeat_n(' ', indent));
-                column = indent;
+                out.extend(std::iter::repeat_n(' ', below));
+                column = below;
             }
             out.extend(std::iter::repeat_n(' ', GAP));
             column += GAP + length;

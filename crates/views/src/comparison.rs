@@ -212,9 +212,10 @@ fn percent(ratio: f64) -> String {
     format!("{:.1}%", ratio * 100.0)
 }
 
-/// A strategy or a file as the name of a column.
+/// A strategy or a file as the name of a column. Files are called by their names: those have cases.
 fn heading(name: &str) -> String {
-    crate::wording::clean(name).replace(' ', "-").to_uppercase()
+    let name = crate::wording::clean(name).replace(' ', "-");
+    if name.bytes().all(|b| b.is_ascii_lowercase()) { name.to_uppercase() } else { name }
 }
 
 fn cell((place, is_pending): (&Option<ComparedPlacement<'_>>, bool)) -> Cell {
@@ -269,6 +270,12 @@ mod tests {
         let text = comparison_text(&same, TextOptions::default());
         let told = "Every pod with a GPU or to be placed has the same place on both sides.\n";
         assert!(text.ends_with(told), "{text}");
+    }
+
+    #[test]
+    fn a_file_is_the_name_of_its_column_as_it_is_written() {
+        assert_eq!(heading("binpack"), "BINPACK");
+        assert_eq!(heading("/tmp/My Cluster.yaml"), "/tmp/My-Cluster.yaml");
     }
 
     #[test]

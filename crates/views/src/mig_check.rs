@@ -170,7 +170,7 @@ pub fn mig_check_text(verdicts: &[ConfigVerdict<'_>], options: TextOptions) -> S
     let mut header =
         vec!["CONFIG", "CARDS", "MODEL", "LEGAL", "SLICES", "UNUSED-MEMORY", "UNUSED-COMPUTE"];
     header.push(if options.wide { "STARTS" } else { "FITS-ALSO" });
-    let mut table = Table::new(&header);
+    let mut table = Table::new(&header).least(&["UNUSED-COMPUTE", "CARDS"]);
     let mut reasons = Vec::new();
     for verdict in verdicts {
         for judged in &verdict.judged {

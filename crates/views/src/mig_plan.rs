@@ -212,7 +212,7 @@ fn headline(plan: &SlicePlan) -> String {
 /// A row for cards of a node that are divided alike.
 fn table(plan: &SlicePlan) -> Table {
     let header = ["NODE", "MODEL", "CARDS", "SLICES", "UNUSED-MEMORY", "UNUSED-COMPUTE", "CONFIG"];
-    let mut table = Table::new(&header);
+    let mut table = Table::new(&header).least(&["UNUSED-COMPUTE", "MODEL"]);
     for node in &plan.nodes {
         let geometry = Geometry::of(node.model);
         let config = &plan.configs[node.config];

@@ -7,9 +7,10 @@ pub struct TextOptions {
     pub wide: bool,
     /// ANSI colours.
     pub colour: bool,
-    /// The terminal's columns; 0 if there is none. Tables are never cut, maps and lists of names
-    /// are then fitted to a page.
+    /// The terminal's columns; 0 if there is none. Nothing is cut then.
     pub width: usize,
+    /// Where lines of maps and lists of names are broken if there is no terminal; 0 if nobody says it.
+    pub page: usize,
     /// Tables without their first line.
     pub no_headers: bool,
 }
@@ -21,7 +22,16 @@ impl TextOptions {
     /// Where the lines of a card map are broken. A map is looked at and not parsed, so it is
     /// never wider than a page, not even in a file.
     pub(crate) const fn map_width(self) -> usize {
-        if self.width > 0 { self.width } else { READABLE }
+        match (self.width, self.page) {
+            (0, 0) => READABLE,
+            (0, page) => page,
+            (width, _) => width,
+        }
+    }
+
+    /// Whether what is too long for a line is cut.
+    pub(crate) const fn cuts(self) -> bool {
+        self.width > 0 && !self.wide
     }
 
     /// The columns that lists of names are cut at.

@@ -76,22 +76,33 @@ fn page(body: &str, card_width: f64, height: f64) -> String {
 
 fn gutter(out: &mut String, node: &NodeCards<'_>, lines: [&str; 2], y: f64) {
     let room = GUTTER - 12.0;
+    let font = Type::bold(14.0);
+    let name = font.two_lines(node.name, room);
+    let (name, more) = name.unwrap_or_else(|| (font.fit(node.name, room), String::new()));
+    let (top, below) = if more.is_empty() { (y + 38.0, 0.0) } else { (y + 30.0, 16.0) };
     let _ = writeln!(
         out,
         "<line x1=\"{MARGIN}\" y1=\"{y:.1}\" x2=\"{:.1}\" y2=\"{y:.1}\" stroke=\"{EDGE}\" \
          stroke-opacity=\"0.6\"/>\n\
          <g><title>{}</title><text x=\"{MARGIN}\" y=\"{:.1}\" font-size=\"14\" \
-         font-weight=\"600\" fill=\"{INK}\">{}</text>",
+         font-weight=\"600\" fill=\"{INK}\">{name}</text>",
         WIDTH - MARGIN,
         escape(node.name),
-        y + 38.0,
-        Type::bold(14.0).fit(node.name, room)
+        top
     );
+    if !more.is_empty() {
+        let _ = writeln!(
+            out,
+            "<text x=\"{MARGIN}\" y=\"{:.1}\" font-size=\"14\" font-weight=\"600\" \
+             fill=\"{INK}\">{more}</text>",
+            top + below
+        );
+    }
     for (i, line) in lines.iter().enumerate() {
         let _ = writeln!(
             out,
             "<text x=\"{MARGIN}\" y=\"{:.1}\" font-size=\"12\" fill=\"{MUTED}\">{}</text>",
-            y + 56.0 + 16.0 * i as f64,
+            top + below + 18.0 + 16.0 * i as f64,
             Type::plain(12.0).fit(line, room)
         );
     }

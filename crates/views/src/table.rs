@@ -2,7 +2,7 @@
 
 use crate::options::TextOptions;
 use crate::paint::{Painter, Tint};
-use crate::wording::{clean, cut_end, cut_middle};
+use crate::wording::{clean, cut_end, cut_list, cut_middle};
 use crate::xml::escape;
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -11,15 +11,27 @@ use std::cmp::Ordering;
 const GAP: usize = 2;
 /// Where a terminal is too narrow, columns become as narrow as this, step by step: names first, then
 /// sentences, of which the start says most.
-const STEPS: [(Width, usize); 4] =
-    [(Width::Name, 28), (Width::Sentence, 40), (Width::Name, 12), (Width::Sentence, 16)];
+const STEPS: [(Width, usize); 6] = [
+    (Width::Name, 28),
+    (Width::Sentence, 40),
+    (Width::Name, 16),
+    (Width::Sentence, 24),
+    (Width::Name, 12),
+    (Width::Sentence, 16),
+];
+/// After so many of these all is still read well.
+const READ_WELL: usize = 2;
+/// What the names of most resources begin with; without it they are still known.
+const VENDOR: &str = "nvidia.com/";
+/// The column that says how a row stands: it stays.
+const STATUS: &str = "STATUS";
 
 /// What the cells of a column are, as far as it matters for cutting them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Width {
     /// They are cut in the middle: names that belong together begin alike.
     Name,
-    /// They are cut at the end.
+    /// They are cut at the end, as lists are.
     Sentence,
     /// They are never cut: a part of a number is another number.
     Amount,
@@ -30,9 +42,18 @@ enum Width {
 pub(crate) struct Cell {
     text: String,
     tint: Option<Tint>,
+    /// Whether it is names with commas between them, of which a few say enough.
+    is_list: bool,
 }
 
 impl Cell {
+    /// Names; `-` if there are none.
+    pub(crate) fn list(names: impl IntoIterator<Item = String>) -> Self {
+        let names = names.into_iter().collect::<Vec<_>>().join(",");
+        let text = if names.is_empty() { "-" } else { &*names };
+        Self { is_list: true, ..text.into() }
+    }
+
     pub(crate) fn tinted(text: &str, tint: Tint) -> Self {
         Self { tint: Some(tint), ..text.into() }
     }
@@ -40,7 +61,7 @@ impl Cell {
 
 impl From<&str> for Cell {
     fn from(text: &str) -> Self {
-        Self { text: clean(text).into_owned(), tint: None }
+        Self { text: clean(text).into_owned(), tint: None, is_list: false }
     }
 }
 
@@ -57,6 +78,8 @@ pub struct Table {
     rows: Vec<Vec<Cell>>,
     /// What is said instead of a table without rows.
     nothing: String,
+    /// Columns that a narrow terminal leaves out before names are cut short, the first of these first.
+    least: &'static [&'static str],
 }
 
 impl Table {
@@ -66,7 +89,13 @@ impl Table {
             header: header.iter().map(|name| (*name).to_owned()).collect(),
             rows: Vec::new(),
             nothing: String::new(),
+            least: &[],
         }
+    }
+
+    /// Which columns a narrow terminal can do without, the first of these first.
+    pub(crate) fn least(self, least: &'static [&'static str]) -> Self {
+        Self { least, ..self }
     }
 
     /// What is said instead of a table without rows.
@@ -111,9 +140,7 @@ impl Table {
         }
         if !left_out.is_empty() {
             let left_out = left_out.join(", ");
-            out.push_str(&format!(
-                "... without {left_out}: -o wide or a wider terminal shows all\n"
-            ));
+            out.push_str(&format!("... without {left_out}: -o wide shows all\n"));
         }
         out
     }
@@ -159,33 +186,63 @@ impl Table {
             let cells = cells.map(|text| format!("<{tag}>{}</{tag}>", escape(text)));
             format!("<tr>{}</tr>\n", cells.collect::<String>())
         };
-        let rows = self.rows.iter().map(|row| line("td", &mut row.iter().map(|cell| &*cell.text)));
+        // A page breaks lines between words.
+        let apart = |cell: &Cell| match cell.is_list {
+            true => cell.text.replace(',', ", "),
+            false => cell.text.clone(),
+        };
+        let rows = self.rows.iter().map(|row| {
+            let cells: Vec<String> = row.iter().map(apart).collect();
+            line("td", &mut cells.iter().map(String::as_str))
+        });
         let rows: String = rows.collect();
         let header = line("th", &mut self.header.iter().map(String::as_str));
         format!("<table>\n<thead>{header}</thead>\n<tbody>\n{rows}</tbody>\n</table>\n")
     }
 
-    /// Takes from the widest columns what is too much for a line, then whole columns, the last first, but
-    /// for sentences and what the rows are about. Returns the names of these.
+    /// Takes from the widest columns what is too much for a line as far as they are still read well, then
+    /// whole columns that matter least, then the rest of what names and sentences can do without, and then
+    /// the last columns, but for how rows stand and what they are about. Returns the names of those that go.
     fn shorten(&self, widths: &mut [usize], line: usize) -> Vec<&str> {
         let kinds: Vec<Width> = (0..widths.len()).map(|column| self.kind(column)).collect();
+        if excess(widths, line) > 0 {
+            self.without_vendor(widths);
+        }
         let mut whole = widths.to_vec();
         let mut left_out = Vec::new();
+        let named = self.least.iter().filter_map(|name| self.header.iter().position(|h| h == name));
+        let stands =
+            |column: &usize| kinds[*column] == Width::Sentence || self.header[*column] == STATUS;
+        let last = (1..widths.len()).rev().filter(|column| !stands(column));
+        let to_go = named.map(|column| (column, READ_WELL)).chain(last.map(|c| (c, STEPS.len())));
+        let mut to_go = to_go.peekable();
         loop {
             widths.copy_from_slice(&whole);
-            self.cut(widths, &kinds, line);
-            let is_shown = |column: &usize| whole[*column] > 0 && kinds[*column] != Width::Sentence;
-            let last = (1..widths.len()).rev().find(is_shown);
-            let Some(last) = last.filter(|_| excess(widths, line) > 0) else { break };
-            whole[last] = 0;
-            left_out.push(last);
+            let steps = to_go.peek().map_or(STEPS.len(), |(_, steps)| *steps);
+            self.cut(widths, &kinds, line, &STEPS[..steps]);
+            let Some((column, _)) = to_go.next().filter(|_| excess(widths, line) > 0) else {
+                break;
+            };
+            if std::mem::take(&mut whole[column]) > 0 {
+                left_out.push(column);
+            }
         }
         left_out.sort_unstable();
         left_out.into_iter().filter_map(|column| Some(&**self.header.get(column)?)).collect()
     }
 
-    fn cut(&self, widths: &mut [usize], kinds: &[Width], line: usize) {
-        for (kind, least) in STEPS {
+    /// Resources need less room without their vendor.
+    fn without_vendor(&self, widths: &mut [usize]) {
+        for (column, width) in widths.iter_mut().enumerate() {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            let cells = cells.map(|cell| without_vendor(&cell.text).chars().count());
+            let header = self.header[column].chars().count();
+            *width = cells.max().unwrap_or(0).max(header).min(*width);
+        }
+    }
+
+    fn cut(&self, widths: &mut [usize], kinds: &[Width], line: usize, steps: &[(Width, usize)]) {
+        for &(kind, least) in steps {
             // The name of a column is read whole.
             let least = |column: usize| least.max(self.header[column].chars().count());
             loop {
@@ -204,9 +261,10 @@ impl Table {
 
     fn kind(&self, column: usize) -> Width {
         let cells = || self.rows.iter().filter_map(|row| row.get(column)).map(|cell| &*cell.text);
-        if cells().all(is_amount) {
+        let is_list = self.rows.iter().filter_map(|row| row.get(column)).any(|cell| cell.is_list);
+        if cells().all(is_amount) && !is_list {
             Width::Amount
-        } else if cells().any(|text| text.contains(' ')) {
+        } else if is_list || cells().any(|text| text.contains(' ')) {
             Width::Sentence
         } else {
             Width::Name
@@ -216,6 +274,12 @@ impl Table {
 
 /// What is longer has the same amount in other units behind it: `2 x 40000 MiB (39.1 GiB, 0.49 each)`.
 const LONGEST_AMOUNT: usize = 24;
+
+/// Resources, or amounts of them, without their vendor. In a sentence `gpu` alone would be another word.
+fn without_vendor(text: &str) -> Cow<'_, str> {
+    let is_resource = text.starts_with(VENDOR) || text.starts_with(|c: char| c.is_ascii_digit());
+    if is_resource { text.replace(VENDOR, "").into() } else { text.into() }
+}
 
 /// An amount that is too long without the same in other units.
 fn without_other_units(text: &str, width: usize) -> &str {
@@ -227,7 +291,8 @@ fn without_other_units(text: &str, width: usize) -> &str {
 /// Whether a cell may stand among amounts, as cards do by their numbers.
 fn is_amount(text: &str) -> bool {
     let is_number = text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '-' | '#'));
-    (is_number && text.len() <= LONGEST_AMOUNT) || matches!(text, "" | "no GPU")
+    let is_name = text.contains(VENDOR) || text.contains(" or ");
+    (is_number && text.len() <= LONGEST_AMOUNT && !is_name) || matches!(text, "" | "no GPU")
 }
 
 /// By how much a line of such columns is too long; those without width are not there.
@@ -281,9 +346,12 @@ fn write_row(out: &mut String, row: &[Cell], widths: &[usize], painter: Painter)
     // Spaces are owed until something follows them: no line ends in one.
     let mut owed = 0;
     for (cell, width) in row.iter().zip(widths).filter(|(_, width)| **width > 0) {
-        let text = match cell.text.contains(' ') {
-            true => cut_end(without_other_units(&cell.text, *width), *width),
-            false => cut_middle(&cell.text, *width),
+        let is_long = cell.text.chars().count() > *width;
+        let text = if is_long { without_vendor(&cell.text) } else { (&*cell.text).into() };
+        let text = match text.contains(' ') {
+            true => cut_end(without_other_units(&text, *width), *width),
+            false if cell.is_list => cut_list(&text, *width),
+            false => cut_middle(&text, *width),
         };
         if !text.is_empty() {
             out.extend(std::iter::repeat_n(' ', owed));
@@ -407,14 +475,53 @@ mod tests {
         insta::assert_snapshot!(at(56), @"
         NODE       GPU-MEM        SHARES  MESSAGE
         a100-40-1  640.0/640.0Gi  12      all of its cards are…
-        ... without MEMORY: -o wide or a wider terminal shows all
+        ... without MEMORY: -o wide shows all
         ");
         insta::assert_snapshot!(at(30), @"
         NODE       MESSAGE
         a100-40-1  all of its cards a…
-        ... without GPU-MEM, SHARES, MEMORY: -o wide or a wider terminal shows all
+        ... without GPU-MEM, SHARES, MEMORY: -o wide shows all
         ");
         assert!(at(0).contains("640.0/640.0Gi") && !at(0).contains("..."));
+    }
+
+    #[test]
+    fn what_matters_least_goes_before_names_are_cut_short_and_how_a_row_stands_stays() {
+        let header = ["NAME", "NODE", "CPU", "MEMORY", "STATUS", "QUEUE"];
+        let mut table = Table::new(&header).least(&["MEMORY", "CPU"]);
+        let name = "train-large-model-worker-17";
+        table.push(
+            [name, "gpu-node-0001", "12.5", "64.0Gi", "terminating", "research"]
+                .map(Cell::from)
+                .to_vec(),
+        );
+        let at = |width| table.render(TextOptions { width, ..TextOptions::default() });
+        assert!(!at(80).contains("..."), "{}", at(80));
+        insta::assert_snapshot!(at(60), @"
+        NAME                    NODE           STATUS       QUEUE
+        train-larg…l-worker-17  gpu-node-0001  terminating  research
+        ... without CPU, MEMORY: -o wide shows all
+        ");
+        insta::assert_snapshot!(at(40), @"
+        NAME          NODE           STATUS
+        train…ker-17  gpu-node-0001  terminating
+        ... without CPU, MEMORY, QUEUE: -o wide shows all
+        ");
+    }
+
+    #[test]
+    fn resources_lose_their_vendor_and_lists_their_rest_before_columns_go() {
+        let mut table = Table::new(&["NAME", "ASKED", "PODS"]);
+        let pods = ["ml/notebook-a", "ml/notebook-b", "ml/notebook-c"].map(str::to_owned);
+        table.push(vec!["student-0".into(), "2xnvidia.com/mig-1g.10gb".into(), Cell::list(pods)]);
+        assert_eq!(without_vendor("no nvidia.com/gpu there"), "no nvidia.com/gpu there");
+        let at = |width| table.render(TextOptions { width, ..TextOptions::default() });
+        assert!(at(0).contains("2xnvidia.com/mig-1g.10gb") && at(0).contains(",ml/notebook-c"));
+        insta::assert_snapshot!(at(60), @"
+        NAME       ASKED          PODS
+        student-0  2xmig-1g.10gb  ml/notebook-a,ml/notebook-b,+1
+        ");
+        assert!(table.html().contains("<td>ml/notebook-a, ml/notebook-b, ml/notebook-c</td>"));
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub struct Totals {
     pub capacity_bytes: u128,
     /// Bytes that pods hold of them.
     pub held_bytes: u128,
-    /// Bytes of the cards that somebody holds.
+    /// Bytes of the cards that somebody holds, or holds a slice of.
     pub in_use_bytes: u128,
     /// Bytes that are free on shared cards and too few for every share that a pod is known to ask.
     pub stranded_bytes: u128,
@@ -89,6 +89,18 @@ impl Totals {
         models
     }
 
+    /// By node; those without GPUs are left out.
+    pub fn by_node(scheduler: &Scheduler) -> Vec<(&str, Self)> {
+        let mut sizes = ShareSizes::held(scheduler);
+        let nodes = scheduler.ledger().alive().filter(|(_, node)| node.has_gpus());
+        let totals = nodes.map(|(_, node)| {
+            let mut own = Self::default();
+            own.enter(scheduler, node, &mut sizes);
+            (&**node.name(), own)
+        });
+        totals.collect()
+    }
+
     /// Memory held, of that of the cards that somebody holds: 1 if all of them are full.
     pub fn packing_ratio(&self) -> Option<f64> {
         ratio(self.held_bytes, self.in_use_bytes)
@@ -104,20 +116,29 @@ impl Totals {
         ratio(self.stranded_bytes, self.in_use_bytes).unwrap_or(0.0)
     }
 
-    /// Slices count for the memory that they have, or for their part of a card.
+    /// Slices count for the memory that they have, or for their part of a card; a card is in use if one of
+    /// its slices is. Of MIG slices nobody tells the card: they are as good as cards of their own.
     fn add_slices(&mut self, node: &Node) {
+        let (mut capacity, mut held) = (0u128, 0u128);
         for pool in &node.capacity().gpus.pools {
             let Some((free, total)) = node.devices(pool.device) else { continue };
             self.slices += u64::from(total);
             self.slices_taken += u64::from(total - free);
             if let Some(each) = pool.each {
                 let all = |count: u32| u128::from(each.0) * u128::from(count);
-                self.capacity_bytes += all(total);
-                self.held_bytes += all(total - free);
-                self.in_use_bytes += all(total - free);
+                capacity += all(total);
+                held += all(total - free);
             }
         }
-        self.in_use += sliced_in_use(node);
+        let is_divided = |card: &&Card| matches!(card.mode(), Mode::Divided(_));
+        let divided = node.cards().iter().filter(is_divided).count() as u128;
+        let in_use = sliced_in_use(node);
+        // They are at least so many, and of one size.
+        let of_cards = (capacity * in_use as u128).checked_div(divided).unwrap_or(0);
+        self.capacity_bytes += capacity;
+        self.held_bytes += held;
+        self.in_use_bytes += of_cards.max(held);
+        self.in_use += in_use;
     }
 
     fn add(&mut self, node: &Node, index: usize, card: &Card, sizes: &mut ShareSizes) {
@@ -219,6 +240,10 @@ mod tests {
             panic!("{models:?}")
         };
         assert_eq!((*model, of_model), ("x", &totals), "both nodes are of one");
+        let nodes = Totals::by_node(&cluster.scheduler);
+        let cards: Vec<_> =
+            nodes.iter().map(|(name, own)| (*name, own.cards, own.in_use)).collect();
+        assert_eq!(cards, [("a", 4, 2), ("b", 2, 0)]);
 
         // Other cards from now on: the shared one has the old size and takes nobody new.
         let Cluster { mut scheduler, .. } = cluster;

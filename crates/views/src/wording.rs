@@ -161,17 +161,20 @@ impl Names {
     }
 }
 
-/// `ml/a,ml/b,+3`: as many names as there is room for, at least one, and how many are left out.
-pub(crate) fn listed(names: impl ExactSizeIterator<Item = String>, room: usize) -> String {
-    let (mut out, all) = (String::new(), names.len());
-    for (i, name) in names.enumerate() {
-        if i > 0 && out.len() + 1 + name.len() > room {
-            return format!("{out},+{}", all - i);
-        }
-        let comma = if i > 0 { "," } else { "" };
-        out = out + comma + &name;
+/// Of names with commas between them as many as there is room for, and how many are left out:
+/// `ml/a,ml/b,+3`.
+pub(crate) fn cut_list(names: &str, width: usize) -> Cow<'_, str> {
+    if names.chars().count() <= width {
+        return Cow::Borrowed(names);
     }
-    if out.is_empty() { "-".to_owned() } else { out }
+    let all: Vec<&str> = names.split(',').collect();
+    let kept = |n: usize| format!("{},+{}", all[..n].join(","), all.len() - n);
+    let mut shorter = (1..all.len()).rev().map(kept);
+    let fits = |text: &String| text.chars().count() <= width;
+    Cow::Owned(shorter.find(fits).unwrap_or_else(|| {
+        let rest = if all.len() > 1 { format!(",+{}", all.len() - 1) } else { String::new() };
+        cut_middle(all[0], width.saturating_sub(rest.len())).into_owned() + &rest
+    }))
 }
 
 /// `5/8`.
@@ -195,6 +198,17 @@ mod tests {
         assert_eq!(labels([(0, None), (1, None), (2, None)]), "#0-2");
         assert_eq!(labels([(0, Some(1)), (1, None)]), "1,#1");
         assert_eq!(labels([]), "-");
+    }
+
+    #[test]
+    fn of_a_list_that_is_too_long_the_rest_is_counted() {
+        let names = "ml/a,ml/b,ml/c,ml/d";
+        assert_eq!(cut_list(names, 19), names);
+        assert_eq!(cut_list(names, 18), "ml/a,ml/b,ml/c,+1");
+        assert_eq!(cut_list(names, 12), "ml/a,ml/b,+2");
+        assert_eq!(cut_list(names, 7), "ml/a,+3");
+        assert_eq!(cut_list(names, 6), "m…a,+3", "not even one has room");
+        assert_eq!(cut_list("-", 4), "-");
     }
 
     #[test]

@@ -64,6 +64,7 @@ pub fn node(object: &Object) -> Result<(NodeRecord, Vec<String>), String> {
             labels: metadata.labels.iter().map(owned).collect(),
             taints,
             unschedulable: spec.unschedulable,
+            drained: false,
         },
         cpu: MilliCpu(amount(keys::CPU).unwrap_or_default().milli_ceil()),
         memory: Bytes(value(keys::MEMORY)),

@@ -3,11 +3,15 @@
 
 use crate::documents::untyped;
 use crate::manifest::Template;
+use crate::problem::short;
 use serde::Deserialize;
 use serde_json::Value;
 
 /// The rules that come with divvy.
 const BUILT_IN: &str = include_str!("../pods-of.yaml");
+/// What a rule looks like, for whoever wrote one that cannot be read.
+const EXAMPLE: &str =
+    "- {kind: Lab, group: example.com, pods: [{template: spec.template, count: spec.replicas}]}";
 /// More pods of one part than this are refused elsewhere.
 const MOST: i64 = i32::MAX as i64;
 
@@ -48,7 +52,7 @@ struct PodPart {
 }
 
 #[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "template and count are the name of a field or a list of such")]
 enum OneOrMore<T> {
     More(Vec<T>),
     One(T),
@@ -70,7 +74,7 @@ impl<T> OneOrMore<T> {
 }
 
 #[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "count is a field, or field, default, less, atMost and atLeast")]
 enum Count {
     /// A field; 1 if it is absent.
     Field(String),
@@ -116,9 +120,16 @@ impl PodRules {
     pub fn read(text: &str) -> Result<Self, String> {
         let mut rules = Vec::new();
         for document in untyped(text)? {
-            let of_document: Vec<PodRule> =
-                serde_json::from_value(document).map_err(|why| why.to_string())?;
-            rules.extend(of_document);
+            let Value::Array(items) = document else {
+                return Err(format!("a list of rules is expected, such as {EXAMPLE}"));
+            };
+            for (at, item) in items.into_iter().enumerate() {
+                rules.push(rule(&item).map_err(|why| {
+                    let kind = item.get("kind").and_then(Value::as_str);
+                    let kind = kind.map_or_else(String::new, |kind| format!(" ({})", short(kind)));
+                    format!("rule {}{kind}: {why}; a rule is such as {EXAMPLE}", at + 1)
+                })?);
+            }
         }
         Ok(Self(rules))
     }
@@ -178,6 +189,15 @@ impl PodRules {
             found
         }))
     }
+}
+
+/// Reads one rule, part by part: then it is known where something is wrong.
+fn rule(item: &Value) -> Result<PodRule, String> {
+    let parts = item.get("pods").and_then(Value::as_array);
+    for (at, part) in parts.into_iter().flatten().enumerate() {
+        PodPart::deserialize(part).map_err(|why| format!("pods[{at}]: {why}"))?;
+    }
+    PodRule::deserialize(item).map_err(|why| why.to_string())
 }
 
 impl PodPart {

@@ -56,6 +56,7 @@ fn filled() -> Metrics {
         "NVIDIA-A100-SXM4-80GB",
         Totals { capacity_bytes: 800, held_bytes: 500, in_use_bytes: 600, ..Totals::default() },
     )]));
+    metrics.set_nodes(&[("a100-1", Totals { capacity_bytes: 640, ..Totals::default() })]);
     metrics.set_queues(
         &[QueueUse { queue: Some("team-a"), pods: 2, ..QueueUse::default() }],
         Instant::now(),
@@ -135,6 +136,18 @@ fn models_have_so_many_series_at_most_and_the_others_are_one_together() {
     metrics.set_models(&BTreeMap::from([("one", of(3))]));
     assert_eq!(metrics.text().matches("divvy_model_memory_bytes{").count(), 5);
     assert!(metrics.text().contains(&capacity("one", 3)));
+}
+
+#[test]
+fn each_node_has_the_memory_of_its_cards_as_long_as_it_is_there() {
+    let metrics = Metrics::new();
+    let of = |held_bytes| Totals { held_bytes, in_use_bytes: 80, ..Totals::default() };
+    metrics.set_nodes(&[("a", of(40)), ("b", of(0))]);
+    let text = metrics.text();
+    let held = |node: &str| format!("divvy_node_memory_bytes{{node=\"{node}\",kind=\"held\"}} ");
+    assert!(text.contains(&(held("a") + "40\n")) && text.contains(&(held("b") + "0\n")), "{text}");
+    metrics.set_nodes(&[("b", of(0))]);
+    assert_eq!(metrics.text().matches("divvy_node_memory_bytes{").count(), 5);
 }
 
 #[test]

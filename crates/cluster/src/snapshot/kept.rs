@@ -344,6 +344,9 @@ pub(super) const VOLUME_ATTACHMENT: Kept = Fields(&[
     ),
 ]);
 
+/// Only that of the device plugin is read, and only if somebody names it.
+pub(super) const CONFIG_MAP: Kept = Fields(&[("metadata", metadata!()), ("data", Map)]);
+
 /// Of Kubernetes itself.
 pub(super) const POD_GROUP: Kept = Fields(&[
     ("metadata", metadata!()),

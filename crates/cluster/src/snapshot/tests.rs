@@ -137,6 +137,23 @@ async fn every_other_failure_ends_the_reading_and_says_what_to_do() {
     assert!(failed.ends_with("502 Bad Gateway"), "{failed}");
 }
 
+#[tokio::test]
+async fn of_config_maps_only_that_of_the_device_plugin_is_read_if_it_is_named() {
+    let reader = reader(|_, path| {
+        assert_eq!(path, "/api/v1/namespaces/gpu-operator/configmaps/time-slicing");
+        let metadata = json!({"name": "time-slicing", "labels": {"a": "b"}});
+        (200, json!({"metadata": metadata, "data": {"any": "version: v1"}, "binaryData": {}}))
+    });
+    let mut snapshot = Snapshot::default();
+    let key = ObjectKey::new("gpu-operator", "time-slicing");
+    reader.add_plugin_config_map(&key, &mut snapshot).await.unwrap();
+    let object: Value = serde_json::from_str(&snapshot.objects[0]).unwrap();
+    let kept = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "time-slicing"},
+        "data": {"any": "version: v1"}});
+    assert_eq!(object, kept);
+    assert_eq!(snapshot.counts, [("ConfigMap", 1)]);
+}
+
 #[test]
 fn a_snapshot_is_a_list_with_a_line_for_each_object() {
     let objects = vec![r#"{"kind": "A"}"#.to_owned(), r#"{"kind": "B"}"#.to_owned()];

@@ -27,7 +27,8 @@ fn only_options_of_the_live_cluster_stand_under_its_heading() {
         let options = live.lines().filter(|line| line.trim_start().starts_with('-'));
         let options: Vec<&str> =
             options.filter_map(|line| line.split_whitespace().next()).collect();
-        assert_eq!(options, ["--kubeconfig", "--context", "--request-timeout"], "{command:?}");
+        let all = ["--device-plugin-config-map", "--kubeconfig", "--context", "--request-timeout"];
+        assert_eq!(options, all, "{command:?}");
     }
 }
 

@@ -101,6 +101,62 @@ fn the_pods_of_a_node_that_goes_are_placed_elsewhere() {
 }
 
 #[test]
+fn a_node_that_is_drained_in_a_rehearsal_is_not_called_cordoned() {
+    let file = File::new("drain.yaml", &cluster());
+    let whole = "{apiVersion: v1, kind: Pod, metadata: {name: w, namespace: ml}, spec: {containers: [{name: c, \
+        resources: {limits: {nvidia.com/gpu: 2}}}]}}";
+    let args = ["--cluster", file.path(), "--drain", "n1", "--drain", "n2", "-f", "-"];
+    let (json, code) = simulate(whole, &args[..6]);
+    assert_eq!((code, &json["pods"][2]["name"]), (2, &"w".into()));
+    assert_eq!(json["pods"][2]["reason"], "drained in this rehearsal");
+    assert_eq!(json["pods"][2]["reasons"][0]["reason"], "NodeDrained");
+    let text = stdout(&divvy(&[&["explain", "pod", "ml/w"], &args[..]].concat(), whole));
+    assert!(
+        text.starts_with("ml/w is pending: 0/2 nodes are available: 2 drained in this"),
+        "{text}"
+    );
+    assert!(text.contains("Next: make room on other nodes") && !text.contains("cordon"), "{text}");
+}
+
+#[test]
+fn options_that_cannot_be_read_say_what_is_allowed_and_show_an_example() {
+    let rules = File::new("rules.yaml", "- {kind: Lab, pods: [{template: 5, count: [a]}]}\n");
+    let parts = File::new("parts.yaml", "- {kind: Lab, pods: [{templates: x}]}\n");
+    let map = File::new("map.yaml", "{kind: Lab, pods: []}\n");
+    let example = "- {kind: Lab, group: example.com, pods: [{template: spec.template, count: spec.replicas}]}";
+    for (args, told) in [
+        (
+            &["--fill=many"][..],
+            "'many' for '--fill[=<MOST>]': allowed is a whole number from 1 to 1000000, for example --fill=100",
+        ),
+        (&["--fill=0"], "allowed is a whole number from 1 to 1000000"),
+        (
+            &["--replicas=-1"],
+            "allowed is a whole number from 0 to 1000000, for example --replicas 12",
+        ),
+        (&["--add-nodes", "two"], "for example 2=a100-1"),
+        (&["--partition", "n1"], "for example a100-1=all-1g.10gb"),
+        (
+            &["--pods-of", rules.path()],
+            "rule 1 (Lab): pods[0]: template and count are the name of a field or a list",
+        ),
+        (
+            &["--pods-of", parts.path()],
+            "rule 1 (Lab): pods[0]: unknown field `templates`, expected one of `each`,",
+        ),
+        (&["--pods-of", parts.path()], example),
+        (&["--pods-of", map.path()], "a list of rules is expected, such as "),
+        (&["--pods-of", map.path()], example),
+    ] {
+        let output = divvy(&[&["simulate", "--demo"], args].concat(), "");
+        assert!(code_and_error(&output).contains(told), "{args:?}: {}", stderr(&output));
+    }
+    let cards = divvy(&["mig", "plan", "--model", "A30", "--cards", "lots", "-f", "-"], "");
+    let told = "allowed is a whole number from 1 to 1024, for example --cards 4";
+    assert!(code_and_error(&cards).contains(told), "{}", stderr(&cards));
+}
+
+#[test]
 fn a_node_that_is_not_there_is_told_with_those_that_are() {
     for (args, told) in [
         (&["--drain", "moon"][..], "--drain moon: the cluster has no node moon; it has a100-40-1,"),
@@ -167,6 +223,12 @@ fn how_many_more_fit_is_counted_of_examples_and_on_both_sides_of_a_comparison() 
     assert!(more.iter().any(|of| of["more"][0].as_u64() > Some(0)), "{json}");
     let text = stdout(&divvy(&["simulate", "--demo", "--fill", "--compare", "spread"], ""));
     assert!(text.contains("\nMORE-OF "), "{text}");
+    let only = divvy(
+        &["simulate", "-f", "-", "--replicas", "0", "--fill"],
+        &pod("more", "{gpu-fraction: \"0.5\"}"),
+    );
+    assert!(stdout(&only).contains("80 more of default/more fit: "), "{}", stdout(&only));
+    assert_eq!(stderr(&only), "", "that it makes none was asked for");
     let nothing = divvy(&["simulate", "--cluster", "embedded", "--fill"], "");
     assert_eq!(code(&nothing), 1);
     assert!(stderr(&nothing).contains("--fill counts more of what is given"), "{nothing:?}");

@@ -2,6 +2,7 @@
 
 use super::divvy;
 use crate::output::{code, stderr, stdout};
+use crate::program;
 use serde_json::Value;
 
 /// Two nodes; what runs there, who waits, and who waits for somebody else.
@@ -86,6 +87,18 @@ fn queues_show_what_their_pods_hold_in_whole_gpus() {
 }
 
 #[test]
+fn a_pod_that_no_card_is_large_enough_for_is_told_so_also_beside_a_record_that_cannot_be_read() {
+    let unread = cluster().replace("\"0:12884901888\"", "\"of all\"");
+    let unread = unread.replace("\"0:4294967296\"", "\"of all\"");
+    let output = divvy(&["top", "pending", "--cluster", "-"], &unread);
+    assert!(stderr(&output).contains("no GPU is given on t4-1"), "{}", stderr(&output));
+    let text = stdout(&output);
+    let line = |name: &str| text.lines().find(|line| line.contains(name)).unwrap();
+    assert!(line("xl").ends_with("largest card 16.0 GiB < 96.0 GiB asked"), "{text}");
+    assert!(line("fits").contains("does not say which cards it has"), "{text}");
+}
+
+#[test]
 fn lists_are_selected_by_labels_and_by_name() {
     assert_eq!(column(&top(&["nodes", "-l", "pool=b"]), 0), ["NODE", "t4-2"]);
     assert_eq!(column(&top(&["cards", "-l", "pool in (a),pool!=b"]), 0), ["NODE", "t4-1", "t4-1"]);
@@ -106,6 +119,27 @@ fn lists_are_selected_by_labels_and_by_name() {
         assert_eq!(code(&output), 1, "{args:?}");
         assert!(stderr(&output).contains(told), "{}", stderr(&output));
     }
+}
+
+#[test]
+fn in_a_pipe_the_map_is_broken_at_columns_and_nothing_is_cut() {
+    let run = |columns: &str| {
+        let mut command = program::divvy();
+        command.args(["simulate", "--demo"]).env("COLUMNS", columns);
+        stdout(&command.output().unwrap())
+    };
+    let (narrow, usual) = (run("60"), run(""));
+    assert_eq!(narrow.lines().next(), usual.lines().next(), "tables are as wide as they are");
+    let table = |text: &str| text.lines().take_while(|line| !line.is_empty()).count();
+    let map = |text: &str| -> Vec<String> {
+        let lines = text.lines().skip(table(text)).take_while(|line| !line.contains(" placed. "));
+        lines.map(str::to_owned).collect()
+    };
+    assert_eq!(table(&narrow), table(&usual));
+    assert!(map(&narrow).iter().all(|line| line.chars().count() <= 60), "{narrow}");
+    let words =
+        |text: &str| map(text).join(" ").split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(words(&narrow), words(&usual));
 }
 
 #[test]

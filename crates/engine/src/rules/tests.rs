@@ -7,7 +7,7 @@ fn facts(labels: &[(&str, &str)], taints: &[(&str, &str, Effect)]) -> NodeFacts 
             .iter()
             .map(|(k, v, effect)| Taint { key: (*k).into(), value: (*v).into(), effect: *effect })
             .collect(),
-        unschedulable: false,
+        ..NodeFacts::default()
     }
 }
 

@@ -210,7 +210,8 @@ fn ask(
     let has_all = |at: &usize| slices.iter().all(|(p, _)| geometries[*at].find(*p).is_some());
     let with_profile: Vec<usize> = (0..free.len()).filter(has_all).collect();
     if with_profile.is_empty() {
-        return Err(format!("no free card can be divided for {request}"));
+        return Err(no_profile(&slices, geometries)
+            .unwrap_or_else(|| format!("no free card can be divided for {request}")));
     }
     // Where it could run if it asked for no GPU.
     let places = scheduler.places_if(key, |needs| needs.request = Request::none());
@@ -223,6 +224,17 @@ fn ask(
         ));
     }
     Ok(Ask { slices, hosts, count: 1 })
+}
+
+/// Says it if a profile is none of any model whose cards are free.
+fn no_profile(slices: &[(Profile, u32)], geometries: &[Geometry]) -> Option<String> {
+    let is_nowhere = |(p, _): &&(Profile, u32)| geometries.iter().all(|g| g.find(*p).is_none());
+    let (profile, _) = slices.iter().find(is_nowhere)?;
+    let models: BTreeMap<&str, &Geometry> =
+        geometries.iter().map(|geometry| (geometry.model().name, geometry)).collect();
+    let misfits = models.values().filter_map(|geometry| geometry.place(&[(*profile, 1)]).err());
+    let misfits: Vec<String> = misfits.map(|misfit| misfit.to_string()).collect();
+    (!misfits.is_empty()).then(|| misfits.join("; "))
 }
 
 fn no_room(ask: &Ask, cards: u32, is_most: bool) -> String {

@@ -5,7 +5,8 @@ use crate::object::{Found, Look, WrittenPod};
 use crate::tree::TreeNode;
 use divvy_words::manifest::{Metadata, Template};
 use divvy_words::mistakes::shown;
-use divvy_words::{Content, Entry, Object, PodManifest, PodRules, Priorities};
+use divvy_words::{Content, Entry, Object, PodManifest, PodRules, Priorities, keys};
+use std::cmp::Reverse;
 
 /// Stable name: a field has a value of the wrong type.
 pub(crate) const WRONG_TYPE: &str = "WrongType";
@@ -65,7 +66,7 @@ fn refused(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>, why: &str) {
         Some((field, what)) if find(pod.node, field).is_some() => (field, what),
         _ => ("", why),
     };
-    let named = ["gpu-fraction", "gpu-memory"].into_iter().find(|key| what.contains(key));
+    let named = named(what, pod);
     let annotation = named.and_then(|key| pod.annotation(key));
     let at = find(pod.node, field).filter(|_| !field.is_empty()).or(annotation).unwrap_or(pod.node);
     let field = match (field, named) {
@@ -81,6 +82,15 @@ fn refused(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>, why: &str) {
     };
     let what = format!("divvy refuses the pod: {what}");
     look.note(Found::new(REFUSED, at, field, what, next));
+}
+
+/// The annotation that a reason is about: of those that the pod has the one that it names first.
+fn named(what: &str, pod: &WrittenPod<'_>) -> Option<&'static str> {
+    let keys = keys::REQUEST.into_iter().filter(|key| pod.annotation(key).is_some());
+    // One key is the start of another.
+    keys.filter_map(|key| Some((what.find(key)?, Reverse(key.len()), key)))
+        .min()
+        .map(|(.., key)| key)
 }
 
 fn invalid(metadata: &Metadata, spec: &PodManifest, owner: Option<&Metadata>) -> Option<String> {

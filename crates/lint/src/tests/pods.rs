@@ -319,6 +319,28 @@ fn what_divvy_refuses_is_said_where_it_stands() {
 }
 
 #[test]
+fn a_refused_pod_is_told_the_annotation_that_is_wrong_and_not_another_that_it_has() {
+    let share = "gpu-fraction: \"0.5\"\n    ";
+    for (more, key) in [
+        ("gpu-fraction-num-devices: \"none\"", "gpu-fraction-num-devices"),
+        ("gpu-fraction-num-devices: \"100\"", "gpu-fraction-num-devices"),
+        ("gpu-fraction-container-name: main", "gpu-fraction-container-name"),
+        ("gpu-memory: \"2000\"", "gpu-memory"),
+        ("gpu-memory: 2Gi", "gpu-memory"),
+    ] {
+        let finding = stays("RefusedPod", &annotated(&format!("{share}{more}")));
+        assert_eq!(finding.field, format!("metadata.annotations[\"{key}\"]"), "{finding:?}");
+        assert_eq!(finding.line, 9, "{more}");
+    }
+    for (alone, key) in
+        [("gpu-fraction-num-devices: \"2\"", "gpu-fraction-num-devices"), ("mps: \"true\"", "mps")]
+    {
+        let finding = stays("RefusedPod", &annotated(alone));
+        assert_eq!(finding.field, format!("metadata.annotations[\"{key}\"]"), "{finding:?}");
+    }
+}
+
+#[test]
 fn json_is_mended_in_place_too() {
     let pod = |metadata: &str, container: &str| {
         format!(

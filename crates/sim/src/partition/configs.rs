@@ -4,8 +4,8 @@ use crate::InputError;
 use divvy_ledger::mig::MigConfig;
 use divvy_words::manifest::{ClusterPolicyManifest, Texts};
 use divvy_words::{
-    Content, Entry, MigStrategy, Object, PluginConfig, is_device_plugin_config, is_mig_config,
-    keys, mig_configs, mig_strategy_of, plugin_config, usual_config,
+    Content, Entry, MigStrategy, Object, PluginConfig, PluginConfigs, is_device_plugin_config,
+    is_mig_config, keys, mig_configs, mig_strategy_of, plugin_config, usual_config,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -49,6 +49,25 @@ pub(crate) struct Configs {
     strategy: Option<MigStrategy>,
     /// `--partition`: nodes and configs.
     asked: Vec<(String, String)>,
+}
+
+/// What the cluster's own ConfigMap of the device plugin says; nothing if there are several, for nobody
+/// says then which is in force.
+pub(crate) fn in_force(cluster: &[Entry], warnings: &mut Vec<String>) -> PluginConfigs {
+    let mut found = cluster.iter().filter_map(|entry| match entry {
+        Entry::Object(Object { metadata, content: Content::ConfigMap(data), .. }) => {
+            let is_one = data.iter().any(|(_, text)| is_device_plugin_config(text));
+            is_one.then_some((&metadata.name, data))
+        }
+        _ => None,
+    });
+    let (Some((map, data)), None) = (found.next(), found.next()) else {
+        return PluginConfigs::default();
+    };
+    PluginConfigs::read(data.iter()).unwrap_or_else(|why| {
+        warnings.push(format!("ConfigMap {map} of the cluster: {why}"));
+        PluginConfigs::default()
+    })
 }
 
 /// How MIG slices of a node are called, and who says so.

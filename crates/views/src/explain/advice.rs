@@ -28,6 +28,10 @@ pub(super) fn next_step(
             format!("kubectl get node {name}, and correct spec.nodeName")
         }
         Reason::Cordoned => format!("kubectl uncordon {node}"),
+        Reason::Drained => {
+            "make room on other nodes before this one is drained; --add-nodes tries it with more"
+                .to_owned()
+        }
         Reason::Taint(taint) => tolerate(taint),
         Reason::Selector { key, .. } => {
             format!("compare spec.nodeSelector with kubectl get nodes -L {key}")

@@ -126,10 +126,17 @@ fn write_reasons(out: &mut String, reasons: &[NodesByReason], options: TextOptio
     let width = |i: usize| rows.iter().map(|row| row.0[i].chars().count()).max().unwrap_or(0);
     let (nodes, name, message) = (width(0), width(1), width(2));
     for (cells, node_names) in &rows {
-        let start = format!("  {:<nodes$}  {:<name$}{:<message$}   ", cells[0], cells[1], cells[2]);
+        let mut start =
+            format!("  {:<nodes$}  {:<name$}{:<message$}   ", cells[0], cells[1], cells[2]);
+        let mut column = start.chars().count();
+        let first = node_names.first().map_or(0, |name| name.chars().count());
+        if options.cuts() && column + first > options.width {
+            // Below it, where the sentences begin.
+            column = 2 + nodes + 2;
+            start = format!("{}\n{:column$}", start.trim_end(), "");
+        }
         out.push_str(&start);
-        let room = options.list_width().saturating_sub(start.chars().count());
-        out.push_str(&names(node_names, room));
+        out.push_str(&names(node_names, options.list_width().saturating_sub(column)));
         out.push('\n');
     }
 }

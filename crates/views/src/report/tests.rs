@@ -103,6 +103,20 @@ fn slices_are_counted_by_resource_over_all_nodes() {
 }
 
 #[test]
+fn a_card_of_which_one_time_slice_is_taken_is_not_full() {
+    let cluster = Cluster::sliced();
+    let report = of(&cluster);
+    let turns = report.nodes.iter().find(|part| part.name == "turns-1").unwrap();
+    // Two of eight slices, one on each of two cards.
+    let ReportTotals { cards_in_use, packing_ratio, allocated_ratio, .. } = turns.totals;
+    assert_eq!((cards_in_use, packing_ratio, allocated_ratio), (2, Some(0.25), Some(0.25)));
+    let cluster = cluster.ask("ml/all", crate::testing::devices(divvy_ledger::Device::Replica, 6));
+    let report = of(&cluster);
+    let turns = report.nodes.iter().find(|part| part.name == "turns-1").unwrap();
+    assert_eq!(turns.totals.packing_ratio, Some(1.0));
+}
+
+#[test]
 fn the_page_loads_nothing_and_shows_no_markup_of_users() {
     let evil =
         in_queue(pod("ml/<img src=x onerror=alert(1)>", fraction("0.5", 1)), "</td><script>");

@@ -5,12 +5,9 @@ use crate::API_VERSION;
 use crate::options::TextOptions;
 use crate::paint::{Painter, Tint};
 use crate::simulate_text::cards_line;
-use crate::table::Table;
+use crate::table::{Cell, Table};
 use crate::top::{TopPending, TopQueues, top_pending_table, top_queues_table};
-use crate::wording::{count, gib_of, labels, listed, used_of};
-
-/// For names of pods in one row.
-const ROOM_FOR_PODS: usize = 60;
+use crate::wording::{count, gib_of, labels, used_of};
 
 /// A part of the report, under a heading that says what it is.
 pub(super) struct Section {
@@ -65,7 +62,7 @@ pub(super) fn sections(report: &Report<'_>, wide: bool) -> Vec<Section> {
             title: "Unguarded cards",
             about: "their shares may use more than they asked for, and together outgrow the card; \
                     level Isolated keeps shares to their part",
-            table: unguarded(&report.unguarded_cards, wide),
+            table: unguarded(&report.unguarded_cards),
         });
     }
     if !report.slices.is_empty() {
@@ -97,7 +94,7 @@ fn parts(name: &'static str, parts: &[ReportPart]) -> Table {
     let has_slices = parts.iter().any(|part| part.totals.slices > 0);
     header.extend(has_slices.then_some("SLICES"));
     header.extend(["GPU-MEM", "PACKING", "FRAGMENTED", "STRANDED", "UNGUARDED"]);
-    let mut table = Table::new(&header);
+    let mut table = Table::new(&header).least(&["UNGUARDED", "WHOLE", "SHARED", "IDLE"]);
     for ReportPart { name, totals } in parts {
         let ReportTotals { cards, cards_in_use, cards_idle, .. } = *totals;
         let mut row = vec![
@@ -107,7 +104,10 @@ fn parts(name: &'static str, parts: &[ReportPart]) -> Table {
             totals.cards_whole.to_string().into(),
             totals.cards_shared.to_string().into(),
         ];
-        row.extend(has_slices.then(|| used_of(totals.slices_taken, totals.slices).into()));
+        row.extend(has_slices.then(|| match totals.slices {
+            0 => "-".into(),
+            slices => used_of(totals.slices_taken, slices).into(),
+        }));
         let memory = |bytes: u64| crate::top::memory(bytes);
         row.extend([
             gib_of(totals.held_bytes, totals.capacity_bytes).into(),
@@ -132,15 +132,14 @@ fn idle(cards: &[ReportCard<'_>]) -> Table {
     table
 }
 
-fn unguarded(cards: &[ReportCard<'_>], wide: bool) -> Table {
+fn unguarded(cards: &[ReportCard<'_>]) -> Table {
     let mut table = Table::new(&["NODE", "CARD", "SHARES", "PODS"]);
     for card in cards {
-        let room = if wide { usize::MAX } else { ROOM_FOR_PODS };
         table.push(vec![
             card.node.into(),
             labels([(card.index, card.number)]).into(),
             card.pods.len().to_string().into(),
-            listed(card.pods.iter().cloned(), room).into(),
+            Cell::list(card.pods.iter().cloned()),
         ]);
     }
     table

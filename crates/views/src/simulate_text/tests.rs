@@ -155,6 +155,41 @@ fn a_long_legend_is_broken_between_entries_at_the_width() {
 }
 
 #[test]
+fn no_line_of_a_map_is_longer_than_the_terminal() {
+    let long = "train-large-language-model-with-everything-we-have-worker-17-of-200";
+    let name = "ip-10-0-0-1.eu-central-1.compute.internal.example.com-with-many-cards";
+    let cluster = Cluster::new()
+        .with(node(name, "NVIDIA-A100-SXM4-80GB", 2, 80))
+        .ask(&format!("research/{long}"), fraction("0.25", 1))
+        .ask("ml/notebook-a", fraction("0.25", 1));
+    let narrow = TextOptions { width: 80, ..TextOptions::default() };
+    let map =
+        |text: &str| text.split_once("\n\n").unwrap().1.split("\n\n").next().unwrap().to_owned();
+    insta::assert_snapshot!(map(&text(&cluster, narrow)), @"
+    ip-10-0-0-1.eu-central-1…mple.com-with-many-cards  2 x A100-80GB (80.0 GiB each)
+      0  aaaaabbbbb··········   50 %   a research/train-large…-worker-17-of-200 20.0
+                                       b ml/notebook-a 20.0   free 40.0
+      1  ····················  free
+    ");
+    insta::assert_snapshot!(map(&text(&Cluster::sliced(), narrow)), @"
+    mixed-1  1 x A100-80GB (80.0 GiB each)
+      0  ····················  free
+      mig-1g.10gb  aaabbbbbbbb·········  4 of 7 1g.10gb slices taken   a one 1
+                   b three 3   free 3
+      mig-3g.40gb  aaaaaaaaaa··········  1 of 2 3g.40gb slices taken   a big 1
+                   free 1
+    ");
+    for cluster in [&cluster, &Cluster::sliced(), &Cluster::example(), &Cluster::overbooked()] {
+        for width in [80, 100, 120] {
+            let text = map(&text(cluster, TextOptions { width, ..TextOptions::default() }));
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
+        }
+    }
+    let wide = text(&cluster, TextOptions { width: 80, wide: true, ..TextOptions::default() });
+    assert!(wide.contains(&format!("a research/{long} 20.0")) && wide.contains(name), "{wide}");
+}
+
+#[test]
 fn a_large_simulation_is_cut_short_and_says_so_but_shows_pods_that_wait() {
     let mut cluster = Cluster::new();
     for i in 0..50 {

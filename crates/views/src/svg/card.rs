@@ -122,8 +122,18 @@ impl CardStyle<'_> {
         let (name, short) = (self.names.of(share.pod), Names::Short.of(share.pod));
         let names = [&*name, &*short];
         let middle = top + height / 2.0;
-        if height >= 2.0 * LINE + 2.0 {
-            self.text(out, &names, Type::bold(FONT), middle - 3.0, INK);
+        let bold = Type::bold(FONT);
+        let room = self.room();
+        let has_short = names.iter().any(|name| bold.width(name) <= room);
+        let lines = (!has_short && height >= 3.0 * LINE + 6.0)
+            .then(|| bold.two_lines(&short, room))
+            .flatten();
+        if let Some((first, second)) = lines {
+            self.line(out, &first, bold, middle - 10.0, INK);
+            self.line(out, &second, bold, middle + 4.0, INK);
+            self.text(out, &[&amount], Type::plain(FONT), middle + 18.0, INK);
+        } else if height >= 2.0 * LINE + 2.0 {
+            self.text(out, &names, bold, middle - 3.0, INK);
             self.text(out, &[&amount], Type::plain(FONT), middle + 11.0, INK);
         } else if height >= THINNEST {
             // With room for what hangs below the line: the lowest band ends where the card does.
@@ -165,10 +175,19 @@ impl CardStyle<'_> {
 
     /// The first of the texts that fits on the card, in the middle; nothing if none does.
     fn text(&self, out: &mut String, texts: &[&str], font: Type, y: f64, colour: &str) {
-        let text = font.first_that_fits(texts, self.width - 2.0 * INSET - 4.0);
-        if text.is_empty() {
-            return;
+        let text = font.first_that_fits(texts, self.room());
+        if !text.is_empty() {
+            self.line(out, &text, font, y, colour);
         }
+    }
+
+    /// For text on a card.
+    fn room(&self) -> f64 {
+        self.width - 2.0 * INSET - 4.0
+    }
+
+    /// A line in the middle; `text` is escaped.
+    fn line(&self, out: &mut String, text: &str, font: Type, y: f64, colour: &str) {
         let weight = if font.bold { " font-weight=\"600\"" } else { "" };
         let _ = writeln!(
             out,

@@ -52,6 +52,18 @@ impl Type {
         escape(&text.unwrap_or_default())
     }
 
+    /// A name in one line or two, each escaped: it is broken where its parts end, and where even two lines
+    /// are too short the second is cut. Nothing if not even that says something.
+    pub(super) fn two_lines(self, name: &str, pixels: f64) -> Option<(String, String)> {
+        if self.width(name) <= pixels {
+            return Some((escape(name), String::new()));
+        }
+        let mut breaks = name.match_indices(['-', '.', '/', '_']).map(|(at, _)| at + 1);
+        let at = breaks.rfind(|at| self.width(&name[..*at]) <= pixels)?;
+        let rest = self.cut(&name[at..], pixels)?;
+        Some((escape(&name[..at]), escape(&rest)))
+    }
+
     /// As much of a text as fits, escaped.
     pub(super) fn fit(self, text: &str, pixels: f64) -> String {
         self.first_that_fits(&[text], pixels)
@@ -93,6 +105,18 @@ mod tests {
         assert_eq!(first, "train-la…-worker-1");
         let sentence = font.fit("the end of a sentence says least", 120.0);
         assert!(sentence.starts_with("the end of a") && sentence.ends_with('…'), "{sentence}");
+    }
+
+    #[test]
+    fn names_that_differ_in_their_middle_are_told_apart_in_two_lines() {
+        let font = Type::bold(14.0);
+        let lines = |name| font.two_lines(name, 158.0).unwrap();
+        assert_eq!(lines("a100-1"), ("a100-1".to_owned(), String::new()));
+        let (first, second) = lines("ip-10-0-12-34.eu-central-1.compute.internal");
+        assert_eq!((&*first, &*second), ("ip-10-0-12-34.eu-", "central-….internal"));
+        let (other, _) = lines("ip-10-0-13-7.eu-central-1.compute.internal");
+        assert_ne!(first, other);
+        assert_eq!(font.two_lines("withoutanyplacetobreakitat", 158.0), None);
     }
 
     #[test]

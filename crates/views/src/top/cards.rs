@@ -10,12 +10,8 @@ use crate::paint::Tint;
 use crate::slices::SliceHolders;
 use crate::stranded::ShareSizes;
 use crate::table::{Cell, Table};
-use crate::wording::listed;
 use divvy_engine::Scheduler;
 use serde::Serialize;
-
-/// For names of pods in one row.
-const ROOM_FOR_PODS: usize = 60;
 
 /// Who holds every card.
 #[derive(Clone, Debug, Serialize)]
@@ -77,7 +73,8 @@ pub fn top_cards_table(cards: &TopCards<'_>, wide: bool) -> Table {
         header.extend(["USED-BYTES", "UUID"]);
     }
     header.push("PODS");
-    let mut table = Table::new(&header).or_say("The cluster has no cards.");
+    let mut table =
+        Table::new(&header).or_say("The cluster has no cards.").least(&["MODEL", "SHARES", "FREE"]);
     for TopCard { node, model, card, overbooked_by, .. } in &cards.items {
         let shares = match card.state {
             CardUseState::Shared => (card.shares.len() + card.claims.len()).to_string(),
@@ -109,7 +106,8 @@ pub fn top_cards_table(cards: &TopCards<'_>, wide: bool) -> Table {
             row.push(bytes.unwrap_or_else(|| "-".to_owned()).into());
             row.push(card.uuid.unwrap_or("-").into());
         }
-        row.push(pods(card, if wide { usize::MAX } else { ROOM_FOR_PODS }).into());
+        let pods = card.shares.iter().chain(&card.claims).map(|share| share.pod.to_string());
+        row.push(Cell::list(pods));
         table.push(row);
     }
     table
@@ -137,9 +135,4 @@ fn state(card: &CardUse<'_>) -> Cell {
         state @ CardUseState::Whole => Cell::tinted(state.as_str(), Tint::Share(0)),
         state => Cell::tinted(state.as_str(), Tint::Share(1)),
     }
-}
-
-fn pods(card: &CardUse<'_>, room: usize) -> String {
-    let all = card.shares.iter().chain(&card.claims).map(|share| share.pod.to_string());
-    listed(all.collect::<Vec<_>>().into_iter(), room)
 }

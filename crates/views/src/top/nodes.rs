@@ -156,7 +156,9 @@ pub fn top_nodes_table(nodes: &TopNodes<'_>, wide: bool) -> Table {
     if wide {
         header.extend(["STATUS", "TAINTS"]);
     }
-    let mut table = Table::new(&header).or_say("The cluster has no nodes.");
+    let mut table = Table::new(&header)
+        .or_say("The cluster has no nodes.")
+        .least(&["PODS", "MEMORY", "CPU", "SHARES", "SHARED", "WHOLE"]);
     for node in &nodes.items {
         let mut row = on_cards(node);
         if withholds {

@@ -126,7 +126,7 @@ pub fn top_pending_table(pods: &TopPending<'_>, wide: bool) -> Table {
         header.extend(["CREATED", "REASON"]);
     }
     header.push("MESSAGE");
-    let mut table = Table::new(&header).or_say("No pod waits.");
+    let mut table = Table::new(&header).or_say("No pod waits.").least(&["PRIORITY"]);
     let dash = || "-".to_owned();
     for pod in &pods.items {
         let asked = pod.asked.as_deref().map_or_else(|| "?".to_owned(), |a| a.replace(' ', ""));

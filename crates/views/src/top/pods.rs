@@ -156,7 +156,7 @@ pub fn top_pods_table(pods: &TopPods<'_>, wide: bool, all: bool) -> Table {
         header.extend(["OF-CARD", "GPU-BYTES"]);
     }
     let nothing = if wide { "No pod holds anything." } else { "No pod holds a GPU." };
-    let mut table = Table::new(&header).or_say(nothing);
+    let mut table = Table::new(&header).or_say(nothing).least(&["MEMORY", "CPU"]);
     let shown = pods.items.iter().filter(|pod| wide || all || !pod.request.is_none());
     for pod in shown {
         let mut row = vec![

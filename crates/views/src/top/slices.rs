@@ -4,13 +4,9 @@ use crate::API_VERSION;
 use crate::model::short_model;
 use crate::options::TextOptions;
 use crate::slices::{SliceHolder, SliceHolders, SliceUse};
-use crate::table::Table;
-use crate::wording::listed;
+use crate::table::{Cell, Table};
 use divvy_engine::Scheduler;
 use serde::Serialize;
-
-/// For names of pods in one row.
-const ROOM_FOR_PODS: usize = 60;
 
 /// Who holds time slices, MPS replicas and MIG slices.
 #[derive(Clone, Debug, Serialize)]
@@ -49,10 +45,12 @@ pub fn top_slices(scheduler: &Scheduler) -> TopSlices<'_> {
     TopSlices { api_version: API_VERSION, kind: "TopSlices", items: items.collect() }
 }
 
-/// The slices as a table; wide cuts no list of pods.
-pub fn top_slices_table(slices: &TopSlices<'_>, wide: bool) -> Table {
+/// The slices as a table.
+pub fn top_slices_table(slices: &TopSlices<'_>) -> Table {
     let header = ["NODE", "MODEL", "RESOURCE", "KIND", "CARDS", "EACH", "TAKEN", "FREE", "PODS"];
-    let mut table = Table::new(&header).or_say("No node hands out slices of cards.");
+    let mut table = Table::new(&header)
+        .or_say("No node hands out slices of cards.")
+        .least(&["FREE", "CARDS", "MODEL"]);
     let dash = || "-".to_owned();
     for TopSlice { node, model, slices } in &slices.items {
         let free = i64::from(slices.total) - i64::from(slices.taken);
@@ -65,7 +63,7 @@ pub fn top_slices_table(slices: &TopSlices<'_>, wide: bool) -> Table {
             slices.each().into(),
             format!("{}/{}", slices.taken, slices.total).into(),
             free.to_string().into(),
-            pods(slices, if wide { usize::MAX } else { ROOM_FOR_PODS }).into(),
+            pods(slices),
         ]);
     }
     table
@@ -73,13 +71,13 @@ pub fn top_slices_table(slices: &TopSlices<'_>, wide: bool) -> Table {
 
 /// The same as text.
 pub fn top_slices_text(slices: &TopSlices<'_>, options: TextOptions) -> String {
-    top_slices_table(slices, options.wide).render(options)
+    top_slices_table(slices).render(options)
 }
 
-fn pods(slices: &SliceUse<'_>, room: usize) -> String {
+fn pods(slices: &SliceUse<'_>) -> Cell {
     let name = |holder: &SliceHolder<'_>| match holder.count {
         1 => holder.pod.to_string(),
         count => format!("{}:{count}", holder.pod),
     };
-    listed(slices.pods.iter().map(name), room)
+    Cell::list(slices.pods.iter().map(name))
 }

@@ -4,7 +4,8 @@ use crate::testing::{Cluster, bound, fraction, mib, node, pod, tainted, whole};
 use divvy_engine::{Event, NodeRecord};
 use divvy_ledger::{Gpus, Intake, Known, Part, Percent, Request};
 
-const PLAIN: TextOptions = TextOptions { wide: false, colour: false, width: 0, no_headers: false };
+const PLAIN: TextOptions =
+    TextOptions { wide: false, colour: false, width: 0, page: 0, no_headers: false };
 const WIDE: TextOptions = TextOptions { wide: true, ..PLAIN };
 
 fn cluster() -> Cluster {
@@ -65,17 +66,20 @@ fn cards_show_their_state_and_their_pods() {
 }
 
 #[test]
-fn a_long_list_of_pods_is_cut_and_counted_unless_wide() {
+fn of_a_long_list_of_pods_the_rest_is_counted_on_a_terminal_unless_wide() {
     let mut cluster = Cluster::new().with(node("a-1", "x", 1, 80));
     for i in 0..9 {
         cluster = cluster.ask(&format!("ml/notebook-{i}"), fraction("0.1", 1));
     }
     let cards = top_cards(&cluster.scheduler);
-    insta::assert_snapshot!(top_cards_text(&cards, PLAIN), @"
+    let terminal = TextOptions { width: 120, ..PLAIN };
+    insta::assert_snapshot!(top_cards_text(&cards, terminal), @"
     NODE  CARD  MODEL  STATE   SHARES  USED         FREE   PODS
     a-1   0     x      shared  9       72.0/80.0Gi  8.0Gi  ml/notebook-0,ml/notebook-1,ml/notebook-2,ml/notebook-3,+5
     ");
-    assert!(top_cards_text(&cards, WIDE).contains("ml/notebook-7,ml/notebook-8"));
+    for all in [PLAIN, WIDE, TextOptions { width: 120, ..WIDE }] {
+        assert!(top_cards_text(&cards, all).contains("ml/notebook-7,ml/notebook-8"), "{all:?}");
+    }
 }
 
 #[test]
