@@ -3,7 +3,7 @@
 use crate::edit::{Edit, SourceText};
 use crate::object::{Found, WrittenObject, objects};
 use crate::rules::{self, Together};
-use crate::tree::documents;
+use crate::tree::{Tree, tree};
 use divvy_words::{Entry, PodRules, ReadError};
 use serde::Serialize;
 use std::fmt;
@@ -114,18 +114,18 @@ fn find(
 ) -> (Vec<LintFinding>, Vec<&'static str>) {
     // What cannot be taken apart was refused by who read it for its meaning.
     let tree = |(text, entries): (&NamedText<'_>, &Vec<Entry>)| match entries.is_empty() {
-        true => Vec::new(),
-        false => documents(text.text).unwrap_or_default(),
+        true => Tree::default(),
+        false => tree(text.text).unwrap_or_default(),
     };
-    let trees: Vec<_> = texts.iter().zip(entries).map(tree).collect();
+    let trees: Vec<Tree> = texts.iter().zip(entries).map(tree).collect();
     let all = trees.iter().zip(entries);
     let all: Vec<Vec<WrittenObject<'_>>> =
-        all.map(|(tree, entries)| objects(tree, entries, pod_rules)).collect();
+        all.map(|(tree, entries)| objects(&tree.documents, entries, pod_rules)).collect();
     let mut together = Together::default();
     all.iter().for_each(|objects| together.add(objects));
     let mut findings = Vec::new();
-    for (index, (text, objects)) in texts.iter().zip(&all).enumerate() {
-        let source = SourceText::new(text.text);
+    for (index, ((text, tree), objects)) in texts.iter().zip(&trees).zip(&all).enumerate() {
+        let source = SourceText::new(text.text, tree);
         let lines = Lines::of(text.text);
         for (at, object) in objects.iter().enumerate() {
             let found = rules::look(source, object, &together, pod_rules);

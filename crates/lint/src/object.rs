@@ -1,6 +1,7 @@
 //! The objects of a text, and the pods in them.
 
-use crate::edit::{Edit, New, SourceText, are_apart};
+use crate::edit::{Edit, Gone, Leave, New, SourceText, are_apart};
+use crate::scheduler::SchedulerPlace;
 use crate::tree::{Map, TreeNode};
 use divvy_words::mistakes::{Mistake, shown};
 use divvy_words::{Entry, Kind, PodRules};
@@ -17,6 +18,7 @@ pub(crate) struct WrittenObject<'a> {
     pub(crate) is_workload: bool,
     /// These templates, and what stands before their fields.
     templates: Vec<(&'a TreeNode, String)>,
+    usual_scheduler: Option<SchedulerPlace<'a>>,
 }
 
 /// The pod, or a template of pods, in an object.
@@ -28,6 +30,8 @@ pub(crate) struct WrittenPod<'a> {
     pub(crate) path: String,
     /// The metadata of what makes the pods.
     pub(crate) owner: Option<&'a TreeNode>,
+    /// Where what makes them names their scheduler for those that name none themselves.
+    usual_scheduler: Option<SchedulerPlace<'a>>,
 }
 
 /// What is wrong with an object.
@@ -114,8 +118,12 @@ impl<'a> WrittenObject<'a> {
             entry: None,
             is_workload: false,
             templates: Vec::new(),
+            usual_scheduler: None,
         };
         object.find_templates(rules);
+        let field = rules.scheduler(&object.kind, &object.api_version);
+        object.usual_scheduler =
+            field.and_then(|field| SchedulerPlace::of_kind(node, field, object.group()));
         Some(object)
     }
 
@@ -178,11 +186,18 @@ impl<'a> WrittenObject<'a> {
     /// The pod that it is, or those that it makes.
     pub(crate) fn pods(&self) -> Vec<WrittenPod<'a>> {
         if self.kind == "Pod" && matches!(self.group(), "" | "apps") {
-            return vec![WrittenPod { node: self.node, path: String::new(), owner: None }];
+            let (node, path) = (self.node, String::new());
+            return vec![WrittenPod { node, path, owner: None, usual_scheduler: None }];
         }
         let owner = self.node.get("metadata");
         let pods = self.templates.iter();
-        pods.map(|(node, path)| WrittenPod { node, path: path.clone(), owner }).collect()
+        let of_template = |(node, path): &(&'a TreeNode, String)| WrittenPod {
+            node,
+            path: path.clone(),
+            owner,
+            usual_scheduler: self.usual_scheduler.clone(),
+        };
+        pods.map(of_template).collect()
     }
 }
 
@@ -198,7 +213,7 @@ fn items<'a>(object: &'a TreeNode, each: Option<&str>) -> Vec<(&'a TreeNode, Str
 }
 
 /// The node at `a.b.c`.
-fn at<'a>(node: &'a TreeNode, path: &str) -> Option<&'a TreeNode> {
+pub(crate) fn at<'a>(node: &'a TreeNode, path: &str) -> Option<&'a TreeNode> {
     path.split('.').filter(|part| !part.is_empty()).try_fold(node, |node, part| node.get(part))
 }
 
@@ -219,6 +234,14 @@ impl<'a> WrittenPod<'a> {
         self.node.get("spec")
     }
 
+    /// Where its scheduler is named, or may be.
+    pub(crate) fn scheduler(&self) -> Option<SchedulerPlace<'a>> {
+        let spec = self.spec().filter(|spec| spec.as_map().is_some())?;
+        let own = SchedulerPlace::of_pod(spec, &self.path);
+        let usual = self.usual_scheduler.clone().filter(|_| own.name().is_none());
+        Some(usual.unwrap_or(own))
+    }
+
     /// Whether its annotations may be others than those to be seen.
     pub(crate) fn is_open(&self, field: &str) -> bool {
         let metadata = self.node.get("metadata");
@@ -237,43 +260,44 @@ impl<'a> WrittenPod<'a> {
         })
     }
 
-    /// Sets an annotation or label, which is not there, beside other changes.
+    /// Sets annotations or labels, which are not there, in the place of what `gone` takes out: what was
+    /// said of that goes along, if it can.
     pub(crate) fn set(
         &self,
         source: &SourceText<'_>,
         field: &str,
-        (key, value): (&str, &str),
-        beside: &[Edit],
-    ) -> Option<Vec<Edit>> {
-        self.set_all(source, field, &[(key, New::Text(value))], beside)
-    }
-
-    /// The same with several at a time.
-    pub(crate) fn set_all(
-        &self,
-        source: &SourceText<'_>,
-        field: &str,
-        entries: &[(&str, New<'_>)],
-        beside: &[Edit],
+        entries: &[(&str, &str)],
+        gone: &dyn Fn(Leave) -> Option<Gone>,
     ) -> Option<Vec<Edit>> {
         let metadata = self.node.get("metadata").filter(|metadata| !metadata.is_null());
+        let has_lines = match metadata {
+            Some(metadata) => source.has_lines(metadata, field),
+            None => source.has_lines(self.node, "metadata"),
+        };
+        let Gone { edits: beside, comments } =
+            gone(if has_lines { Leave::Nothing } else { Leave::Comments })?;
+        let mut entries: Vec<(&str, New<'_>)> =
+            entries.iter().map(|(key, value)| (*key, New::Text(value))).collect();
+        if let Some((_, first)) = entries.first_mut()
+            && let New::Text(text) = *first
+        {
+            *first = New::Moved(text, &comments);
+        }
         let with = |edit: Option<Edit>| {
             let all: Vec<Edit> = beside.iter().cloned().chain([edit?]).collect();
             are_apart(&all).then_some(all)
         };
+        let inner = [(field, New::Map(&entries))];
         let Some(metadata) = metadata else {
-            if self.node.get("metadata").is_some() {
-                let edit = source.insert_in(self.node, "metadata", &[(field, New::Map(entries))]);
-                return with(edit);
-            }
-            let inner = [(field, New::Map(entries))];
-            return with(source.insert_first(self.node, &[("metadata", New::Map(&inner))]));
+            return match self.node.get("metadata") {
+                Some(_) => with(source.insert_in(self.node, "metadata", &inner)),
+                None => with(source.insert_first(self.node, &[("metadata", New::Map(&inner))])),
+            };
         };
-        let usual = with(source.insert_in(metadata, field, entries));
+        let usual = with(source.insert_in(metadata, field, &entries));
         usual.or_else(|| {
             let is_there = metadata.get(field).is_some();
-            let inner = New::Map(entries);
-            (!is_there).then(|| with(source.insert_first(metadata, &[(field, inner)]))).flatten()
+            (!is_there).then(|| with(source.insert_first(metadata, &inner))).flatten()
         })
     }
 }

@@ -1,7 +1,9 @@
 //! Names in the metadata of pods, and of what makes them.
 
-use crate::edit::{Edit, New};
+use crate::edit::{Edit, Gone, Leave};
+use super::resources::Asked;
 use crate::object::{Found, Look, WrittenPod};
+use crate::scheduler::SchedulerPlace;
 use crate::tree::{Map, TreeNode};
 use divvy_words::keys;
 use divvy_words::mistakes::{self, Mistake, PodField, mistake};
@@ -53,7 +55,7 @@ fn of_metadata(
                     is_free.then(|| look.source.rename(key, meant)).flatten().map(|e| vec![e])
                 }
                 Some(meant) => pod.and_then(|pod| moved(look, pod, (node, text, value), meant)),
-                None => without(look, metadata, name, (map, text), pod),
+                None => without(look, metadata, name, text, pod),
             };
             taken.extend(mistake.meant.filter(|_| edits.is_some()));
             let what = said(&mistake, pod);
@@ -99,8 +101,8 @@ fn moved(
             [Some(named), renamed.flatten(), Some(quoted)].into_iter().flatten().collect(),
         );
     }
-    let gone = remove(look, metadata, node, key)?;
-    pod.set(&look.source, field, (meant, value.text()?), &gone)
+    let gone = |leave| remove(look, metadata, node, key, leave);
+    pod.set(&look.source, field, &[(meant, value.text()?)], &gone)
 }
 
 /// Takes an entry out of the annotations or labels of `metadata`, and these if it was the only one.
@@ -109,17 +111,19 @@ fn remove(
     metadata: &TreeNode,
     node: &TreeNode,
     key: &str,
-) -> Option<Vec<Edit>> {
+    leave: Leave,
+) -> Option<Gone> {
     if node.as_map()?.entries.len() > 1 {
-        return look.source.remove(node, &|name| name == key);
+        return look.source.remove(node, &|name| name == key, leave);
     }
     let entries = metadata.as_map()?.entries.iter();
     let (field, _) = entries.into_iter().find(|(_, value)| value.at == node.at)?;
     let field = field.text()?;
     if metadata.as_map()?.entries.len() == 1 {
-        return None;
+        let edits = vec![look.source.empty(metadata, field)?];
+        return Some(Gone { edits, ..Gone::default() });
     }
-    look.source.remove(metadata, &|name| name == field)
+    look.source.remove(metadata, &|name| name == field, leave)
 }
 
 /// Takes out what nobody reads, if the pod asks for a GPU without it.
@@ -127,20 +131,16 @@ fn without(
     look: &Look<'_, '_>,
     metadata: Option<&TreeNode>,
     name: &str,
-    (map, key): (&Map, &str),
+    key: &str,
     pod: Option<&WrittenPod<'_>>,
 ) -> Option<Vec<Edit>> {
-    let pod = match pod {
-        Some(pod) if asks(pod) => pod,
+    let is_asked = match pod {
+        Some(pod) => asks(pod),
         // On what makes pods it is nobody's loss.
-        None => {
-            let is_asked = look.object.pods().iter().any(asks);
-            return remove(look, metadata?, metadata?.get(name)?, key).filter(|_| is_asked);
-        }
-        Some(_) => return None,
+        None => look.object.pods().iter().any(asks),
     };
-    let node = pod.metadata(name)?;
-    (!map.entries.is_empty()).then(|| remove(look, metadata?, node, key)).flatten()
+    let metadata = metadata.filter(|_| is_asked)?;
+    Some(remove(look, metadata, metadata.get(name)?, key, Leave::Comments)?.edits)
 }
 
 /// Whether a pod asks for GPUs in a way that is read.
@@ -180,8 +180,8 @@ fn on_owner(look: &mut Look<'_, '_>, pods: &[WrittenPod<'_>]) {
             }
             let kind = &look.object.kind;
             let edits = || {
-                let gone = remove(look, owner, owner.get(field)?, name)?;
-                pod.set(&look.source, field, (name, value.text()?), &gone)
+                let gone = |leave| remove(look, owner, owner.get(field)?, name, leave);
+                pod.set(&look.source, field, &[(*name, value.text()?)], &gone)
             };
             let edits = if others.is_empty() { edits() } else { None };
             let found = Found::new(
@@ -197,49 +197,45 @@ fn on_owner(look: &mut Look<'_, '_>, pods: &[WrittenPod<'_>]) {
 }
 
 fn scheduler(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>) {
-    let Some(spec) = pod.spec() else { return };
-    let node = spec.get("schedulerName");
-    let name = node.and_then(TreeNode::text).filter(|name| !name.is_empty());
-    if name.is_none_or(|name| name == DEFAULT) && !spec.is_open() {
-        default_scheduler(look, pod, spec, node);
+    let Some(place) = pod.scheduler() else { return };
+    if place.is_others() {
+        others_scheduler(look, pod, &place);
         return;
     }
-    let (Some(node), Some(name)) = (node, name) else { return };
+    let (Some(node), Some(name)) = (place.node(), place.name()) else { return };
     let Some(meant) = mistakes::scheduler(name) else { return };
-    let field = format!("{}spec.schedulerName", pod.path);
     let what = mistakes::no_scheduler(name);
-    let edit = look.source.replace(node, meant).map(|edit| vec![edit]);
-    let found = Found::new(MISSPELT_SCHEDULER, node, field, what, format!("write {meant}"));
+    let edit = place.write(&look.source, meant).map(|edit| vec![edit]);
+    let found =
+        Found::new(MISSPELT_SCHEDULER, node, place.field, what, format!("write {meant}"));
     look.note(found.mended(edit));
 }
 
-/// Who places pods that name nobody.
-const DEFAULT: &str = "default-scheduler";
-
-/// It knows nothing of the annotations: the pod runs, and without a GPU.
-fn default_scheduler(
-    look: &mut Look<'_, '_>,
-    pod: &WrittenPod<'_>,
-    spec: &TreeNode,
-    name: Option<&TreeNode>,
-) {
-    let annotations = pod.metadata("annotations").and_then(TreeNode::as_map);
-    let asks = [keys::GPU_FRACTION, keys::GPU_MEMORY].into_iter();
-    let mut asks = asks.filter_map(|key| Some((key, annotations?.entry(key)?.0)));
-    let Some((annotation, at)) = asks.next().filter(|_| spec.get("nodeName").is_none()) else {
+/// Who knows nothing of shares: the pod runs, and without a GPU.
+fn others_scheduler(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>, place: &SchedulerPlace<'_>) {
+    if pod.spec().is_none_or(|spec| spec.get("nodeName").is_some()) {
         return;
+    }
+    let annotations = pod.metadata("annotations").and_then(TreeNode::as_map);
+    let mut shares = [keys::GPU_FRACTION, keys::GPU_MEMORY].into_iter().filter_map(|key| {
+        let (at, _) = annotations?.entry(key)?;
+        Some((format!("{}metadata.annotations[\"{key}\"]", pod.path), at))
+    });
+    let containers: Vec<Asked<'_>> = pod.containers().map(Asked::of).collect();
+    let mut resources = containers.iter().flat_map(|asked| {
+        let ours = asked.entries().filter(|(_, name, ..)| keys::KOORDINATOR.contains(name));
+        ours.map(|(list, name, key, _)| (format!("{}.resources.{list}[\"{name}\"]", asked.field), key))
+    });
+    let (share, resource) = (shares.next(), resources.next());
+    let what = match (place.is_default(), &share) {
+        (true, Some(_)) => mistakes::DEFAULT_SCHEDULER_PLACES.to_owned(),
+        (true, None) => mistakes::DEFAULT_SCHEDULER_GIVES_NONE.to_owned(),
+        (false, _) => mistakes::others_scheduler(&place.who()),
     };
+    let Some((field, at)) = share.or(resource) else { return };
     let ours = keys::SCHEDULER_NAMES[0];
-    let edit = match name {
-        Some(name) => look.source.replace(name, ours),
-        None => look.source.insert_first(spec, &[("schedulerName", New::Plain(ours))]),
-    };
-    let found = Found::new(
-        DEFAULT_SCHEDULER,
-        at,
-        format!("{}metadata.annotations[\"{annotation}\"]", pod.path),
-        mistakes::DEFAULT_SCHEDULER_PLACES,
-        format!("write {}spec.schedulerName: {ours}", pod.path),
-    );
+    let next = format!("write {}: {ours}", place.field);
+    let edit = place.write(&look.source, ours);
+    let found = Found::new(DEFAULT_SCHEDULER, at, field, what, next);
     look.note(found.mended(edit.map(|edit| vec![edit])));
 }

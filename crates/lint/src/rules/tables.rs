@@ -468,3 +468,45 @@ static CONFIG_MAP: Fields = Fields {
     inside: &[("metadata", Inside::Map(&METADATA))],
     elsewhere: &[],
 };
+
+/// Parameters of NVIDIA's driver, of kind GpuConfig; with replicas, of which rules/parameters.rs says more.
+pub(crate) static GPU_CONFIG: Fields = Fields {
+    known: &["apiVersion", "kind", "sharing", "replicas"],
+    inside: &[("sharing", Inside::Map(&GPU_SHARING))],
+    elsewhere: &[],
+};
+
+static GPU_SHARING: Fields = Fields {
+    known: &["strategy", "timeSlicingConfig", "mpsConfig", "replicas"],
+    inside: &[
+        ("timeSlicingConfig", Inside::Map(&TIME_SLICING)),
+        ("mpsConfig", Inside::Map(&MPS_CONFIG)),
+    ],
+    elsewhere: &[],
+};
+
+/// The same of kind MigDeviceConfig.
+pub(crate) static MIG_DEVICE_CONFIG: Fields = Fields {
+    known: &["apiVersion", "kind", "sharing", "replicas"],
+    inside: &[("sharing", Inside::Map(&MIG_SHARING))],
+    elsewhere: &[],
+};
+
+static MIG_SHARING: Fields = Fields {
+    known: &["strategy", "mpsConfig", "replicas"],
+    inside: &[("mpsConfig", Inside::Map(&MPS_CONFIG))],
+    elsewhere: &[],
+};
+
+static TIME_SLICING: Fields = Fields { known: &["interval", "replicas"], inside: &[], elsewhere: &[] };
+
+static MPS_CONFIG: Fields = Fields {
+    known: &[
+        "defaultActiveThreadPercentage",
+        "defaultPinnedDeviceMemoryLimit",
+        "defaultPerDevicePinnedMemoryLimit",
+        "multiUser",
+    ],
+    inside: &[],
+    elsewhere: &[],
+};
