@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod bad;
 mod claims;
 mod configs;
 mod pods;
@@ -30,10 +31,28 @@ fn names(text: &str) -> Vec<&'static str> {
     found(text).iter().map(|finding| finding.name).collect()
 }
 
+/// The comments of a text, in no order: those of a line that is moved go along.
+fn comments(text: &str) -> Vec<&str> {
+    let tree = crate::tree::tree(text).unwrap();
+    let mut all: Vec<&str> = tree.comments.into_iter().map(|at| &text[at]).collect();
+    all.sort_unstable();
+    all
+}
+
+/// What holds of all that is mended: it is mended once, nothing is left that could be, and each comment is
+/// there.
+#[track_caller]
+fn is_mended(before: &str, after: &str) {
+    let left = found(after);
+    assert!(!left.iter().any(|finding| finding.fixable), "{left:#?} of\n{after}");
+    assert_eq!(comments(after), comments(before), "{after}\nof\n{before}");
+}
+
 /// The text with all mended that can be, and the names of what is left.
 fn mended(text: &str) -> (String, Vec<&'static str>) {
     let (mut fixed, left) = fix(&[NamedText { name: "f.yaml", text }]);
     let after = fixed.swap_remove(0).after;
+    is_mended(text, &after);
     let (again, still) = fix(&[NamedText { name: "f.yaml", text: &after }]);
     assert!(!again[0].is_changed(), "mended twice:\n{}", diff(&again[0]));
     assert_eq!(still, left);

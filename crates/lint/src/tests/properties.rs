@@ -1,6 +1,6 @@
 //! Whatever a text says: nothing panics, what is mended is mended, and the rest stays.
 
-use super::{fix, lint};
+use super::{fix, is_mended, lint};
 use crate::{LintResult, NamedText};
 use proptest::prelude::*;
 
@@ -91,6 +91,9 @@ fn holds(text: &str) {
     let (fixed, left) = fix(&texts);
     let after = &fixed[0].after;
     assert!(findings.iter().any(|f| f.fixable) || after == text);
+    if unread.is_empty() {
+        is_mended(text, after);
+    }
     let again = [NamedText { name: "f", text: after }];
     assert_eq!(lint(&again).unread.len(), unread.len());
     let (twice, still) = fix(&again);
