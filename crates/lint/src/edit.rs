@@ -23,6 +23,8 @@ pub(crate) struct SourceText<'a> {
     pub(crate) text: &'a str,
     newline: &'static str,
     is_json: bool,
+    /// How much deeper each level of it stands.
+    step: usize,
     comments: &'a [Range<usize>],
     anchors: &'a [Range<usize>],
 }
@@ -32,7 +34,9 @@ impl<'a> SourceText<'a> {
         let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
         let body = text.trim_start_matches('\u{feff}').trim_start();
         let Tree { comments, anchors, .. } = tree;
-        Self { text, newline, is_json: body.starts_with('{'), comments, anchors }
+        let depths = text.lines().map(|line| line.len() - line.trim_start_matches(' ').len());
+        let step = depths.filter(|depth| *depth > 0).min().unwrap_or(2).clamp(2, 8);
+        Self { text, newline, is_json: body.starts_with('{'), step, comments, anchors }
     }
 
     /// How lines end.
@@ -62,6 +66,11 @@ impl<'a> SourceText<'a> {
         let scalar = node.as_scalar().filter(|scalar| scalar.style != Style::Block)?;
         let text = quoted(&scalar.text);
         (!node.at.is_empty()).then(|| Edit { at: node.at.clone(), text })
+    }
+
+    /// The spaces of one level.
+    fn step(&self) -> String {
+        " ".repeat(self.step)
     }
 
     /// Two more spaces before each line of a range but the first.

@@ -28,8 +28,9 @@ pub(crate) struct WrittenPod<'a> {
     pub(crate) node: &'a TreeNode,
     /// What stands before these in the names of fields: nothing, or `spec.template.`.
     pub(crate) path: String,
-    /// The metadata of what makes the pods.
-    pub(crate) owner: Option<&'a TreeNode>,
+    /// The metadata of what makes the pods, and of what that makes on the way, with what stands before
+    /// these.
+    pub(crate) owners: Vec<(&'a TreeNode, String)>,
     /// Where what makes them names their scheduler for those that name none themselves.
     usual_scheduler: Option<SchedulerPlace<'a>>,
 }
@@ -135,8 +136,8 @@ impl<'a> WrittenObject<'a> {
             let start = self.node;
             let of_item = |(item, before): (&'a TreeNode, String)| {
                 let found = paths.iter().find_map(|path| match path.strip_prefix('/') {
-                    Some(path) => Some((at(start, path)?, format!("{path}."))),
-                    None => Some((at(item, path)?, format!("{before}{path}."))),
+                    Some(path) => Some((start.at_field(path)?, format!("{path}."))),
+                    None => Some((item.at_field(path)?, format!("{before}{path}."))),
                 });
                 found.filter(|(node, _)| node.as_map().is_some())
             };
@@ -187,17 +188,34 @@ impl<'a> WrittenObject<'a> {
     pub(crate) fn pods(&self) -> Vec<WrittenPod<'a>> {
         if self.kind == "Pod" && matches!(self.group(), "" | "apps") {
             let (node, path) = (self.node, String::new());
-            return vec![WrittenPod { node, path, owner: None, usual_scheduler: None }];
+            return vec![WrittenPod { node, path, owners: Vec::new(), usual_scheduler: None }];
         }
-        let owner = self.node.get("metadata");
         let pods = self.templates.iter();
         let of_template = |(node, path): &(&'a TreeNode, String)| WrittenPod {
             node,
             path: path.clone(),
-            owner,
+            owners: self.owners(path),
             usual_scheduler: self.usual_scheduler.clone(),
         };
         pods.map(of_template).collect()
+    }
+}
+
+impl<'a> WrittenObject<'a> {
+    /// Of a template at a path.
+    fn owners(&self, path: &str) -> Vec<(&'a TreeNode, String)> {
+        let ends = path.match_indices('.').map(|(end, _)| end);
+        let between = ends.filter_map(|end| path.get(..end)).filter(|before| {
+            // That of the template itself is the pod's.
+            before.len() + 1 < path.len()
+        });
+        let before = between.map(|before| format!("{before}."));
+        let all = std::iter::once(String::new()).chain(before);
+        let metadata = |before: String| {
+            let node = self.node.at_field(before.trim_end_matches('.'))?;
+            Some((node.get("metadata")?, before))
+        };
+        all.filter_map(metadata).collect()
     }
 }
 
@@ -205,16 +223,11 @@ impl<'a> WrittenObject<'a> {
 /// stands before their fields.
 fn items<'a>(object: &'a TreeNode, each: Option<&str>) -> Vec<(&'a TreeNode, String)> {
     let Some(each) = each else { return vec![(object, String::new())] };
-    let Some(node) = at(object, each) else { return Vec::new() };
+    let Some(node) = object.at_field(each) else { return Vec::new() };
     let list = node.as_list().unwrap_or_default().iter().enumerate();
     let list = list.map(|(at, item)| (item, format!("{each}[{at}].")));
     let map = node.as_map().into_iter().flat_map(Map::named);
     list.chain(map.map(|(name, _, item)| (item, format!("{each}.{}.", shown(name))))).collect()
-}
-
-/// The node at `a.b.c`.
-pub(crate) fn at<'a>(node: &'a TreeNode, path: &str) -> Option<&'a TreeNode> {
-    path.split('.').filter(|part| !part.is_empty()).try_fold(node, |node, part| node.get(part))
 }
 
 impl<'a> WrittenPod<'a> {

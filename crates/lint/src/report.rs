@@ -159,13 +159,15 @@ fn next(report: &LintReport) -> String {
         names if names.iter().any(|name| name.starts_with("-k ")) => {
             "--fix writes files: give those of the kustomization with -f instead of -k"
         }
-        _ => return match report.has_diff() {
-            true => format!("--fix mends {fixable} of them"),
-            false => format!("--fix mends {fixable} of them, --diff shows how"),
-        },
+        _ => {
+            return match report.has_diff() {
+                true => format!("--fix mends {fixable} of them"),
+                false => format!("--fix mends {fixable} of them, --diff shows how"),
+            };
+        }
     };
     match report.has_diff() {
-        true => format!("{fixable} of them are mended as shown; {fix}"),
+        true => format!("mend {fixable} of them as shown; {fix}"),
         false => format!("--diff shows how to mend {fixable} of them; {fix}"),
     }
 }

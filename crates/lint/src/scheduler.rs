@@ -1,7 +1,6 @@
 //! Who places pods, and where that stands.
 
 use crate::edit::{Edit, New, SourceText};
-use crate::object::at;
 use crate::tree::TreeNode;
 use divvy_words::mistakes::is_others_scheduler;
 
@@ -29,7 +28,7 @@ impl<'a> SchedulerPlace<'a> {
     /// In a field of what makes pods, for those that name nobody.
     pub(crate) fn of_kind(object: &'a TreeNode, field: &str, group: &str) -> Option<Self> {
         let (before, key) = field.rsplit_once('.').unwrap_or(("", field));
-        let map = at(object, before).filter(|map| map.as_map().is_some())?;
+        let map = object.at_field(before).filter(|map| map.as_map().is_some())?;
         let project = Some(group.to_owned());
         Some(Self { map, key: key.to_owned(), field: field.to_owned(), project })
     }
@@ -67,6 +66,7 @@ impl<'a> SchedulerPlace<'a> {
     /// Names another.
     pub(crate) fn write(&self, source: &SourceText<'_>, name: &str) -> Option<Edit> {
         match self.node() {
+            Some(node) if node.at.is_empty() => source.fill(self.map, &self.key, name),
             Some(node) => source.replace(node, name),
             None => source.insert_first(self.map, &[(&self.key, New::Plain(name))]),
         }

@@ -95,6 +95,29 @@ impl TreeNode {
         path.iter().try_fold(self, |node, key| node.get(key))
     }
 
+    /// The node at the end of a path as messages write it: `spec.containers[0].resources.limits["x"]`.
+    pub(crate) fn at_field(&self, path: &str) -> Option<&TreeNode> {
+        let (mut node, mut rest) = (self, path);
+        while !rest.is_empty() {
+            if let Some(inner) = rest.strip_prefix("[\"") {
+                let (key, behind) = inner.split_once("\"]")?;
+                node = node.get(key)?;
+                rest = behind;
+            } else if let Some(inner) = rest.strip_prefix('[') {
+                let (index, behind) = inner.split_once(']')?;
+                node = node.as_list()?.get(index.parse::<usize>().ok()?)?;
+                rest = behind;
+            } else {
+                let name = rest.strip_prefix('.').unwrap_or(rest);
+                let end = name.find(['.', '[']).unwrap_or(name.len());
+                let (key, behind) = name.split_at_checked(end)?;
+                node = node.get(key)?;
+                rest = behind;
+            }
+        }
+        Some(node)
+    }
+
     /// Whether it may have fields that are not to be seen here.
     pub(crate) fn is_open(&self) -> bool {
         match &self.value {

@@ -93,7 +93,9 @@ impl InputError {
     /// The name of what cannot be read, and why.
     pub fn parts(&self) -> (String, String) {
         let name = match self {
-            Self::Unreadable { path, .. } | Self::EmptyFolder { path } => path.display().to_string(),
+            Self::Unreadable { path, .. } | Self::EmptyFolder { path } => {
+                path.display().to_string()
+            }
             Self::NotText { input, .. }
             | Self::Utf16 { input }
             | Self::Empty { input }

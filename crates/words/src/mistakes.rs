@@ -117,8 +117,9 @@ const SHORT_FORMS: [(&str, &str); 7] = [
     ("gpu-share-isolation-provider", keys::ISOLATION_PROVIDER),
 ];
 
-/// What Koordinator called its resources before.
-const OLD_NAMES: [(&str, &str); 3] = [
+/// What Koordinator, and once Kubernetes itself, called resources before.
+const OLD_NAMES: [(&str, &str); 4] = [
+    ("alpha.kubernetes.io/nvidia-gpu", keys::GPU),
     ("kubernetes.io/gpu-core", keys::KOORDINATOR_CORE),
     ("kubernetes.io/gpu-memory", keys::KOORDINATOR_MEMORY),
     ("kubernetes.io/gpu-memory-ratio", keys::KOORDINATOR_RATIO),

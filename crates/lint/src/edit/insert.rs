@@ -29,7 +29,10 @@ impl SourceText<'_> {
         let (last_key, last_value) = last;
         if map.is_flow {
             let end = self.entry_end(last)?;
-            if !self.comments_in(&(end..self.line_end(end))).is_empty() {
+            // What is said of the last one stays behind it.
+            let said = self.comments_in(&(end..self.line_end(end))).first();
+            let before = said.and_then(|said| self.text.get(end..said.start));
+            if before.is_some_and(|before| matches!(before.trim(), "" | ",")) {
                 return self.insert_first(node, entries);
             }
             let is_quoted = first.as_scalar()?.style == Style::Double;
@@ -96,8 +99,15 @@ impl SourceText<'_> {
         if map.is_flow || !inner.at.is_empty() {
             return None;
         }
-        let indent = format!("{}  ", self.indent(at)?);
+        let indent = format!("{}{}", self.indent(at)?, self.step());
         Some(self.lines_behind(self.behind_colon(at.at.end)?, &indent, entries))
+    }
+
+    /// Gives a name to a field that is there without a value.
+    pub(crate) fn fill(&self, node: &TreeNode, field: &str, name: &str) -> Option<Edit> {
+        let (key, _) = node.as_map()?.entry(field)?;
+        let at = self.behind_colon(key.at.end)?;
+        Some(Edit { at: at..at, text: format!(" {name}") })
     }
 
     /// Whether what [`Self::insert_in`] writes has lines of its own, which may have comments.
@@ -155,7 +165,7 @@ impl SourceText<'_> {
             }
             New::Plain(text) => format!("{indent}{key}: {text}"),
             New::Map(entries) => {
-                let inner = format!("{indent}  ");
+                let inner = format!("{indent}{}", self.step());
                 let entries = entries.iter().map(|(k, v)| self.block_entry(k, *v, &inner));
                 let lines: Vec<String> =
                     [format!("{indent}{key}:")].into_iter().chain(entries).collect();

@@ -120,9 +120,8 @@ impl SourceText<'_> {
         let start = if leave == Leave::Nothing { entry.end } else { entry.start };
         let stay = self.comments_in(&(start..next.at.start)).iter();
         let indent = self.indent(next)?;
-        let stay = stay.map(|at| {
-            Some(format!("{}{}{indent}", self.text.get(at.clone())?, self.newline))
-        });
+        let stay =
+            stay.map(|at| Some(format!("{}{}{indent}", self.text.get(at.clone())?, self.newline)));
         let text = stay.collect::<Option<String>>()?;
         let edit = Edit { at: entry.start..next.at.start, text };
         Some(Gone { edits: vec![edit], comments })
@@ -152,7 +151,7 @@ impl SourceText<'_> {
         if map.entries.iter().all(|(key, _)| is_gone(key)) {
             return Some(vec![Edit { at: node.at.clone(), text: "{}".to_owned() }]);
         }
-        let mut edits = Vec::new();
+        let mut places = Vec::new();
         let mut kept: Option<&(TreeNode, TreeNode)> = None;
         let mut entries = map.entries.iter().peekable();
         while let Some(entry) = entries.next() {
@@ -161,17 +160,30 @@ impl SourceText<'_> {
                 continue;
             }
             // As many as stand together.
-            let mut last = entry;
+            let mut all = vec![entry];
             while let Some(next) = entries.next_if(|(key, _)| is_gone(key)) {
-                last = next;
+                all.push(next);
             }
             let at = match (entries.peek(), kept) {
                 (Some((next, _)), _) => entry.0.at.start..next.at.start,
-                (None, Some(kept)) => self.entry_end(kept)?..self.entry_end(last)?,
+                (None, Some(kept)) => self.entry_end(kept)?..self.entry_end(all.last()?)?,
                 (None, None) => return None,
             };
-            edits.push(Edit { at, text: String::new() });
+            match self.comments_in(&at).is_empty() {
+                true => places.push(at),
+                // Each by itself, with the comma behind it; one before it may stay.
+                false => {
+                    for entry in all {
+                        let end = self.entry_end(entry)?;
+                        let rest = self.text.get(end..)?;
+                        let blank = rest.len() - rest.trim_start_matches(' ').len();
+                        let has_comma = rest.get(blank..)?.starts_with(',');
+                        places
+                            .push(entry.0.at.start..if has_comma { end + blank + 1 } else { end });
+                    }
+                }
+            }
         }
-        Some(edits)
+        Some(places.into_iter().map(|at| Edit { at, text: String::new() }).collect())
     }
 }

@@ -9,7 +9,7 @@ use divvy_words::mistakes::shown;
 
 /// Stable name: a name that no DeviceClass can have.
 pub(crate) const CLASS_NAME: &str = "DeviceClassName";
-/// Stable name: `config` is no list.
+/// Stable name: a map where the API server reads a list.
 pub(crate) const CONFIG_LIST: &str = "DeviceConfigList";
 /// Stable name: a driver that cannot be, or is not the one that is meant.
 pub(crate) const DRIVER: &str = "DeviceDriver";
@@ -67,6 +67,7 @@ fn class_name(look: &mut Look<'_, '_>, node: &TreeNode, field: &str) {
 
 fn devices(look: &mut Look<'_, '_>, devices: Option<&TreeNode>, field: &str) {
     let Some(devices) = devices else { return };
+    listed(look, devices, "requests", field);
     for (at, request) in list(devices.get("requests")) {
         let field = format!("{field}.requests[{at}]");
         let mut all = vec![(request, field.clone())];
@@ -139,21 +140,29 @@ fn under_exactly(look: &Look<'_, '_>, map: &Map) -> Option<Vec<Edit>> {
 
 fn configs(look: &mut Look<'_, '_>, node: &TreeNode, field: &str) {
     let Some(config) = node.get("config") else { return };
-    if let Some(map) = config.as_map() {
-        let found = Found::new(
-            CONFIG_LIST,
-            config,
-            format!("{field}.config"),
-            "it is a map, and the API server reads a list",
-            "write a list with this as its one entry",
-        );
-        let edits = as_list(look, config, map);
-        look.note(found.mended(edits));
+    if listed(look, node, "config", field) {
         opaque(look, config, &format!("{field}.config"));
     }
     for (at, config) in list(Some(config)) {
         opaque(look, config, &format!("{field}.config[{at}]"));
     }
+}
+
+/// Finds a map where a list should be, and says whether there is one.
+fn listed(look: &mut Look<'_, '_>, node: &TreeNode, name: &str, field: &str) -> bool {
+    let Some((inner, map)) = node.get(name).and_then(|inner| Some((inner, inner.as_map()?))) else {
+        return false;
+    };
+    let found = Found::new(
+        CONFIG_LIST,
+        inner,
+        format!("{field}.{name}"),
+        "it is a map, and the API server reads a list",
+        "write a list with this as its one entry",
+    );
+    let edits = as_list(look, inner, map);
+    look.note(found.mended(edits));
+    true
 }
 
 /// Makes a list of a map.
@@ -193,6 +202,7 @@ fn driver_next() -> String {
 
 /// Selectors that ask for a driver which cannot be.
 fn selectors(look: &mut Look<'_, '_>, node: &TreeNode, field: &str) {
+    listed(look, node, "selectors", field);
     for (at, selector) in list(node.get("selectors")) {
         let Some(expression) = selector.find(&["cel", "expression"]) else { continue };
         let Some(text) = expression.text() else { continue };

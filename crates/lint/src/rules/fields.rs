@@ -18,7 +18,7 @@ pub(crate) fn look(look: &mut Look<'_, '_>) {
         Some(table) => walk(look, look.object.node, table, "", REFUSED),
         // Of what other projects make pods from, the templates alone are those of Kubernetes.
         None => {
-            for pod in look.object.pods().iter().filter(|pod| pod.owner.is_some()) {
+            for pod in look.object.pods().iter().filter(|pod| !pod.path.is_empty()) {
                 let path = pod.path.trim_end_matches('.');
                 walk(look, pod.node, &tables::TEMPLATE, path, REFUSED);
             }

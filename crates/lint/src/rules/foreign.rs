@@ -71,7 +71,11 @@ fn of_pod(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>) {
             FOREIGN_RESOURCE,
             key,
             format!("{}.resources.{list}[\"{name}\"]", asked.field),
-            format!("{project} reads {}, and no node of divvy has it", theirs.join(" and ")),
+            format!(
+                "{project} reads {}, and no node of divvy has {}",
+                theirs.join(", "),
+                if theirs.len() == 1 { "it" } else { "them" }
+            ),
             next,
         );
         look.note(found.mended(edits));

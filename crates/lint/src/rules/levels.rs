@@ -113,7 +113,9 @@ fn level(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>) {
         return;
     };
     let edits: Option<Vec<Edit>> =
-        pod.set(&look.source, "labels", &[(keys::ISOLATION_PROVIDER, &hami)], &|_| Some(Gone::default()));
+        pod.set(&look.source, "labels", &[(keys::ISOLATION_PROVIDER, &hami)], &|_| {
+            Some(Gone::default())
+        });
     let what = format!(
         "{} needs a provider that keeps the pod to its part, and none is named",
         Level::Isolated

@@ -1,12 +1,13 @@
 //! Names in the metadata of pods, and of what makes them.
 
-use crate::edit::{Edit, Gone, Leave};
 use super::resources::Asked;
+use crate::edit::{Edit, Gone, Leave};
 use crate::object::{Found, Look, WrittenPod};
 use crate::scheduler::SchedulerPlace;
 use crate::tree::{Map, TreeNode};
 use divvy_words::keys;
 use divvy_words::mistakes::{self, Mistake, PodField, mistake};
+use std::collections::BTreeMap;
 
 /// Stable name: what is asked of a GPU stands on the controller instead of its pods.
 pub(crate) const NOT_ON_TEMPLATE: &str = "NotOnTemplate";
@@ -27,9 +28,18 @@ pub(crate) fn look(look: &mut Look<'_, '_>) {
         of_metadata(look, metadata, &field, Some(pod));
         scheduler(look, pod);
     }
-    if look.object.is_workload {
+    if look.object.is_workload && pods.is_empty() {
         of_metadata(look, look.object.node.get("metadata"), "metadata", None);
-        on_owner(look, &pods);
+    }
+    let mut owners: BTreeMap<&str, (&TreeNode, Vec<&WrittenPod<'_>>)> = BTreeMap::new();
+    for pod in &pods {
+        for (owner, before) in &pod.owners {
+            owners.entry(before).or_insert_with(|| (owner, Vec::new())).1.push(pod);
+        }
+    }
+    for (before, (owner, pods)) in owners {
+        of_metadata(look, Some(owner), &format!("{before}metadata"), None);
+        on_owner(look, (owner, before), &pods);
     }
 }
 
@@ -163,9 +173,8 @@ fn asks(pod: &WrittenPod<'_>) -> bool {
 
 /// What is read of pods alone stands on what makes them. The strategy is read of both, and so is the
 /// queue. Which pods are meant of several is for people.
-fn on_owner(look: &mut Look<'_, '_>, pods: &[WrittenPod<'_>]) {
+fn on_owner(look: &mut Look<'_, '_>, (owner, before): (&TreeNode, &str), pods: &[&WrittenPod<'_>]) {
     let Some((pod, others)) = pods.split_first() else { return };
-    let Some(owner) = pod.owner else { return };
     let levels = [keys::ISOLATION_LEVEL, keys::ISOLATION_PROVIDER];
     let asked: [(&str, &[&str]); 2] = [("annotations", &keys::REQUEST), ("labels", &levels)];
     for (field, names) in asked {
@@ -178,7 +187,10 @@ fn on_owner(look: &mut Look<'_, '_>, pods: &[WrittenPod<'_>]) {
             if pods.iter().any(|pod| pod.is_open(field) || has(pod)) {
                 continue;
             }
-            let kind = &look.object.kind;
+            let maker = match before.trim_end_matches('.') {
+                "" => &look.object.kind,
+                inner => inner,
+            };
             let edits = || {
                 let gone = |leave| remove(look, owner, owner.get(field)?, name, leave);
                 pod.set(&look.source, field, &[(*name, value.text()?)], &gone)
@@ -187,8 +199,8 @@ fn on_owner(look: &mut Look<'_, '_>, pods: &[WrittenPod<'_>]) {
             let found = Found::new(
                 NOT_ON_TEMPLATE,
                 key,
-                format!("metadata.{field}[\"{name}\"]"),
-                mistakes::not_on_template(kind, field),
+                format!("{before}metadata.{field}[\"{name}\"]"),
+                mistakes::not_on_template(maker, field),
                 format!("write it under {}metadata.{field}", pod.path),
             );
             look.note(found.mended(edits));
@@ -206,8 +218,7 @@ fn scheduler(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>) {
     let Some(meant) = mistakes::scheduler(name) else { return };
     let what = mistakes::no_scheduler(name);
     let edit = place.write(&look.source, meant).map(|edit| vec![edit]);
-    let found =
-        Found::new(MISSPELT_SCHEDULER, node, place.field, what, format!("write {meant}"));
+    let found = Found::new(MISSPELT_SCHEDULER, node, place.field, what, format!("write {meant}"));
     look.note(found.mended(edit));
 }
 
@@ -224,7 +235,9 @@ fn others_scheduler(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>, place: &Sched
     let containers: Vec<Asked<'_>> = pod.containers().map(Asked::of).collect();
     let mut resources = containers.iter().flat_map(|asked| {
         let ours = asked.entries().filter(|(_, name, ..)| keys::KOORDINATOR.contains(name));
-        ours.map(|(list, name, key, _)| (format!("{}.resources.{list}[\"{name}\"]", asked.field), key))
+        ours.map(|(list, name, key, _)| {
+            (format!("{}.resources.{list}[\"{name}\"]", asked.field), key)
+        })
     });
     let (share, resource) = (shares.next(), resources.next());
     let what = match (place.is_default(), &share) {

@@ -20,7 +20,8 @@ const REPLICAS: &str = "replicas";
 const STRATEGIES: [&str; 2] = ["TimeSlicing", "MPS"];
 const INTERVALS: [&str; 4] = ["Default", "Short", "Medium", "Long"];
 
-const NO_FIELD: &str = "NVIDIA's driver has no such field, and refuses the claim when a pod is to start";
+const NO_FIELD: &str =
+    "NVIDIA's driver has no such field, and refuses the claim when a pod is to start";
 
 pub(super) fn look(look: &mut Look<'_, '_>, parameters: &TreeNode, field: &str) {
     if parameters.as_map().is_none() || parameters.is_open() {
@@ -76,7 +77,8 @@ fn head(look: &mut Look<'_, '_>, parameters: &TreeNode, field: &str) {
     let mut lacking = vec![("apiVersion", VERSION), ("kind", GPU)];
     lacking.retain(|(name, _)| parameters.get(name).is_none());
     let Some((last, _)) = lacking.last() else { return };
-    let texts: Vec<String> = lacking.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+    let texts: Vec<String> =
+        lacking.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     let entries: Vec<(&str, New<'_>)> =
         lacking.iter().map(|(name, value)| (*name, New::Plain(value))).collect();
     let edit = look.source.insert_first(parameters, &entries);
@@ -122,7 +124,8 @@ fn one_of(look: &mut Look<'_, '_>, node: &TreeNode, name: &str, known: &[&str], 
     let plain = text.to_ascii_lowercase().replace(['-', '_'], "");
     let meant = known.iter().find(|known| is_near(&plain, &known.to_ascii_lowercase()));
     let edit = meant.and_then(|meant| look.source.replace(value, meant));
-    let what = format!("{} is nothing that NVIDIA's driver knows, and it refuses the claim", shown(text));
+    let what =
+        format!("{} is nothing that NVIDIA's driver knows, and it refuses the claim", shown(text));
     let next = match meant {
         Some(meant) => format!("write {meant}"),
         None => format!("write one of {}", known.join(", ")),

@@ -48,12 +48,7 @@ impl<'a> Asked<'a> {
     }
 
     /// Takes these resources away, and what is empty then.
-    pub(crate) fn remove(
-        &self,
-        look: &Look<'_, '_>,
-        gone: &[&str],
-        leave: Leave,
-    ) -> Option<Gone> {
+    pub(crate) fn remove(&self, look: &Look<'_, '_>, gone: &[&str], leave: Leave) -> Option<Gone> {
         let is_gone = |name: &str| gone.contains(&name);
         let resources = self.container.get("resources")?;
         let empty = |map: &Map| map.entries.iter().all(|(k, _)| k.text().is_some_and(is_gone));
@@ -240,17 +235,18 @@ fn beside(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>, all: &[Asked<'_>]) {
     });
     let Some((asked, count)) = whole else { return };
     let field = format!("{}metadata.annotations[\"{share}\"]", pod.path);
+    let gpus = if count == 1 { "GPU" } else { "GPUs" };
     let found = Found::new(
         SHARE_BESIDE_WHOLE,
         key,
         field,
         format!(
-            "{}.resources ask for {count} whole GPUs ({}) beside it, and the pod is refused",
+            "{}.resources ask for {count} whole {gpus} ({}) beside it, and the pod is refused",
             asked.field,
             keys::GPU
         ),
         format!(
-            "take one of the two away: the annotation for {count} whole GPUs, {} for the share",
+            "take one of the two away: the annotation for {count} whole {gpus}, {} for the share",
             keys::GPU
         ),
     );

@@ -402,7 +402,7 @@ static CLAIM_TEMPLATE: Fields = Fields {
 static CLAIM_TEMPLATE_SPEC: Fields = Fields {
     known: &["metadata", "spec"],
     inside: &[("metadata", Inside::Map(&METADATA)), ("spec", Inside::Map(&CLAIM_SPEC))],
-    elsewhere: &[],
+    elsewhere: &[("devices", "spec.spec")],
 };
 
 static CLAIM_SPEC: Fields =
@@ -498,7 +498,8 @@ static MIG_SHARING: Fields = Fields {
     elsewhere: &[],
 };
 
-static TIME_SLICING: Fields = Fields { known: &["interval", "replicas"], inside: &[], elsewhere: &[] };
+static TIME_SLICING: Fields =
+    Fields { known: &["interval", "replicas"], inside: &[], elsewhere: &[] };
 
 static MPS_CONFIG: Fields = Fields {
     known: &[

@@ -38,12 +38,8 @@ fn what_is_found_in_bad_manifests_and_what_becomes_of_them() {
         let lines = |findings: &[crate::LintFinding]| {
             findings.iter().map(|finding| format!("{finding}\n")).collect::<String>()
         };
-        let shown = format!(
-            "{}\n{}\nleft:\n{}",
-            lines(&result.findings),
-            diff(&fixed[0]),
-            lines(&left)
-        );
+        let shown =
+            format!("{}\n{}\nleft:\n{}", lines(&result.findings), diff(&fixed[0]), lines(&left));
         insta::assert_snapshot!(name, shown);
     }
 }
