@@ -28,8 +28,8 @@ pub(crate) struct WrittenPod<'a> {
     pub(crate) node: &'a TreeNode,
     /// What stands before these in the names of fields: nothing, or `spec.template.`.
     pub(crate) path: String,
-    /// The metadata of what makes the pods, and of what that makes on the way, with what stands before
-    /// these.
+    /// What makes the pods, and what that makes on the way, if it has metadata; with what stands before
+    /// the names of its fields.
     pub(crate) owners: Vec<(&'a TreeNode, String)>,
     /// Where what makes them names their scheduler for those that name none themselves.
     usual_scheduler: Option<SchedulerPlace<'a>>,
@@ -211,11 +211,11 @@ impl<'a> WrittenObject<'a> {
         });
         let before = between.map(|before| format!("{before}."));
         let all = std::iter::once(String::new()).chain(before);
-        let metadata = |before: String| {
+        let owner = |before: String| {
             let node = self.node.at_field(before.trim_end_matches('.'))?;
-            Some((node.get("metadata")?, before))
+            node.get("metadata").map(|_| (node, before))
         };
-        all.filter_map(metadata).collect()
+        all.filter_map(owner).collect()
     }
 }
 

@@ -33,7 +33,7 @@ fn names(text: &str) -> Vec<&'static str> {
 
 /// The comments of a text, in no order: those of a line that is moved go along.
 fn comments(text: &str) -> Vec<&str> {
-    let tree = crate::tree::tree(text).unwrap();
+    let tree = crate::tree::tree(text).unwrap_or_default();
     let mut all: Vec<&str> = tree.comments.into_iter().map(|at| &text[at]).collect();
     all.sort_unstable();
     all

@@ -71,13 +71,6 @@ impl SourceText<'_> {
         Some(all)
     }
 
-    /// Leaves nothing in the map that a field of a map is.
-    pub(crate) fn empty(&self, node: &TreeNode, field: &str) -> Option<Edit> {
-        let (key, value) = node.as_map()?.entry(field)?;
-        let start = self.behind_colon(key.at.end)?;
-        Some(Edit { at: start..value.at.end.max(start), text: " {}".to_owned() })
-    }
-
     /// Takes out an entry that has lines of its own.
     fn remove_lines(&self, key: &TreeNode, entry: Range<usize>, leave: Leave) -> Option<Gone> {
         let line = self.line_start(key.at.start);

@@ -23,13 +23,11 @@ const MOST_KEYS: usize = 1000;
 pub(crate) fn look(look: &mut Look<'_, '_>) {
     let pods = look.object.pods();
     for pod in &pods {
-        let metadata = pod.node.get("metadata");
-        let field = format!("{}metadata", pod.path);
-        of_metadata(look, metadata, &field, Some(pod));
+        of_metadata(look, pod.node, &pod.path, Some(pod));
         scheduler(look, pod);
     }
     if look.object.is_workload && pods.is_empty() {
-        of_metadata(look, look.object.node.get("metadata"), "metadata", None);
+        of_metadata(look, look.object.node, "", None);
     }
     let mut owners: BTreeMap<&str, (&TreeNode, Vec<&WrittenPod<'_>>)> = BTreeMap::new();
     for pod in &pods {
@@ -38,34 +36,34 @@ pub(crate) fn look(look: &mut Look<'_, '_>) {
         }
     }
     for (before, (owner, pods)) in owners {
-        of_metadata(look, Some(owner), &format!("{before}metadata"), None);
+        of_metadata(look, owner, before, None);
         on_owner(look, (owner, before), &pods);
     }
 }
 
-/// `pod` is the one that the metadata is of; none for what makes pods.
+/// Of the metadata of `owner`: `pod` is the one that it is; none for what makes pods.
 fn of_metadata(
     look: &mut Look<'_, '_>,
-    metadata: Option<&TreeNode>,
-    field: &str,
+    owner: &TreeNode,
+    before: &str,
     pod: Option<&WrittenPod<'_>>,
 ) {
     for (place, name) in [(PodField::Annotations, "annotations"), (PodField::Labels, "labels")] {
-        let Some(node) = metadata.and_then(|metadata| metadata.get(name)) else { continue };
+        let Some(node) = owner.find(&["metadata", name]) else { continue };
         let Some(map) = node.as_map() else { continue };
         // Of two that mean the same one can be mended.
         let mut taken: Vec<(PodField, &str)> = Vec::new();
         for (text, key, value) in map.named().take(MOST_KEYS) {
             let Some(mistake) = mistake(place, text) else { continue };
-            let field = format!("{field}.{name}[\"{}\"]", mistakes::shown(text));
+            let field = format!("{before}metadata.{name}[\"{}\"]", mistakes::shown(text));
             let edits = match mistake.meant {
                 Some(meant) if taken.contains(&meant) => None,
                 Some((there, meant)) if there == place => {
                     let is_free = map.entry(meant).is_none();
                     is_free.then(|| look.source.rename(key, meant)).flatten().map(|e| vec![e])
                 }
-                Some(meant) => pod.and_then(|pod| moved(look, pod, (node, text, value), meant)),
-                None => without(look, metadata, name, text, pod),
+                Some(meant) => pod.and_then(|pod| moved(look, pod, (name, text, value), meant)),
+                None => without(look, owner, name, text, pod),
             };
             taken.extend(mistake.meant.filter(|_| edits.is_some()));
             let what = said(&mistake, pod);
@@ -87,7 +85,7 @@ fn said(mistake: &Mistake, pod: Option<&WrittenPod<'_>>) -> String {
 fn moved(
     look: &Look<'_, '_>,
     pod: &WrittenPod<'_>,
-    (node, key, value): (&TreeNode, &str, &TreeNode),
+    (from, key, value): (&str, &str, &TreeNode),
     (there, meant): (PodField, &str),
 ) -> Option<Vec<Edit>> {
     let field = match there {
@@ -100,9 +98,9 @@ fn moved(
         return None;
     }
     let metadata = pod.node.get("metadata")?;
+    let (key_of_map, node) = metadata.as_map()?.entry(from)?;
     if node.as_map()?.entries.len() == 1 && metadata.get(field).is_none() {
         // Alone there, it takes its map along.
-        let (key_of_map, _) = metadata.as_map()?.entries.iter().find(|(_, v)| v.at == node.at)?;
         let (own, _) = node.as_map()?.entries.first()?;
         let named = look.source.rename(key_of_map, field)?;
         let renamed = (own.text() != Some(meant)).then(|| look.source.rename(own, meant));
@@ -111,35 +109,36 @@ fn moved(
             [Some(named), renamed.flatten(), Some(quoted)].into_iter().flatten().collect(),
         );
     }
-    let gone = |leave| remove(look, metadata, node, key, leave);
+    let gone = |leave| remove(look, pod.node, from, key, leave);
     pod.set(&look.source, field, &[(meant, value.text()?)], &gone)
 }
 
-/// Takes an entry out of the annotations or labels of `metadata`, and these if it was the only one.
+/// Takes an entry out of the annotations or labels of the metadata of `owner`, and what is empty then.
 fn remove(
     look: &Look<'_, '_>,
-    metadata: &TreeNode,
-    node: &TreeNode,
+    owner: &TreeNode,
+    field: &str,
     key: &str,
     leave: Leave,
 ) -> Option<Gone> {
-    if node.as_map()?.entries.len() > 1 {
-        return look.source.remove(node, &|name| name == key, leave);
+    let metadata = owner.get("metadata")?;
+    let node = metadata.get(field)?;
+    let has_more = |node: &TreeNode| node.as_map().is_some_and(|map| map.entries.len() > 1);
+    if has_more(node) {
+        return look.source.remove(node, &|other| other == key, leave);
     }
-    let entries = metadata.as_map()?.entries.iter();
-    let (field, _) = entries.into_iter().find(|(_, value)| value.at == node.at)?;
-    let field = field.text()?;
-    if metadata.as_map()?.entries.len() == 1 {
-        let edits = vec![look.source.empty(metadata, field)?];
-        return Some(Gone { edits, ..Gone::default() });
+    if has_more(metadata) {
+        return look.source.remove(metadata, &|other| other == field, leave);
     }
-    look.source.remove(metadata, &|name| name == field, leave)
+    // An object itself has metadata.
+    let is_inner = has_more(owner) && owner.at != look.object.node.at;
+    is_inner.then(|| look.source.remove(owner, &|other| other == "metadata", leave)).flatten()
 }
 
 /// Takes out what nobody reads, if the pod asks for a GPU without it.
 fn without(
     look: &Look<'_, '_>,
-    metadata: Option<&TreeNode>,
+    owner: &TreeNode,
     name: &str,
     key: &str,
     pod: Option<&WrittenPod<'_>>,
@@ -149,8 +148,10 @@ fn without(
         // On what makes pods it is nobody's loss.
         None => look.object.pods().iter().any(asks),
     };
-    let metadata = metadata.filter(|_| is_asked)?;
-    Some(remove(look, metadata, metadata.get(name)?, key, Leave::Comments)?.edits)
+    if !is_asked {
+        return None;
+    }
+    Some(remove(look, owner, name, key, Leave::Comments)?.edits)
 }
 
 /// Whether a pod asks for GPUs in a way that is read.
@@ -178,7 +179,8 @@ fn on_owner(look: &mut Look<'_, '_>, (owner, before): (&TreeNode, &str), pods: &
     let levels = [keys::ISOLATION_LEVEL, keys::ISOLATION_PROVIDER];
     let asked: [(&str, &[&str]); 2] = [("annotations", &keys::REQUEST), ("labels", &levels)];
     for (field, names) in asked {
-        let Some(map) = owner.get(field).and_then(TreeNode::as_map) else { continue };
+        let node = owner.find(&["metadata", field]);
+        let Some(map) = node.and_then(TreeNode::as_map) else { continue };
         for name in names {
             let Some((key, value)) = map.entry(name) else { continue };
             let has = |pod: &WrittenPod<'_>| {
@@ -192,7 +194,7 @@ fn on_owner(look: &mut Look<'_, '_>, (owner, before): (&TreeNode, &str), pods: &
                 inner => inner,
             };
             let edits = || {
-                let gone = |leave| remove(look, owner, owner.get(field)?, name, leave);
+                let gone = |leave| remove(look, owner, field, name, leave);
                 pod.set(&look.source, field, &[(*name, value.text()?)], &gone)
             };
             let edits = if others.is_empty() { edits() } else { None };

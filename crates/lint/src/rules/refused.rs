@@ -90,6 +90,7 @@ fn refused(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>, why: &str) {
     let ends = NEXT.iter().filter_map(|start| Some(what.rfind(start)? + ": ".len()));
     let (what, next) = match ends.max() {
         Some(end) => (&what[..end - ": ".len()], &what[end..]),
+        None if what.starts_with("cannot have both") => (what, "take one of the two away"),
         None => (what, "write what is allowed (docs/requests.md)"),
     };
     let what = format!("divvy refuses the pod: {what}");

@@ -4,7 +4,7 @@ use super::{fix, found, is_mended, lint};
 use crate::{NamedText, diff};
 use std::path::Path;
 
-fn manifests() -> Vec<(String, String)> {
+pub(super) fn manifests() -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/bad");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut all: Vec<(String, String)> = files

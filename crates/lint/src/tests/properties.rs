@@ -1,5 +1,6 @@
 //! Whatever a text says: nothing panics, what is mended is mended, and the rest stays.
 
+use super::bad::manifests;
 use super::{fix, is_mended, lint};
 use crate::{LintResult, NamedText};
 use proptest::prelude::*;
@@ -56,7 +57,8 @@ fn texts() -> impl Strategy<Value = String> {
 
 /// Real manifests with lines left out, repeated and moved.
 fn changed() -> impl Strategy<Value = String> {
-    let real = prop::sample::select(vec![
+    let mut real: Vec<String> = manifests().into_iter().map(|(_, text)| text).collect();
+    real.extend([
         include_str!("../../../../examples/partitions/recipe-time-slicing.yaml"),
         include_str!("../../../../examples/mixed-team.yaml"),
         "apiVersion: v1\nkind: Pod\nmetadata:\n  labels:\n    gpu-fraction: \"0.5\"\nspec:\n  containers:\n  - name: c\n    \
@@ -66,8 +68,8 @@ fn changed() -> impl Strategy<Value = String> {
          driver: nvidia.com/gpu\n      parameters:\n        sharing:\n          replicas: 4\n",
         "{\"apiVersion\": \"apps/v1\", \"kind\": \"deployment\",\n\"metadata\": {\"annotations\": {\"gpu_fraction\": \
          \"0.5\"}},\n\"spec\": {\"template\": {\"spec\": {\"containers\": [\n{\"name\": \"c\", \"resource\": {}}\n]}}}}\n",
-    ]);
-    (real, prop::collection::vec((0usize..60, 0usize..4, 0usize..60), 0..6)).prop_map(
+    ].map(str::to_owned));
+    (prop::sample::select(real), prop::collection::vec((0usize..60, 0usize..4, 0usize..60), 0..6)).prop_map(
         |(text, changes)| {
             let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
             for (at, what, other) in changes {
