@@ -130,6 +130,27 @@ fn a_text_that_cannot_be_read_hides_nothing_of_the_others() {
 }
 
 #[test]
+fn a_text_in_which_nobody_can_say_what_stands_where_is_not_clean() {
+    let key = "k".repeat(2000);
+    let pod = format!(
+        "{{\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"metadata\": {{\"name\": \"a\", \"annotations\": {{\"{key}\": \"v\"}}}}, \
+         \"spec\": {{\"containers\": []}}}}"
+    );
+    let LintResult { findings, unread, .. } = lint(&[NamedText { name: "f.json", text: &pod }]);
+    assert_eq!((findings.len(), unread.len()), (0, 1));
+    assert!(unread[0].message.starts_with("where its parts stand cannot be told"), "{unread:?}");
+}
+
+#[test]
+fn many_lines_of_comments_hide_nothing() {
+    let comments = "# a line of a licence\n".repeat(500);
+    let text = format!(
+        "{comments}apiVersion: v1\nkind: Pods\nmetadata:\n{comments}  name: a\nspec:\n{comments}  containers: []\n"
+    );
+    assert_eq!(names(&text), ["UnknownKind"]);
+}
+
+#[test]
 fn what_is_no_mistake_and_worth_to_know_is_noted_once() {
     let pod = |name: &str| {
         format!(

@@ -56,6 +56,8 @@ impl SourceText<'_> {
         }
         let mut all = Gone::default();
         for (index, (key, value)) in map.entries.iter().enumerate().filter(|(_, e)| is_gone(&e.0)) {
+            // A key behind a question mark is left alone.
+            self.indent(key)?;
             let end = value.at.end.max(key.at.end);
             let entry = key.at.start..self.line_end(end);
             match self.begins_line(key) {

@@ -69,8 +69,8 @@ fn changed() -> impl Strategy<Value = String> {
         "{\"apiVersion\": \"apps/v1\", \"kind\": \"deployment\",\n\"metadata\": {\"annotations\": {\"gpu_fraction\": \
          \"0.5\"}},\n\"spec\": {\"template\": {\"spec\": {\"containers\": [\n{\"name\": \"c\", \"resource\": {}}\n]}}}}\n",
     ].map(str::to_owned));
-    (prop::sample::select(real), prop::collection::vec((0usize..60, 0usize..4, 0usize..60), 0..6)).prop_map(
-        |(text, changes)| {
+    (prop::sample::select(real), prop::collection::vec((0usize..60, 0usize..4, 0usize..60), 0..6))
+        .prop_map(|(text, changes)| {
             let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
             for (at, what, other) in changes {
                 let (at, other) = (at % lines.len().max(1), other % lines.len().max(1));
@@ -83,8 +83,7 @@ fn changed() -> impl Strategy<Value = String> {
                 }
             }
             lines.join("\n") + "\n"
-        },
-    )
+        })
 }
 
 fn holds(text: &str) {
