@@ -158,8 +158,8 @@ pub struct RehearsalArgs {
     /// Where the pods stand in objects of kinds that divvy does not know: a table like that of divvy
     /// itself (crates/words/pods-of.yaml), which comes before it; may be given more than once
     ///
-    /// Known without it: CronJob, JobSet, LeaderWorkerSet, RayCluster, RayJob, RayService, and
-    /// Kubeflow's PyTorchJob, TFJob, MPIJob, XGBoostJob, PaddleJob and JAXJob.
+    /// Known without it: CronJob, JobSet, LeaderWorkerSet, Volcano's Job, RayCluster, RayJob,
+    /// RayService, and Kubeflow's PyTorchJob, TFJob, MPIJob, XGBoostJob, PaddleJob and JAXJob.
     #[arg(long, value_name = "FILE")]
     pub pods_of: Vec<PathBuf>,
     /// What if there were so many more nodes like this one, empty: 3=a100-1; may be given more than

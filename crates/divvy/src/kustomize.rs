@@ -6,9 +6,14 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::process::Command;
 
+/// What such manifests are called.
+pub fn name(folder: &Path) -> String {
+    format!("-k {}", folder.display())
+}
+
 /// The manifests of a folder with a kustomization.
 pub fn build(folder: &Path) -> anyhow::Result<Input> {
-    let name = format!("-k {}", folder.display());
+    let name = name(folder);
     if !folder.is_dir() {
         bail!("{name}: there is no such folder; a folder with a kustomization.yaml is meant");
     }

@@ -5,7 +5,7 @@ use crate::{BAD_INPUT, DONE, input, kustomize, output};
 use anyhow::{Context, bail};
 use clap::Args;
 use divvy_lint::{Fixed, LintReport, NamedText};
-use divvy_sim::{Input, InputError, read_inputs};
+use divvy_sim::{Input, InputError, read_each};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,8 @@ Examples:
   helm template CHART | divvy lint -f -
 
 What is found, and what can be mended: docs/lint.md. Nothing is contacted. Files that hold no Kubernetes \
-objects, such as Chart.yaml or the templates of a chart, are named and passed over.
+objects, such as Chart.yaml or the templates of a chart, are named and passed over; so are those that cannot \
+be read, with exit code 1.
 
 Exit codes: 0 nothing was found, or all was mended, 2 something is left, 1 a file cannot be read, or there \
 is nothing to look at.")]
@@ -62,49 +63,93 @@ pub fn run(args: &LintArgs) -> anyhow::Result<u8> {
         bail!("--fix writes files, and - is standard input: use --diff, or give the file");
     }
     let rules = input::pod_rules(&args.pods_of)?;
-    let mut inputs = read_inputs(args.files.iter().map(PathBuf::as_path), args.recursive)?;
-    if let Some(folder) = &args.kustomize {
-        inputs.push(kustomize::build(folder)?);
-    }
+    let (inputs, broken) = read(args);
     let texts: Vec<NamedText<'_>> =
         inputs.iter().map(|Input { name, text }| NamedText { name, text }).collect();
     let linted = divvy_lint::lint(&texts, &rules);
     // Nothing to look at is not clean: a pipe that broke must not pass.
     if linted.objects == 0 {
-        if let Some(why) = linted.unread.first() {
-            return Err(why.clone().into());
+        if let Some(broken) = broken.into_iter().next() {
+            return Err(broken.error);
         }
-        let input = inputs.first().map(|input| input.name.clone()).unwrap_or_default();
+        if let Some(why) = linted.unread.into_iter().next() {
+            return Err(why.into());
+        }
+        let input = inputs.into_iter().next().map(|input| input.name).unwrap_or_default();
         return Err(InputError::Empty { input }.into());
     }
-    let is_broken = linted.unread.iter().any(|why| !why.no_object);
-    let (fixed, left) = match args.fix || args.diff {
+    let is_broken = !broken.is_empty() || linted.unread.iter().any(|why| !why.no_object);
+    let (mut fixed, left) = match args.fix || args.diff {
         true => divvy_lint::fix(&texts, &rules),
         false => (Vec::new(), Vec::new()),
     };
+    let mut report = LintReport::new(inputs.len(), linted);
+    broken.into_iter().for_each(|broken| report.pass_over(broken.file, broken.why));
+    let unwritten = if args.fix { write(&mut fixed) } else { Vec::new() };
     if args.fix {
-        write(&fixed)?;
+        report.mended(left, &unwritten.iter().map(|(name, _)| &**name).collect::<Vec<_>>());
     }
-    let diff: String = fixed.iter().map(divvy_lint::diff).collect();
-    let diff_is_empty = diff.is_empty();
-    let report = LintReport::new(inputs.len(), linted, args.fix.then_some(left), diff);
+    report.show(fixed.iter().map(divvy_lint::diff).collect());
+    let goes_on = report.has_diff() && !std::io::stdout().is_terminal();
     output::print(args.output, &report, |_| {
         let text = divvy_lint::text(&report, args.fix);
         // A diff goes on to `patch` as it is.
-        let goes_on = !diff_is_empty && !std::io::stdout().is_terminal();
         if goes_on { text } else { output::cleaned(&text) }
     })?;
-    Ok(match (is_broken, report.is_clean()) {
+    for (_, why) in &unwritten {
+        output::note(&format!("error: {why:#}"));
+    }
+    Ok(match (is_broken || !unwritten.is_empty(), report.is_clean()) {
         (true, _) => BAD_INPUT,
         (false, true) => DONE,
         (false, false) => FOUND,
     })
 }
 
-fn write(fixed: &[Fixed]) -> anyhow::Result<()> {
-    for file in fixed.iter().filter(|file| file.is_changed()) {
-        std::fs::write(&file.name, &file.after)
-            .with_context(|| format!("cannot write {}", file.name))?;
+/// What cannot be read hides nothing of the rest.
+struct Broken {
+    file: String,
+    why: String,
+    /// Both in one.
+    error: anyhow::Error,
+}
+
+fn read(args: &LintArgs) -> (Vec<Input>, Vec<Broken>) {
+    let (mut inputs, mut broken) = (Vec::new(), Vec::new());
+    for read in read_each(args.files.iter().map(PathBuf::as_path), args.recursive) {
+        match read {
+            Ok(input) => inputs.push(input),
+            Err(error) => {
+                let (file, why) = error.parts();
+                broken.push(Broken { file, why, error: error.into() });
+            }
+        }
     }
-    Ok(())
+    if let Some(folder) = &args.kustomize {
+        match kustomize::build(folder) {
+            Ok(input) => inputs.push(input),
+            Err(error) => {
+                let (file, all) = (kustomize::name(folder), error.to_string());
+                let why = all.strip_prefix(&format!("{file}: ")).unwrap_or(&all).to_owned();
+                broken.push(Broken { file, why, error });
+            }
+        }
+    }
+    (inputs, broken)
+}
+
+/// Writes what was mended; what cannot be written is as it was.
+fn write(fixed: &mut Vec<Fixed>) -> Vec<(String, anyhow::Error)> {
+    let mut unwritten = Vec::new();
+    fixed.retain(|file| {
+        let written = match file.is_changed() {
+            true => std::fs::write(&file.name, &file.after),
+            false => Ok(()),
+        };
+        let failed = written.with_context(|| format!("cannot write {}", file.name)).err();
+        let is_written = failed.is_none();
+        unwritten.extend(failed.map(|why| (file.name.clone(), why)));
+        is_written
+    });
+    unwritten
 }

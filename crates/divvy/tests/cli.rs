@@ -664,6 +664,68 @@ fn lint_passes_over_files_that_hold_no_objects_and_refuses_to_look_at_nothing() 
 }
 
 #[test]
+fn a_file_that_cannot_be_read_hides_no_findings_of_the_others() {
+    let pod = file("lint-unread", "pod.yaml", MISTAKEN.as_bytes());
+    let folder = pod.parent().unwrap().to_str().unwrap();
+    let wide: Vec<u8> = MISTAKEN.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    file("lint-unread", "a-wide.yaml", &wide);
+    file("lint-unread", "latin.yaml", b"kind: Pod\nmetadata: {name: caf\xe9}\n");
+    let missing = format!("{folder}/missing.yaml");
+    let found = divvy(&["lint", "-f", &missing, "-f", folder], "");
+    let text = stdout(&found);
+    assert_eq!(code(&found), 1, "{text}");
+    for line in [
+        format!("{missing}: not looked at: No such file or directory"),
+        format!(
+            "{folder}/a-wide.yaml: not looked at: the file is UTF-16, as some editors on Windows write it"
+        ),
+        format!("{folder}/latin.yaml: not looked at: line 2 is not UTF-8 text"),
+        format!("{folder}/pod.yaml:6:5: Pod a: metadata.annotations"),
+    ] {
+        assert!(text.lines().any(|said| said.starts_with(&line)), "{line}\n{text}");
+    }
+    assert!(text.contains("\n1 finding in 1 file. Next: --fix mends 1 of them"), "{text}");
+    let json = divvy(&["lint", "-f", &missing, "-f", folder, "-o", "json"], "");
+    let json: Value = serde_json::from_str(&stdout(&json)).unwrap();
+    assert_eq!(json["notLookedAt"].as_array().unwrap().len(), 3, "{json}");
+    assert_eq!(json["summary"]["files"], 1);
+
+    let mended = divvy(&["lint", "-f", folder, "--fix"], "");
+    assert_eq!(code(&mended), 1);
+    assert_eq!(std::fs::read_to_string(&pod).unwrap(), MISTAKEN.replace("gpu_", "gpu-"));
+}
+
+#[test]
+fn what_is_no_file_is_not_told_to_be_mended_in_place() {
+    let next = |output: &Output| stdout(output).lines().last().unwrap_or_default().to_owned();
+    assert_eq!(
+        next(&divvy(&["lint", "-f", "-"], MISTAKEN)),
+        "1 finding in 1 file. Next: --diff shows how to mend 1 of them; --fix writes files: give them with -f instead of -."
+    );
+    assert_eq!(
+        next(&divvy(&["lint", "-f", "-", "--diff"], MISTAKEN)),
+        "1 finding in 1 file. Next: mend 1 of them as shown; --fix writes files: give them with -f instead of -."
+    );
+    let pod = file("lint-kustomize", "pod.yaml", MISTAKEN.as_bytes());
+    file("lint-kustomize", "kustomization.yaml", b"resources: [pod.yaml]\n");
+    let shown = divvy(&["lint", "-f", pod.to_str().unwrap(), "--diff"], "");
+    assert_eq!(next(&shown), "1 finding in 1 file. Next: --fix mends 1 of them.");
+    let made = divvy(&["lint", "-k", pod.parent().unwrap().to_str().unwrap()], "");
+    if code(&made) == 1 {
+        // There is no kubectl.
+        assert!(stderr(&made).contains("kubectl"), "{}", stderr(&made));
+        return;
+    }
+    assert!(
+        next(&made).ends_with(
+            "; --fix writes files: give those of the kustomization with -f instead of -k."
+        ),
+        "{}",
+        stdout(&made)
+    );
+}
+
+#[test]
 fn what_lint_cannot_read_or_write_is_an_error() {
     for (args, stdin, expected) in [
         (&["lint", "-f", "no-such-file.yaml"][..], "", "cannot read no-such-file.yaml"),

@@ -497,6 +497,13 @@ spec:
 {"apiVersion": "v1", "kind": "pod", "metadata": {"name": "hami", "namespace": "ml"},
  "spec": {"schedulerName": "hami-scheduler", "containers": [{"name": "c", "image": "c",
   "resources": {"limits": {"nvidia.com/gpu": "2", "nvidia.com/gpumem": "3000", "nvidia.com/gpucores": "30"}}}]}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: unnamed, namespace: ml}
+spec:
+  containers:
+  - {name: c, image: c, resources: {limits: {nvidia.com/gpumem: 3000}}} # HAMi's webhook named the scheduler
 "#;
 
 #[test]
@@ -520,9 +527,19 @@ fn what_lint_mends_is_accepted_by_the_api_server() {
         std::fs::read_to_string(path).unwrap()
     );
     let all = stdout(&accepted);
-    let kinds = ["deviceclass", "resourceclaimtemplate", "pod/notebook", "deployment", "pod/hami"];
+    let kinds = [
+        "deviceclass",
+        "resourceclaimtemplate",
+        "pod/notebook",
+        "deployment",
+        "pod/hami",
+        "pod/unnamed",
+    ];
     assert_eq!(all.lines().count(), kinds.len(), "{all}");
     assert!(kinds.into_iter().all(|kind| all.contains(kind)), "{all}");
+    let text = std::fs::read_to_string(path).unwrap();
+    assert_eq!(text.matches("schedulerName: divvy-scheduler").count(), 2, "{text}");
+    assert_eq!(text.matches("\"schedulerName\": \"divvy-scheduler\"").count(), 1, "{text}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::edit::{Edit, SourceText};
 use crate::object::{Found, WrittenObject, objects};
 use crate::rules::{self, Together};
-use crate::tree::documents;
+use crate::tree::{Tree, tree};
 use divvy_words::{Entry, PodRules, ReadError};
 use serde::Serialize;
 use std::fmt;
@@ -85,8 +85,36 @@ pub fn lint(texts: &[NamedText<'_>], rules: &PodRules) -> LintResult {
         entries.map_err(|why| unread.push(why)).unwrap_or_default()
     };
     let entries: Vec<Vec<Entry>> = texts.iter().map(&mut read).collect();
-    let (findings, notes) = find(texts, &entries, rules);
+    let trees = trees(texts, &entries);
+    for (text, _) in texts.iter().zip(&trees).filter(|(_, tree)| tree.is_none()) {
+        unread.push(untold(text.name));
+    }
+    let trees: Vec<Tree> = trees.into_iter().map(Option::unwrap_or_default).collect();
+    let (findings, notes) = find(texts, &trees, &entries, rules);
     LintResult { findings, notes, unread, objects: entries.iter().map(Vec::len).sum() }
+}
+
+/// Of a text that has a meaning, and nobody can say where its parts stand.
+fn untold(name: &str) -> ReadError {
+    ReadError {
+        source_name: name.to_owned(),
+        document: 1,
+        line: 1,
+        message: "where its parts stand cannot be told; keys of more than 1,024 characters are one reason"
+            .to_owned(),
+        excerpt: None,
+        no_object: false,
+    }
+}
+
+/// What stands where in each text; nothing where it cannot be told.
+fn trees(texts: &[NamedText<'_>], entries: &[Vec<Entry>]) -> Vec<Option<Tree>> {
+    // What cannot be taken apart was refused by who read it for its meaning.
+    let tree = |(text, entries): (&NamedText<'_>, &Vec<Entry>)| match entries.is_empty() {
+        true => Some(Tree::default()),
+        false => tree(text.text),
+    };
+    texts.iter().zip(entries).map(tree).collect()
 }
 
 /// Whoever rehearses more than this waits for the pods and not for mistakes in their manifests.
@@ -102,30 +130,26 @@ pub fn rehearsed(
     if texts.iter().map(|text| text.text.len()).sum::<usize>() > MOST_REHEARSED {
         return Vec::new();
     }
-    let (mut found, _) = find(texts, entries, rules);
+    let trees = trees(texts, entries).into_iter().map(Option::unwrap_or_default);
+    let (mut found, _) = find(texts, &trees.collect::<Vec<_>>(), entries, rules);
     found.retain(|finding| !rules::REASONS.contains(&finding.name));
     found
 }
 
 fn find(
     texts: &[NamedText<'_>],
+    trees: &[Tree],
     entries: &[Vec<Entry>],
     pod_rules: &PodRules,
 ) -> (Vec<LintFinding>, Vec<&'static str>) {
-    // What cannot be taken apart was refused by who read it for its meaning.
-    let tree = |(text, entries): (&NamedText<'_>, &Vec<Entry>)| match entries.is_empty() {
-        true => Vec::new(),
-        false => documents(text.text).unwrap_or_default(),
-    };
-    let trees: Vec<_> = texts.iter().zip(entries).map(tree).collect();
     let all = trees.iter().zip(entries);
     let all: Vec<Vec<WrittenObject<'_>>> =
-        all.map(|(tree, entries)| objects(tree, entries, pod_rules)).collect();
+        all.map(|(tree, entries)| objects(&tree.documents, entries, pod_rules)).collect();
     let mut together = Together::default();
     all.iter().for_each(|objects| together.add(objects));
     let mut findings = Vec::new();
-    for (index, (text, objects)) in texts.iter().zip(&all).enumerate() {
-        let source = SourceText::new(text.text);
+    for (index, ((text, tree), objects)) in texts.iter().zip(trees).zip(&all).enumerate() {
+        let source = SourceText::new(text.text, tree);
         let lines = Lines::of(text.text);
         for (at, object) in objects.iter().enumerate() {
             let found = rules::look(source, object, &together, pod_rules);

@@ -105,6 +105,7 @@ pub fn diff(fixed: &Fixed) -> String {
         return String::new();
     }
     let diff = TextDiff::from_lines(&fixed.before, &fixed.after);
-    let (old, new) = (format!("a/{}", fixed.name), format!("b/{}", fixed.name));
+    let name = fixed.name.trim_start_matches('/');
+    let (old, new) = (format!("a/{name}"), format!("b/{name}"));
     diff.unified_diff().context_radius(3).header(&old, &new).to_string()
 }

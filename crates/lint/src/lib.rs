@@ -15,6 +15,7 @@ mod fix;
 mod object;
 mod report;
 mod rules;
+mod scheduler;
 mod tree;
 
 pub use finding::{LintFinding, LintResult, NamedText, lint, rehearsed};

@@ -1,6 +1,7 @@
 //! The objects of a text, and the pods in them.
 
-use crate::edit::{Edit, New, SourceText, are_apart};
+use crate::edit::{Edit, Gone, Leave, New, SourceText, are_apart};
+use crate::scheduler::SchedulerPlace;
 use crate::tree::{Map, TreeNode};
 use divvy_words::mistakes::{Mistake, shown};
 use divvy_words::{Entry, Kind, PodRules};
@@ -17,6 +18,7 @@ pub(crate) struct WrittenObject<'a> {
     pub(crate) is_workload: bool,
     /// These templates, and what stands before their fields.
     templates: Vec<(&'a TreeNode, String)>,
+    usual_scheduler: Option<SchedulerPlace<'a>>,
 }
 
 /// The pod, or a template of pods, in an object.
@@ -26,8 +28,11 @@ pub(crate) struct WrittenPod<'a> {
     pub(crate) node: &'a TreeNode,
     /// What stands before these in the names of fields: nothing, or `spec.template.`.
     pub(crate) path: String,
-    /// The metadata of what makes the pods.
-    pub(crate) owner: Option<&'a TreeNode>,
+    /// What makes the pods, and what that makes on the way, if it has metadata; with what stands before
+    /// the names of its fields.
+    pub(crate) owners: Vec<(&'a TreeNode, String)>,
+    /// Where what makes them names their scheduler for those that name none themselves.
+    usual_scheduler: Option<SchedulerPlace<'a>>,
 }
 
 /// What is wrong with an object.
@@ -114,8 +119,12 @@ impl<'a> WrittenObject<'a> {
             entry: None,
             is_workload: false,
             templates: Vec::new(),
+            usual_scheduler: None,
         };
         object.find_templates(rules);
+        let field = rules.scheduler(&object.kind, &object.api_version);
+        object.usual_scheduler =
+            field.and_then(|field| SchedulerPlace::of_kind(node, field, object.group()));
         Some(object)
     }
 
@@ -127,8 +136,8 @@ impl<'a> WrittenObject<'a> {
             let start = self.node;
             let of_item = |(item, before): (&'a TreeNode, String)| {
                 let found = paths.iter().find_map(|path| match path.strip_prefix('/') {
-                    Some(path) => Some((at(start, path)?, format!("{path}."))),
-                    None => Some((at(item, path)?, format!("{before}{path}."))),
+                    Some(path) => Some((start.at_field(path)?, format!("{path}."))),
+                    None => Some((item.at_field(path)?, format!("{before}{path}."))),
                 });
                 found.filter(|(node, _)| node.as_map().is_some())
             };
@@ -178,11 +187,35 @@ impl<'a> WrittenObject<'a> {
     /// The pod that it is, or those that it makes.
     pub(crate) fn pods(&self) -> Vec<WrittenPod<'a>> {
         if self.kind == "Pod" && matches!(self.group(), "" | "apps") {
-            return vec![WrittenPod { node: self.node, path: String::new(), owner: None }];
+            let (node, path) = (self.node, String::new());
+            return vec![WrittenPod { node, path, owners: Vec::new(), usual_scheduler: None }];
         }
-        let owner = self.node.get("metadata");
         let pods = self.templates.iter();
-        pods.map(|(node, path)| WrittenPod { node, path: path.clone(), owner }).collect()
+        let of_template = |(node, path): &(&'a TreeNode, String)| WrittenPod {
+            node,
+            path: path.clone(),
+            owners: self.owners(path),
+            usual_scheduler: self.usual_scheduler.clone(),
+        };
+        pods.map(of_template).collect()
+    }
+}
+
+impl<'a> WrittenObject<'a> {
+    /// Of a template at a path.
+    fn owners(&self, path: &str) -> Vec<(&'a TreeNode, String)> {
+        let ends = path.match_indices('.').map(|(end, _)| end);
+        let between = ends.filter_map(|end| path.get(..end)).filter(|before| {
+            // That of the template itself is the pod's.
+            before.len() + 1 < path.len()
+        });
+        let before = between.map(|before| format!("{before}."));
+        let all = std::iter::once(String::new()).chain(before);
+        let owner = |before: String| {
+            let node = self.node.at_field(before.trim_end_matches('.'))?;
+            node.get("metadata").map(|_| (node, before))
+        };
+        all.filter_map(owner).collect()
     }
 }
 
@@ -190,16 +223,11 @@ impl<'a> WrittenObject<'a> {
 /// stands before their fields.
 fn items<'a>(object: &'a TreeNode, each: Option<&str>) -> Vec<(&'a TreeNode, String)> {
     let Some(each) = each else { return vec![(object, String::new())] };
-    let Some(node) = at(object, each) else { return Vec::new() };
+    let Some(node) = object.at_field(each) else { return Vec::new() };
     let list = node.as_list().unwrap_or_default().iter().enumerate();
     let list = list.map(|(at, item)| (item, format!("{each}[{at}].")));
     let map = node.as_map().into_iter().flat_map(Map::named);
     list.chain(map.map(|(name, _, item)| (item, format!("{each}.{}.", shown(name))))).collect()
-}
-
-/// The node at `a.b.c`.
-fn at<'a>(node: &'a TreeNode, path: &str) -> Option<&'a TreeNode> {
-    path.split('.').filter(|part| !part.is_empty()).try_fold(node, |node, part| node.get(part))
 }
 
 impl<'a> WrittenPod<'a> {
@@ -217,6 +245,14 @@ impl<'a> WrittenPod<'a> {
 
     pub(crate) fn spec(&self) -> Option<&'a TreeNode> {
         self.node.get("spec")
+    }
+
+    /// Where its scheduler is named, or may be.
+    pub(crate) fn scheduler(&self) -> Option<SchedulerPlace<'a>> {
+        let spec = self.spec().filter(|spec| spec.as_map().is_some())?;
+        let own = SchedulerPlace::of_pod(spec, &self.path);
+        let usual = self.usual_scheduler.clone().filter(|_| own.name().is_none());
+        Some(usual.unwrap_or(own))
     }
 
     /// Whether its annotations may be others than those to be seen.
@@ -237,43 +273,44 @@ impl<'a> WrittenPod<'a> {
         })
     }
 
-    /// Sets an annotation or label, which is not there, beside other changes.
+    /// Sets annotations or labels, which are not there, in the place of what `gone` takes out: what was
+    /// said of that goes along, if it can.
     pub(crate) fn set(
         &self,
         source: &SourceText<'_>,
         field: &str,
-        (key, value): (&str, &str),
-        beside: &[Edit],
-    ) -> Option<Vec<Edit>> {
-        self.set_all(source, field, &[(key, New::Text(value))], beside)
-    }
-
-    /// The same with several at a time.
-    pub(crate) fn set_all(
-        &self,
-        source: &SourceText<'_>,
-        field: &str,
-        entries: &[(&str, New<'_>)],
-        beside: &[Edit],
+        entries: &[(&str, &str)],
+        gone: &dyn Fn(Leave) -> Option<Gone>,
     ) -> Option<Vec<Edit>> {
         let metadata = self.node.get("metadata").filter(|metadata| !metadata.is_null());
+        let has_lines = match metadata {
+            Some(metadata) => source.has_lines(metadata, field),
+            None => source.has_lines(self.node, "metadata"),
+        };
+        let Gone { edits: beside, comments } =
+            gone(if has_lines { Leave::Nothing } else { Leave::Comments })?;
+        let mut entries: Vec<(&str, New<'_>)> =
+            entries.iter().map(|(key, value)| (*key, New::Text(value))).collect();
+        if let Some((_, first)) = entries.first_mut()
+            && let New::Text(text) = *first
+        {
+            *first = New::Moved(text, &comments);
+        }
         let with = |edit: Option<Edit>| {
             let all: Vec<Edit> = beside.iter().cloned().chain([edit?]).collect();
             are_apart(&all).then_some(all)
         };
+        let inner = [(field, New::Map(&entries))];
         let Some(metadata) = metadata else {
-            if self.node.get("metadata").is_some() {
-                let edit = source.insert_in(self.node, "metadata", &[(field, New::Map(entries))]);
-                return with(edit);
-            }
-            let inner = [(field, New::Map(entries))];
-            return with(source.insert_first(self.node, &[("metadata", New::Map(&inner))]));
+            return match self.node.get("metadata") {
+                Some(_) => with(source.insert_in(self.node, "metadata", &inner)),
+                None => with(source.insert_first(self.node, &[("metadata", New::Map(&inner))])),
+            };
         };
-        let usual = with(source.insert_in(metadata, field, entries));
+        let usual = with(source.insert_in(metadata, field, &entries));
         usual.or_else(|| {
             let is_there = metadata.get(field).is_some();
-            let inner = New::Map(entries);
-            (!is_there).then(|| with(source.insert_first(metadata, &[(field, inner)]))).flatten()
+            (!is_there).then(|| with(source.insert_first(metadata, &inner))).flatten()
         })
     }
 }

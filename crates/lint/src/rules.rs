@@ -7,6 +7,7 @@ mod foreign;
 mod kinds;
 mod levels;
 mod names;
+mod parameters;
 mod refused;
 mod resources;
 mod tables;
@@ -66,6 +67,11 @@ pub(crate) fn look(
     claims::look(&mut look);
     configs::look(&mut look, &together.configs);
     refused::look(&mut look, pod_rules);
+    for found in &mut found {
+        if !source.keeps(&found.edits) {
+            found.edits.clear();
+        }
+    }
     found.sort_by_key(|found| found.at);
     // Two parts of an object may make their pods from one template.
     found.dedup_by(|a, b| (a.at, a.name, &a.field) == (b.at, b.name, &b.field));
@@ -94,7 +100,7 @@ pub const NAMES: [&str; 25] = [
     claims::CLASS_NAME,
     claims::CONFIG_LIST,
     claims::DRIVER,
-    claims::PARAMETERS,
+    parameters::PARAMETERS,
     claims::REQUEST,
     configs::PLUGIN_CONFIG,
     configs::MIG_CONFIG,

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod bad;
 mod claims;
 mod configs;
 mod pods;
@@ -30,10 +31,28 @@ fn names(text: &str) -> Vec<&'static str> {
     found(text).iter().map(|finding| finding.name).collect()
 }
 
+/// The comments of a text, in no order: those of a line that is moved go along.
+fn comments(text: &str) -> Vec<&str> {
+    let tree = crate::tree::tree(text).unwrap_or_default();
+    let mut all: Vec<&str> = tree.comments.into_iter().map(|at| &text[at]).collect();
+    all.sort_unstable();
+    all
+}
+
+/// What holds of all that is mended: it is mended once, nothing is left that could be, and each comment is
+/// there.
+#[track_caller]
+fn is_mended(before: &str, after: &str) {
+    let left = found(after);
+    assert!(!left.iter().any(|finding| finding.fixable), "{left:#?} of\n{after}");
+    assert_eq!(comments(after), comments(before), "{after}\nof\n{before}");
+}
+
 /// The text with all mended that can be, and the names of what is left.
 fn mended(text: &str) -> (String, Vec<&'static str>) {
     let (mut fixed, left) = fix(&[NamedText { name: "f.yaml", text }]);
     let after = fixed.swap_remove(0).after;
+    is_mended(text, &after);
     let (again, still) = fix(&[NamedText { name: "f.yaml", text: &after }]);
     assert!(!again[0].is_changed(), "mended twice:\n{}", diff(&again[0]));
     assert_eq!(still, left);
@@ -108,6 +127,27 @@ fn a_text_that_cannot_be_read_hides_nothing_of_the_others() {
     assert_eq!(unread, [("broken.yaml", false), ("Chart.yaml", true), ("deployment.yaml", true)]);
     let (fixed, left) = fix(&texts);
     assert!(left.is_empty() && fixed.iter().filter(|fixed| fixed.is_changed()).count() == 1);
+}
+
+#[test]
+fn a_text_in_which_nobody_can_say_what_stands_where_is_not_clean() {
+    let key = "k".repeat(2000);
+    let pod = format!(
+        "{{\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"metadata\": {{\"name\": \"a\", \"annotations\": {{\"{key}\": \"v\"}}}}, \
+         \"spec\": {{\"containers\": []}}}}"
+    );
+    let LintResult { findings, unread, .. } = lint(&[NamedText { name: "f.json", text: &pod }]);
+    assert_eq!((findings.len(), unread.len()), (0, 1));
+    assert!(unread[0].message.starts_with("where its parts stand cannot be told"), "{unread:?}");
+}
+
+#[test]
+fn many_lines_of_comments_hide_nothing() {
+    let comments = "# a line of a licence\n".repeat(500);
+    let text = format!(
+        "{comments}apiVersion: v1\nkind: Pods\nmetadata:\n{comments}  name: a\nspec:\n{comments}  containers: []\n"
+    );
+    assert_eq!(names(&text), ["UnknownKind"]);
 }
 
 #[test]

@@ -1,9 +1,19 @@
 //! A text of YAML or JSON as a tree in which every part knows where it stands, so that it can be
 //! mended in place. Nothing in it is given a type; aliases are not followed.
 
-use granit_parser::{Event, Parser, ScalarStyle, StructureStyle};
+use granit_parser::{Event, Options, Parser, ScalarStyle, StructureStyle};
 use serde_json::value::RawValue;
 use std::ops::Range;
+
+/// A text taken apart.
+#[derive(Debug, Default)]
+pub(crate) struct Tree {
+    pub(crate) documents: Vec<TreeNode>,
+    /// Where comments stand, in their order.
+    pub(crate) comments: Vec<Range<usize>>,
+    /// Where names stand by which aliases call something.
+    pub(crate) anchors: Vec<Range<usize>>,
+}
 
 /// A value and the bytes of the text that it takes; of maps and lists in block style from the first
 /// entry to the end of the last.
@@ -85,6 +95,29 @@ impl TreeNode {
         path.iter().try_fold(self, |node, key| node.get(key))
     }
 
+    /// The node at the end of a path as messages write it: `spec.containers[0].resources.limits["x"]`.
+    pub(crate) fn at_field(&self, path: &str) -> Option<&TreeNode> {
+        let (mut node, mut rest) = (self, path);
+        while !rest.is_empty() {
+            if let Some(inner) = rest.strip_prefix("[\"") {
+                let (key, behind) = inner.split_once("\"]")?;
+                node = node.get(key)?;
+                rest = behind;
+            } else if let Some(inner) = rest.strip_prefix('[') {
+                let (index, behind) = inner.split_once(']')?;
+                node = node.as_list()?.get(index.parse::<usize>().ok()?)?;
+                rest = behind;
+            } else {
+                let name = rest.strip_prefix('.').unwrap_or(rest);
+                let end = name.find(['.', '[']).unwrap_or(name.len());
+                let (key, behind) = name.split_at_checked(end)?;
+                node = node.get(key)?;
+                rest = behind;
+            }
+        }
+        Some(node)
+    }
+
     /// Whether it may have fields that are not to be seen here.
     pub(crate) fn is_open(&self) -> bool {
         match &self.value {
@@ -114,21 +147,22 @@ impl Scalar {
     }
 }
 
-/// The documents of a text. An error is told by whoever reads the text for its meaning.
-pub(crate) fn documents(text: &str) -> Option<Vec<TreeNode>> {
+/// What stands in a text. An error is told by whoever reads the text for its meaning.
+pub(crate) fn tree(text: &str) -> Option<Tree> {
     let body = text.strip_prefix('\u{feff}').unwrap_or(text);
     let base = text.len() - body.len();
+    let mut tree = Tree::default();
     if body.trim_start().starts_with('{')
         && let Some(parts) = json_parts(body)
     {
-        let mut all = Vec::new();
         for part in parts {
             let start = (part.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
-            all.extend(yaml(part, start)?);
+            tree.read(part, start)?;
         }
-        return Some(all);
+    } else {
+        tree.read(body, base)?;
     }
-    yaml(body, base)
+    Some(tree)
 }
 
 /// JSON documents one after another, which are no YAML.
@@ -152,12 +186,35 @@ enum Open {
     },
 }
 
-fn yaml(text: &str, base: usize) -> Option<Vec<TreeNode>> {
-    let (mut documents, mut open): (Vec<TreeNode>, Vec<Open>) = (Vec::new(), Vec::new());
-    for next in Parser::new_from_str(text) {
-        let (event, span) = next.ok()?;
-        let range = span.byte_range()?;
-        let at = range.start + base..range.end + base;
+impl Tree {
+    /// Reads a part of the text, which begins at `base`.
+    fn read(&mut self, text: &str, base: usize) -> Option<()> {
+        let mut options = Options::default();
+        options.emit_anchor_events = true;
+        // A file may be one long comment.
+        options.max_buffered_comment_events = usize::MAX;
+        let mut open: Vec<Open> = Vec::new();
+        for next in Parser::new_from_str_with_options(text, options) {
+            let (event, span) = next.ok()?;
+            let range = span.byte_range()?;
+            let at = range.start + base..range.end + base;
+            match event {
+                Event::Comment(..) => self.comments.push(at),
+                Event::Anchor(..) => self.anchors.push(at),
+                event => self.enter(event, at, &mut open, (text, base))?,
+            }
+        }
+        self.comments.sort_by_key(|at| at.start);
+        open.is_empty().then_some(())
+    }
+
+    fn enter(
+        &mut self,
+        event: Event<'_>,
+        at: Range<usize>,
+        open: &mut Vec<Open>,
+        (text, base): (&str, usize),
+    ) -> Option<()> {
         let done = match event {
             Event::Scalar(written, style, ..) => Some(scalar(text, base, &written, style, at)),
             Event::Alias(_) => Some(TreeNode { at, value: Value::Alias }),
@@ -174,17 +231,17 @@ fn yaml(text: &str, base: usize) -> Option<Vec<TreeNode>> {
             Event::MappingEnd | Event::SequenceEnd => Some(close(open.pop()?, &at)),
             _ => None,
         };
-        let Some(node) = done else { continue };
+        let Some(node) = done else { return Some(()) };
         match open.last_mut() {
-            None => documents.push(node),
+            None => self.documents.push(node),
             Some(Open::List { items, .. }) => items.push(node),
             Some(Open::Map { entries, key, .. }) => match key.take() {
                 None => *key = Some(node),
                 Some(key) => entries.push((key, node)),
             },
         }
+        Some(())
     }
-    open.is_empty().then_some(documents)
 }
 
 fn scalar(

@@ -89,6 +89,28 @@ pub struct Input {
     pub text: String,
 }
 
+impl InputError {
+    /// The name of what cannot be read, and why.
+    pub fn parts(&self) -> (String, String) {
+        let name = match self {
+            Self::Unreadable { path, .. } | Self::EmptyFolder { path } => {
+                path.display().to_string()
+            }
+            Self::NotText { input, .. }
+            | Self::Utf16 { input }
+            | Self::Empty { input }
+            | Self::Node { input, .. } => input.clone(),
+            Self::Text(why) => why.source_name.clone(),
+            _ => "-".to_owned(),
+        };
+        let all = self.to_string();
+        let heads = [format!("cannot read {name}: "), format!("{name}: ")];
+        let why = heads.iter().find_map(|head| all.strip_prefix(head)).unwrap_or(&all);
+        let why = why.to_owned();
+        (name, why)
+    }
+}
+
 impl Input {
     /// A cluster of one node with nothing but cards and more CPU and memory than anybody asks.
     pub fn node_of_cards(name: &str, model: &str, cards: u32) -> Self {
@@ -110,30 +132,44 @@ pub fn read_inputs<'a>(
     paths: impl IntoIterator<Item = &'a Path>,
     recursive: bool,
 ) -> Result<Vec<Input>, InputError> {
+    read_each(paths, recursive).into_iter().collect()
+}
+
+/// The same, for whoever can do with some of them.
+pub fn read_each<'a>(
+    paths: impl IntoIterator<Item = &'a Path>,
+    recursive: bool,
+) -> Vec<Result<Input, InputError>> {
     let mut inputs = Vec::new();
     let mut has_stdin = false;
     for path in paths {
         if path == Path::new("-") {
-            if std::mem::replace(&mut has_stdin, true) {
-                return Err(InputError::StdinTwice);
-            }
-            let mut bytes = Vec::new();
-            std::io::stdin().read_to_end(&mut bytes).map_err(unreadable(path))?;
-            inputs.push(decode("-".to_owned(), bytes)?);
+            inputs.push(match std::mem::replace(&mut has_stdin, true) {
+                true => Err(InputError::StdinTwice),
+                false => read_stdin(path),
+            });
         } else if path.is_dir() {
-            let mut files = manifests_in(path, recursive)?;
-            files.sort();
-            if files.is_empty() {
-                return Err(InputError::EmptyFolder { path: path.to_owned() });
-            }
-            for file in files {
-                inputs.push(read_file(&file)?);
+            match manifests_in(path, recursive) {
+                Ok(files) if files.is_empty() => {
+                    inputs.push(Err(InputError::EmptyFolder { path: path.to_owned() }));
+                }
+                Ok(mut files) => {
+                    files.sort();
+                    inputs.extend(files.iter().map(|file| read_file(file)));
+                }
+                Err(why) => inputs.push(Err(why)),
             }
         } else {
-            inputs.push(read_file(path)?);
+            inputs.push(read_file(path));
         }
     }
-    Ok(inputs)
+    inputs
+}
+
+fn read_stdin(path: &Path) -> Result<Input, InputError> {
+    let mut bytes = Vec::new();
+    std::io::stdin().read_to_end(&mut bytes).map_err(unreadable(path))?;
+    decode("-".to_owned(), bytes)
 }
 
 fn read_file(path: &Path) -> Result<Input, InputError> {

@@ -21,7 +21,7 @@ mod what_if;
 pub use divvy_lint::LintFinding;
 pub use expand::MAX_REPLICAS;
 pub use fill::{MAX_FILL, More, OneMore};
-pub use input::{Input, InputError, read_inputs};
+pub use input::{Input, InputError, read_each, read_inputs};
 pub use made_by::MadeBy;
 pub use partition::{ConfigEffect, ConfigOutcome, DisplacedDevices, DisplacedHolder};
 pub use rehearsal::{Rehearsal, Setup};

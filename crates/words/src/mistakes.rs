@@ -54,6 +54,9 @@ pub const FOREIGN_RESOURCE: &str = "ForeignResource";
 /// What becomes of a share whose pod names no scheduler.
 pub const DEFAULT_SCHEDULER_PLACES: &str =
     "the default scheduler places the pod and does not read it: it runs without a GPU";
+/// What becomes of Koordinator's resources in a pod that names no scheduler.
+pub const DEFAULT_SCHEDULER_GIVES_NONE: &str =
+    "the default scheduler gives no card for it: the pod waits, or runs without a GPU";
 /// Said where pods name queues.
 pub const QUOTAS: &str =
     "pods name queues, which divvy shows and counts; quotas of queues are not enforced yet";
@@ -61,6 +64,11 @@ pub const QUOTAS: &str =
 /// What becomes of a pod whose scheduler is called nearly as one of ours.
 pub fn no_scheduler(name: &str) -> String {
     format!("{:?} is no scheduler of divvy's, so nobody places the pod", shown(name))
+}
+
+/// What becomes of a share, or of Koordinator's resources, in a pod of a scheduler that reads neither.
+pub fn others_scheduler(who: &str) -> String {
+    format!("the scheduler {} places the pod and does not read it: it gets no share", shown(who))
 }
 
 /// What becomes of what is read of pods alone, in `annotations` or `labels` of an object of this kind
@@ -109,8 +117,9 @@ const SHORT_FORMS: [(&str, &str); 7] = [
     ("gpu-share-isolation-provider", keys::ISOLATION_PROVIDER),
 ];
 
-/// What Koordinator called its resources before.
-const OLD_NAMES: [(&str, &str); 3] = [
+/// What Koordinator, and once Kubernetes itself, called resources before.
+const OLD_NAMES: [(&str, &str); 4] = [
+    ("alpha.kubernetes.io/nvidia-gpu", keys::GPU),
     ("kubernetes.io/gpu-core", keys::KOORDINATOR_CORE),
     ("kubernetes.io/gpu-memory", keys::KOORDINATOR_MEMORY),
     ("kubernetes.io/gpu-memory-ratio", keys::KOORDINATOR_RATIO),
@@ -206,6 +215,11 @@ pub fn foreign(resource: &str) -> Option<&'static str> {
 
 /// Schedulers of others whose names are near ours.
 const OTHER_SCHEDULERS: [&str; 2] = ["hami-scheduler", "kube-scheduler"];
+
+/// Whether a scheduler is known to read no shares: those of HAMi and Volcano.
+pub fn is_others_scheduler(name: &str) -> bool {
+    ["hami-scheduler", "volcano"].contains(&name)
+}
 
 /// Which scheduler name of ours was meant by one that is nobody's.
 pub fn scheduler(name: &str) -> Option<&'static str> {

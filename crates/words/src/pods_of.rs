@@ -31,6 +31,9 @@ struct PodRule {
     /// A field: while it is true, no pods are made.
     #[serde(default)]
     suspend: Option<String>,
+    /// A field: who places the pods whose template names nobody.
+    #[serde(default)]
+    scheduler: Option<String>,
     /// The parts of such an object that make pods.
     pods: Vec<PodPart>,
 }
@@ -155,6 +158,11 @@ impl PodRules {
     ) -> impl Iterator<Item = (Option<&str>, &[String])> {
         let parts = self.rule(kind, api_version).map_or(&[][..], |rule| rule.pods.as_slice());
         parts.iter().map(|part| (part.each.as_deref(), part.template.as_slice()))
+    }
+
+    /// The field that names the scheduler of the pods whose template names none, if there is one.
+    pub fn scheduler(&self, kind: &str, api_version: &str) -> Option<&str> {
+        self.rule(kind, api_version)?.scheduler.as_deref()
     }
 
     /// Whether an object of which only `spec` is known makes no pods for now.
@@ -312,6 +320,15 @@ mod tests {
                      replicas: 2, template: {{spec: {{parallelism: 4, template: {POD}}}}}}}]}}"
                 ),
                 &["driver x 1", "workers x 8"],
+            ),
+            (
+                "Job",
+                "batch.volcano.sh/v1alpha1",
+                format!(
+                    "{{tasks: [{{name: ps, replicas: 1, template: {POD}}}, {{replicas: 2, template: {POD}}}, \
+                     {{name: none, template: {POD}}}]}}"
+                ),
+                &["ps x 1", "1 x 2", "none x 0"],
             ),
             (
                 "LeaderWorkerSet",

@@ -257,6 +257,21 @@ fn kinds_of_other_projects_are_placed_as_the_pods_that_they_make() {
 }
 
 #[test]
+fn a_job_of_volcano_is_placed_as_the_pods_of_its_tasks() {
+    let manifest = format!(
+        "{{apiVersion: batch.volcano.sh/v1alpha1, kind: Job, metadata: {{name: train, namespace: ml}}, spec: \
+         {{schedulerName: volcano, tasks: [{{name: ps, replicas: 1, template: {POD}}}, {{name: worker, replicas: 2, \
+         template: {POD}}}]}}}}\n---\n{{apiVersion: batch/v1, kind: Job, metadata: {{name: train, namespace: ml}}, \
+         spec: {{template: {POD}}}}}\n"
+    );
+    let (json, code) = simulate(&manifest, &[]);
+    assert_eq!(code, 0);
+    let names: Vec<String> =
+        places(&json).iter().map(|p| p.split(' ').next().unwrap().to_owned()).collect();
+    assert_eq!(names, ["train-ps-0", "train-worker-0", "train-worker-1", "train-0"]);
+}
+
+#[test]
 fn users_say_where_pods_stand_in_kinds_of_their_own() {
     let rules = "- kind: Lab\n  group: example.com\n  pods:\n  - {name: desk, template: spec.desk, count: spec.students}\n";
     let file = File::new("pods-of.yaml", rules);

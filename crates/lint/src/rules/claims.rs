@@ -1,19 +1,18 @@
 //! Objects of dynamic resource allocation as the recipe writes them, and as `resource.k8s.io/v1` and
 //! NVIDIA's driver read them.
 
-use crate::edit::{Edit, New};
+use super::parameters;
+use crate::edit::Edit;
 use crate::object::{Found, Look};
 use crate::tree::{Map, TreeNode};
 use divvy_words::mistakes::shown;
 
 /// Stable name: a name that no DeviceClass can have.
 pub(crate) const CLASS_NAME: &str = "DeviceClassName";
-/// Stable name: `config` is no list.
+/// Stable name: a map where the API server reads a list.
 pub(crate) const CONFIG_LIST: &str = "DeviceConfigList";
 /// Stable name: a driver that cannot be, or is not the one that is meant.
 pub(crate) const DRIVER: &str = "DeviceDriver";
-/// Stable name: parameters that NVIDIA's driver refuses.
-pub(crate) const PARAMETERS: &str = "DeviceParameters";
 /// Stable name: a request as v1beta1 has it.
 pub(crate) const REQUEST: &str = "DeviceRequest";
 
@@ -68,6 +67,7 @@ fn class_name(look: &mut Look<'_, '_>, node: &TreeNode, field: &str) {
 
 fn devices(look: &mut Look<'_, '_>, devices: Option<&TreeNode>, field: &str) {
     let Some(devices) = devices else { return };
+    listed(look, devices, "requests", field);
     for (at, request) in list(devices.get("requests")) {
         let field = format!("{field}.requests[{at}]");
         let mut all = vec![(request, field.clone())];
@@ -140,21 +140,29 @@ fn under_exactly(look: &Look<'_, '_>, map: &Map) -> Option<Vec<Edit>> {
 
 fn configs(look: &mut Look<'_, '_>, node: &TreeNode, field: &str) {
     let Some(config) = node.get("config") else { return };
-    if let Some(map) = config.as_map() {
-        let found = Found::new(
-            CONFIG_LIST,
-            config,
-            format!("{field}.config"),
-            "it is a map, and the API server reads a list",
-            "write a list with this as its one entry",
-        );
-        let edits = as_list(look, config, map);
-        look.note(found.mended(edits));
+    if listed(look, node, "config", field) {
         opaque(look, config, &format!("{field}.config"));
     }
     for (at, config) in list(Some(config)) {
         opaque(look, config, &format!("{field}.config[{at}]"));
     }
+}
+
+/// Finds a map where a list should be, and says whether there is one.
+fn listed(look: &mut Look<'_, '_>, node: &TreeNode, name: &str, field: &str) -> bool {
+    let Some((inner, map)) = node.get(name).and_then(|inner| Some((inner, inner.as_map()?))) else {
+        return false;
+    };
+    let found = Found::new(
+        CONFIG_LIST,
+        inner,
+        format!("{field}.{name}"),
+        "it is a map, and the API server reads a list",
+        "write a list with this as its one entry",
+    );
+    let edits = as_list(look, inner, map);
+    look.note(found.mended(edits));
+    true
 }
 
 /// Makes a list of a map.
@@ -185,55 +193,16 @@ fn opaque(look: &mut Look<'_, '_>, config: &TreeNode, field: &str) {
     else {
         return;
     };
-    let field = format!("{field}.opaque.parameters");
-    if let Some(sharing) = parameters.get("sharing") {
-        replicas(look, parameters, sharing, &field);
-        let is_open = parameters.is_open();
-        if parameters.get("kind").is_none() && !is_open {
-            let head = [
-                ("apiVersion", New::Plain("resource.nvidia.com/v1beta1")),
-                ("kind", New::Plain("GpuConfig")),
-            ];
-            let has_version = parameters.get("apiVersion").is_some();
-            let edit =
-                look.source.insert_first(parameters, if has_version { &head[1..] } else { &head });
-            let found = Found::new(
-                PARAMETERS,
-                parameters,
-                field,
-                "they have no kind, and NVIDIA's driver refuses them when a pod is to start",
-                "add apiVersion: resource.nvidia.com/v1beta1 and kind: GpuConfig",
-            );
-            look.note(found.mended(edit.map(|edit| vec![edit])));
-        }
-    }
+    parameters::look(look, parameters, &format!("{field}.opaque.parameters"));
 }
 
 fn driver_next() -> String {
     format!("write {NVIDIA}, the driver of NVIDIA")
 }
 
-fn replicas(look: &mut Look<'_, '_>, parameters: &TreeNode, sharing: &TreeNode, field: &str) {
-    let Some((key, _)) = sharing.as_map().and_then(|map| map.entry("replicas")) else { return };
-    let edits = match sharing.as_map().map_or(0, |map| map.entries.len()) {
-        0 | 1 => look
-            .source
-            .remove(parameters, &|name| name == "sharing")
-            .filter(|_| parameters.as_map().is_some_and(|map| map.entries.len() > 1)),
-        _ => look.source.remove(sharing, &|name| name == "replicas"),
-    };
-    let found = Found::new(
-        PARAMETERS,
-        key,
-        format!("{field}.sharing.replicas"),
-        "NVIDIA's driver has no such field, and refuses the claim when a pod is to start",
-        "take it away: replicas are of the device plugin's sharing.timeSlicing; with DRA, pods share a card by one ResourceClaim for all of them",
-    );
-    look.note(found.mended(edits));
-}
-
 /// Selectors that ask for a driver which cannot be.
 fn selectors(look: &mut Look<'_, '_>, node: &TreeNode, field: &str) {
+    listed(look, node, "selectors", field);
     for (at, selector) in list(node.get("selectors")) {
         let Some(expression) = selector.find(&["cel", "expression"]) else { continue };
         let Some(text) = expression.text() else { continue };

@@ -9,13 +9,18 @@ use divvy_words::mistakes::{is_near, shown};
 /// Stable name: no such field.
 pub(crate) const UNKNOWN_FIELD: &str = "UnknownField";
 
+/// Who does not know a field, and what comes of it.
+const REFUSED: (&str, &str) =
+    (UNKNOWN_FIELD, "there is no such field: kubectl refuses it, and the API server drops it");
+
 pub(crate) fn look(look: &mut Look<'_, '_>) {
     match tables::of_kind(&look.object.kind).filter(|_| is_of_kubernetes(look.object)) {
-        Some(table) => walk(look, look.object.node, table, ""),
+        Some(table) => walk(look, look.object.node, table, "", REFUSED),
         // Of what other projects make pods from, the templates alone are those of Kubernetes.
         None => {
-            for pod in look.object.pods().iter().filter(|pod| pod.owner.is_some()) {
-                walk(look, pod.node, &tables::TEMPLATE, pod.path.trim_end_matches('.'));
+            for pod in look.object.pods().iter().filter(|pod| !pod.path.is_empty()) {
+                let path = pod.path.trim_end_matches('.');
+                walk(look, pod.node, &tables::TEMPLATE, path, REFUSED);
             }
         }
     }
@@ -29,7 +34,16 @@ fn is_of_kubernetes(object: &WrittenObject<'_>) -> bool {
     }
 }
 
-fn walk(look: &mut Look<'_, '_>, node: &TreeNode, table: &Fields, path: &str) {
+/// Finds the fields of a map, and of what is in it, that a table does not have. They have a stable name,
+/// and something is said of them.
+pub(super) fn walk(
+    look: &mut Look<'_, '_>,
+    node: &TreeNode,
+    table: &Fields,
+    path: &str,
+    (stable, nothing): (&'static str, &str),
+) {
+    let said = (stable, nothing);
     let Some(map) = node.as_map() else { return };
     let mut taken: Vec<&str> = Vec::new();
     for (name, key, value) in map.named() {
@@ -39,10 +53,10 @@ fn walk(look: &mut Look<'_, '_>, node: &TreeNode, table: &Fields, path: &str) {
         let field = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
         if table.known.contains(&name) || name == "<<" {
             match table.inside.iter().find(|(inside, _)| *inside == name) {
-                Some((_, Inside::Map(inner))) => walk(look, value, inner, &field),
+                Some((_, Inside::Map(inner))) => walk(look, value, inner, &field, said),
                 Some((_, Inside::List(inner))) => {
                     for (at, item) in value.as_list().unwrap_or_default().iter().enumerate() {
-                        walk(look, item, inner, &format!("{field}[{at}]"));
+                        walk(look, item, inner, &format!("{field}[{at}]"), said);
                     }
                 }
                 None => {}
@@ -54,9 +68,8 @@ fn walk(look: &mut Look<'_, '_>, node: &TreeNode, table: &Fields, path: &str) {
             false => format!("{path}.{}", shown(name)),
         };
         let found = |what: &str, next: String| {
-            Found::new(UNKNOWN_FIELD, key, field.clone(), what.to_owned(), next)
+            Found::new(stable, key, field.clone(), what.to_owned(), next)
         };
-        let nothing = "there is no such field: kubectl refuses it, and the API server drops it";
         let Some(meant) = meant(name, table, map) else {
             let next = match table.elsewhere.iter().find(|(other, _)| *other == name) {
                 Some((_, place)) => format!("write it under {place}"),

@@ -2,9 +2,9 @@
 //! resources, which say the same of a container, amount by amount.
 
 use super::resources::Asked;
-use crate::edit::Edit;
+use crate::edit::{Edit, Leave};
 use crate::object::{Found, Look, WrittenPod};
-use crate::tree::TreeNode;
+use crate::scheduler::SchedulerPlace;
 use divvy_words::mistakes::{FOREIGN_RESOURCE, foreign};
 use divvy_words::{keys, whole};
 
@@ -32,9 +32,6 @@ const VOLCANO: Words = Words {
 const ALIYUN_MEMORY: &str = "aliyun.com/gpu-mem";
 const ALIYUN_COUNT: &str = "aliyun.com/gpu-count";
 const PRIORITY: &str = "nvidia.com/priority";
-
-/// The schedulers that place such pods.
-const SCHEDULERS: [&str; 2] = ["hami-scheduler", "volcano"];
 const OURS: &str = keys::SCHEDULER_NAMES[0];
 
 pub(crate) fn look(look: &mut Look<'_, '_>) {
@@ -44,6 +41,8 @@ pub(crate) fn look(look: &mut Look<'_, '_>) {
 }
 
 fn of_pod(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>) {
+    // Their webhooks name their scheduler where nobody is named.
+    let others = pod.scheduler().filter(SchedulerPlace::is_others);
     let mut has_scheduler = false;
     for asked in pod.containers().map(Asked::of) {
         if look.is_full() {
@@ -54,11 +53,14 @@ fn of_pod(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>) {
         let (next, edits) = form(look, &asked);
         // Who would place the pod is changed with its first container.
         let edits = edits.map(|mut edits| {
-            let theirs = scheduler(pod).filter(|_| !has_scheduler);
-            edits.extend(theirs.and_then(|node| look.source.replace(node, OURS)));
-            has_scheduler = true;
+            let theirs = others.as_ref().filter(|_| !std::mem::replace(&mut has_scheduler, true));
+            edits.extend(theirs.and_then(|place| place.write(&look.source, OURS)));
             edits
         });
+        let next = match (&others, edits.is_some()) {
+            (Some(place), true) => format!("{next}, and {}: {OURS}", place.field),
+            _ => next,
+        };
         let project = foreign(name).unwrap_or_default();
         let names: Vec<&str> = asked.entries().map(|(_, name, ..)| name).collect();
         let mut theirs: Vec<&str> =
@@ -69,16 +71,15 @@ fn of_pod(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>) {
             FOREIGN_RESOURCE,
             key,
             format!("{}.resources.{list}[\"{name}\"]", asked.field),
-            format!("{project} reads {}, and no node of divvy has it", theirs.join(" and ")),
+            format!(
+                "{project} reads {}, and no node of divvy has {}",
+                theirs.join(", "),
+                if theirs.len() == 1 { "it" } else { "them" }
+            ),
             next,
         );
         look.note(found.mended(edits));
     }
-}
-
-fn scheduler<'a>(pod: &WrittenPod<'a>) -> Option<&'a TreeNode> {
-    let node = pod.spec()?.get("schedulerName")?;
-    node.text().filter(|name| SCHEDULERS.contains(name)).map(|_| node)
 }
 
 /// What to write instead, and the changes where that is certain.
@@ -185,12 +186,7 @@ fn change(
         if edits.is_empty() && asked.entries().all(|(_, name, ..)| gone.contains(&name)) {
             return None;
         }
-        // In braces what stays is written anew, and cannot be changed as well: another time.
-        let is_flow = asked.lists.iter().any(|(.., map)| map.is_flow);
-        match is_flow && !edits.is_empty() {
-            true => {}
-            false => edits.extend(asked.remove(look, &gone)?),
-        }
+        edits.extend(asked.remove(look, &gone, Leave::Comments)?.edits);
     }
     (!edits.is_empty()).then_some(edits)
 }

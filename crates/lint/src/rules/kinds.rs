@@ -93,7 +93,7 @@ pub(crate) fn look(look: &mut Look<'_, '_>) {
         return;
     };
     let is_right = version == *right
-        || (group == "resource.k8s.io" && right.starts_with(group))
+        || (group == "resource.k8s.io" && right.starts_with(group) && !version.contains("alpha"))
         || !is_own(group)
         || *right == "nvidia.com/v1";
     if is_right {

@@ -1,6 +1,6 @@
 //! Levels of isolation that make no sense, and queues that are not there.
 
-use crate::edit::Edit;
+use crate::edit::{Edit, Gone};
 use crate::object::{Found, Look, WrittenObject, WrittenPod};
 use crate::tree::TreeNode;
 use divvy_words::isolation::{Isolation, Level, Provider};
@@ -116,7 +116,9 @@ fn level(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>) {
         return;
     };
     let edits: Option<Vec<Edit>> =
-        pod.set(&look.source, "labels", (keys::ISOLATION_PROVIDER, &hami), &[]);
+        pod.set(&look.source, "labels", &[(keys::ISOLATION_PROVIDER, &hami)], &|_| {
+            Some(Gone::default())
+        });
     let what = format!(
         "{} needs a provider that keeps the pod to its part, and none is named",
         Level::Isolated

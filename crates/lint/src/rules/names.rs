@@ -1,10 +1,13 @@
 //! Names in the metadata of pods, and of what makes them.
 
-use crate::edit::{Edit, New};
+use super::resources::Asked;
+use crate::edit::{Edit, Gone, Leave};
 use crate::object::{Found, Look, WrittenPod};
+use crate::scheduler::SchedulerPlace;
 use crate::tree::{Map, TreeNode};
 use divvy_words::keys;
 use divvy_words::mistakes::{self, Mistake, PodField, mistake};
+use std::collections::BTreeMap;
 
 /// Stable name: what is asked of a GPU stands on the controller instead of its pods.
 pub(crate) const NOT_ON_TEMPLATE: &str = "NotOnTemplate";
@@ -20,40 +23,47 @@ const MOST_KEYS: usize = 1000;
 pub(crate) fn look(look: &mut Look<'_, '_>) {
     let pods = look.object.pods();
     for pod in &pods {
-        let metadata = pod.node.get("metadata");
-        let field = format!("{}metadata", pod.path);
-        of_metadata(look, metadata, &field, Some(pod));
+        of_metadata(look, pod.node, &pod.path, Some(pod));
         scheduler(look, pod);
     }
-    if look.object.is_workload {
-        of_metadata(look, look.object.node.get("metadata"), "metadata", None);
-        on_owner(look, &pods);
+    if look.object.is_workload && pods.is_empty() {
+        of_metadata(look, look.object.node, "", None);
+    }
+    let mut owners: BTreeMap<&str, (&TreeNode, Vec<&WrittenPod<'_>>)> = BTreeMap::new();
+    for pod in &pods {
+        for (owner, before) in &pod.owners {
+            owners.entry(before).or_insert_with(|| (owner, Vec::new())).1.push(pod);
+        }
+    }
+    for (before, (owner, pods)) in owners {
+        of_metadata(look, owner, before, None);
+        on_owner(look, (owner, before), &pods);
     }
 }
 
-/// `pod` is the one that the metadata is of; none for what makes pods.
+/// Of the metadata of `owner`: `pod` is the one that it is; none for what makes pods.
 fn of_metadata(
     look: &mut Look<'_, '_>,
-    metadata: Option<&TreeNode>,
-    field: &str,
+    owner: &TreeNode,
+    before: &str,
     pod: Option<&WrittenPod<'_>>,
 ) {
     for (place, name) in [(PodField::Annotations, "annotations"), (PodField::Labels, "labels")] {
-        let Some(node) = metadata.and_then(|metadata| metadata.get(name)) else { continue };
+        let Some(node) = owner.find(&["metadata", name]) else { continue };
         let Some(map) = node.as_map() else { continue };
         // Of two that mean the same one can be mended.
         let mut taken: Vec<(PodField, &str)> = Vec::new();
         for (text, key, value) in map.named().take(MOST_KEYS) {
             let Some(mistake) = mistake(place, text) else { continue };
-            let field = format!("{field}.{name}[\"{}\"]", mistakes::shown(text));
+            let field = format!("{before}metadata.{name}[\"{}\"]", mistakes::shown(text));
             let edits = match mistake.meant {
                 Some(meant) if taken.contains(&meant) => None,
                 Some((there, meant)) if there == place => {
                     let is_free = map.entry(meant).is_none();
                     is_free.then(|| look.source.rename(key, meant)).flatten().map(|e| vec![e])
                 }
-                Some(meant) => pod.and_then(|pod| moved(look, pod, (node, text, value), meant)),
-                None => without(look, metadata, name, (map, text), pod),
+                Some(meant) => pod.and_then(|pod| moved(look, pod, (name, text, value), meant)),
+                None => without(look, owner, name, text, pod),
             };
             taken.extend(mistake.meant.filter(|_| edits.is_some()));
             let what = said(&mistake, pod);
@@ -75,7 +85,7 @@ fn said(mistake: &Mistake, pod: Option<&WrittenPod<'_>>) -> String {
 fn moved(
     look: &Look<'_, '_>,
     pod: &WrittenPod<'_>,
-    (node, key, value): (&TreeNode, &str, &TreeNode),
+    (from, key, value): (&str, &str, &TreeNode),
     (there, meant): (PodField, &str),
 ) -> Option<Vec<Edit>> {
     let field = match there {
@@ -88,9 +98,9 @@ fn moved(
         return None;
     }
     let metadata = pod.node.get("metadata")?;
+    let (key_of_map, node) = metadata.as_map()?.entry(from)?;
     if node.as_map()?.entries.len() == 1 && metadata.get(field).is_none() {
         // Alone there, it takes its map along.
-        let (key_of_map, _) = metadata.as_map()?.entries.iter().find(|(_, v)| v.at == node.at)?;
         let (own, _) = node.as_map()?.entries.first()?;
         let named = look.source.rename(key_of_map, field)?;
         let renamed = (own.text() != Some(meant)).then(|| look.source.rename(own, meant));
@@ -99,48 +109,49 @@ fn moved(
             [Some(named), renamed.flatten(), Some(quoted)].into_iter().flatten().collect(),
         );
     }
-    let gone = remove(look, metadata, node, key)?;
-    pod.set(&look.source, field, (meant, value.text()?), &gone)
+    let gone = |leave| remove(look, pod.node, from, key, leave);
+    pod.set(&look.source, field, &[(meant, value.text()?)], &gone)
 }
 
-/// Takes an entry out of the annotations or labels of `metadata`, and these if it was the only one.
+/// Takes an entry out of the annotations or labels of the metadata of `owner`, and what is empty then.
 fn remove(
     look: &Look<'_, '_>,
-    metadata: &TreeNode,
-    node: &TreeNode,
+    owner: &TreeNode,
+    field: &str,
     key: &str,
-) -> Option<Vec<Edit>> {
-    if node.as_map()?.entries.len() > 1 {
-        return look.source.remove(node, &|name| name == key);
+    leave: Leave,
+) -> Option<Gone> {
+    let metadata = owner.get("metadata")?;
+    let node = metadata.get(field)?;
+    let has_more = |node: &TreeNode| node.as_map().is_some_and(|map| map.entries.len() > 1);
+    if has_more(node) {
+        return look.source.remove(node, &|other| other == key, leave);
     }
-    let entries = metadata.as_map()?.entries.iter();
-    let (field, _) = entries.into_iter().find(|(_, value)| value.at == node.at)?;
-    let field = field.text()?;
-    if metadata.as_map()?.entries.len() == 1 {
-        return None;
+    if has_more(metadata) {
+        return look.source.remove(metadata, &|other| other == field, leave);
     }
-    look.source.remove(metadata, &|name| name == field)
+    // An object itself has metadata.
+    let is_inner = has_more(owner) && owner.at != look.object.node.at;
+    is_inner.then(|| look.source.remove(owner, &|other| other == "metadata", leave)).flatten()
 }
 
 /// Takes out what nobody reads, if the pod asks for a GPU without it.
 fn without(
     look: &Look<'_, '_>,
-    metadata: Option<&TreeNode>,
+    owner: &TreeNode,
     name: &str,
-    (map, key): (&Map, &str),
+    key: &str,
     pod: Option<&WrittenPod<'_>>,
 ) -> Option<Vec<Edit>> {
-    let pod = match pod {
-        Some(pod) if asks(pod) => pod,
+    let is_asked = match pod {
+        Some(pod) => asks(pod),
         // On what makes pods it is nobody's loss.
-        None => {
-            let is_asked = look.object.pods().iter().any(asks);
-            return remove(look, metadata?, metadata?.get(name)?, key).filter(|_| is_asked);
-        }
-        Some(_) => return None,
+        None => look.object.pods().iter().any(asks),
     };
-    let node = pod.metadata(name)?;
-    (!map.entries.is_empty()).then(|| remove(look, metadata?, node, key)).flatten()
+    if !is_asked {
+        return None;
+    }
+    Some(remove(look, owner, name, key, Leave::Comments)?.edits)
 }
 
 /// Whether a pod asks for GPUs in a way that is read.
@@ -163,13 +174,13 @@ fn asks(pod: &WrittenPod<'_>) -> bool {
 
 /// What is read of pods alone stands on what makes them. The strategy is read of both, and so is the
 /// queue. Which pods are meant of several is for people.
-fn on_owner(look: &mut Look<'_, '_>, pods: &[WrittenPod<'_>]) {
+fn on_owner(look: &mut Look<'_, '_>, (owner, before): (&TreeNode, &str), pods: &[&WrittenPod<'_>]) {
     let Some((pod, others)) = pods.split_first() else { return };
-    let Some(owner) = pod.owner else { return };
     let levels = [keys::ISOLATION_LEVEL, keys::ISOLATION_PROVIDER];
     let asked: [(&str, &[&str]); 2] = [("annotations", &keys::REQUEST), ("labels", &levels)];
     for (field, names) in asked {
-        let Some(map) = owner.get(field).and_then(TreeNode::as_map) else { continue };
+        let node = owner.find(&["metadata", field]);
+        let Some(map) = node.and_then(TreeNode::as_map) else { continue };
         for name in names {
             let Some((key, value)) = map.entry(name) else { continue };
             let has = |pod: &WrittenPod<'_>| {
@@ -178,17 +189,20 @@ fn on_owner(look: &mut Look<'_, '_>, pods: &[WrittenPod<'_>]) {
             if pods.iter().any(|pod| pod.is_open(field) || has(pod)) {
                 continue;
             }
-            let kind = &look.object.kind;
+            let maker = match before.trim_end_matches('.') {
+                "" => &look.object.kind,
+                inner => inner,
+            };
             let edits = || {
-                let gone = remove(look, owner, owner.get(field)?, name)?;
-                pod.set(&look.source, field, (name, value.text()?), &gone)
+                let gone = |leave| remove(look, owner, field, name, leave);
+                pod.set(&look.source, field, &[(*name, value.text()?)], &gone)
             };
             let edits = if others.is_empty() { edits() } else { None };
             let found = Found::new(
                 NOT_ON_TEMPLATE,
                 key,
-                format!("metadata.{field}[\"{name}\"]"),
-                mistakes::not_on_template(kind, field),
+                format!("{before}metadata.{field}[\"{name}\"]"),
+                mistakes::not_on_template(maker, field),
                 format!("write it under {}metadata.{field}", pod.path),
             );
             look.note(found.mended(edits));
@@ -197,49 +211,46 @@ fn on_owner(look: &mut Look<'_, '_>, pods: &[WrittenPod<'_>]) {
 }
 
 fn scheduler(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>) {
-    let Some(spec) = pod.spec() else { return };
-    let node = spec.get("schedulerName");
-    let name = node.and_then(TreeNode::text).filter(|name| !name.is_empty());
-    if name.is_none_or(|name| name == DEFAULT) && !spec.is_open() {
-        default_scheduler(look, pod, spec, node);
+    let Some(place) = pod.scheduler() else { return };
+    if place.is_others() {
+        others_scheduler(look, pod, &place);
         return;
     }
-    let (Some(node), Some(name)) = (node, name) else { return };
+    let (Some(node), Some(name)) = (place.node(), place.name()) else { return };
     let Some(meant) = mistakes::scheduler(name) else { return };
-    let field = format!("{}spec.schedulerName", pod.path);
     let what = mistakes::no_scheduler(name);
-    let edit = look.source.replace(node, meant).map(|edit| vec![edit]);
-    let found = Found::new(MISSPELT_SCHEDULER, node, field, what, format!("write {meant}"));
+    let edit = place.write(&look.source, meant).map(|edit| vec![edit]);
+    let found = Found::new(MISSPELT_SCHEDULER, node, place.field, what, format!("write {meant}"));
     look.note(found.mended(edit));
 }
 
-/// Who places pods that name nobody.
-const DEFAULT: &str = "default-scheduler";
-
-/// It knows nothing of the annotations: the pod runs, and without a GPU.
-fn default_scheduler(
-    look: &mut Look<'_, '_>,
-    pod: &WrittenPod<'_>,
-    spec: &TreeNode,
-    name: Option<&TreeNode>,
-) {
-    let annotations = pod.metadata("annotations").and_then(TreeNode::as_map);
-    let asks = [keys::GPU_FRACTION, keys::GPU_MEMORY].into_iter();
-    let mut asks = asks.filter_map(|key| Some((key, annotations?.entry(key)?.0)));
-    let Some((annotation, at)) = asks.next().filter(|_| spec.get("nodeName").is_none()) else {
+/// Who knows nothing of shares: the pod runs, and without a GPU.
+fn others_scheduler(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>, place: &SchedulerPlace<'_>) {
+    if pod.spec().is_none_or(|spec| spec.get("nodeName").is_some()) {
         return;
+    }
+    let annotations = pod.metadata("annotations").and_then(TreeNode::as_map);
+    let mut shares = [keys::GPU_FRACTION, keys::GPU_MEMORY].into_iter().filter_map(|key| {
+        let (at, _) = annotations?.entry(key)?;
+        Some((format!("{}metadata.annotations[\"{key}\"]", pod.path), at))
+    });
+    let containers: Vec<Asked<'_>> = pod.containers().map(Asked::of).collect();
+    let mut resources = containers.iter().flat_map(|asked| {
+        let ours = asked.entries().filter(|(_, name, ..)| keys::KOORDINATOR.contains(name));
+        ours.map(|(list, name, key, _)| {
+            (format!("{}.resources.{list}[\"{name}\"]", asked.field), key)
+        })
+    });
+    let (share, resource) = (shares.next(), resources.next());
+    let what = match (place.is_default(), &share) {
+        (true, Some(_)) => mistakes::DEFAULT_SCHEDULER_PLACES.to_owned(),
+        (true, None) => mistakes::DEFAULT_SCHEDULER_GIVES_NONE.to_owned(),
+        (false, _) => mistakes::others_scheduler(&place.who()),
     };
+    let Some((field, at)) = share.or(resource) else { return };
     let ours = keys::SCHEDULER_NAMES[0];
-    let edit = match name {
-        Some(name) => look.source.replace(name, ours),
-        None => look.source.insert_first(spec, &[("schedulerName", New::Plain(ours))]),
-    };
-    let found = Found::new(
-        DEFAULT_SCHEDULER,
-        at,
-        format!("{}metadata.annotations[\"{annotation}\"]", pod.path),
-        mistakes::DEFAULT_SCHEDULER_PLACES,
-        format!("write {}spec.schedulerName: {ours}", pod.path),
-    );
+    let next = format!("write {}: {ours}", place.field);
+    let edit = place.write(&look.source, ours);
+    let found = Found::new(DEFAULT_SCHEDULER, at, field, what, next);
     look.note(found.mended(edit.map(|edit| vec![edit])));
 }

@@ -2,7 +2,7 @@
 
 use super::{names, resources};
 use crate::object::{Found, Look, WrittenPod};
-use crate::tree::TreeNode;
+use crate::tree::{Style, TreeNode};
 use divvy_words::manifest::{Metadata, Template};
 use divvy_words::mistakes::shown;
 use divvy_words::{Content, Entry, Object, PodManifest, PodRules, Priorities, keys};
@@ -14,7 +14,13 @@ pub(crate) const WRONG_TYPE: &str = "WrongType";
 pub(crate) const REFUSED: &str = "RefusedPod";
 
 /// How the end of a reason begins that says what to do.
-const NEXT: [&str; 6] = [": write ", ": add ", ": take ", "; write ", "; add ", "; take "];
+const NEXT: [&str; 9] = [
+    ": write ", ": add ", ": take ", "; write ", "; add ", "; take ", "; set ", ", write ",
+    ", put ",
+];
+
+/// Maps whose values are texts, whatever they look like.
+const OF_TEXTS: [&str; 3] = ["metadata.annotations[", "metadata.labels[", "spec.nodeSelector["];
 
 /// Findings that say it better.
 const SAID: [&str; 3] =
@@ -25,9 +31,13 @@ pub(crate) fn look(look: &mut Look<'_, '_>, rules: &PodRules) {
         None => {}
         Some(Entry::Malformed { error, .. }) => {
             let (field, what) = error.split_once(": ").unwrap_or(("", error));
-            let at = find(look.object.node, field).unwrap_or(look.object.node);
-            let next = "write a value of that type";
-            look.note(Found::new(WRONG_TYPE, at, shown(field), what.to_owned(), next));
+            let at = look.object.node.at_field(field).unwrap_or(look.object.node);
+            // `name: 1` and `name: n` are a number and a boolean.
+            let is_bare = what.ends_with("expected a string") && !is_text(at);
+            let edit = is_bare.then(|| look.source.quote(at)).flatten();
+            let next = if is_bare { "put it in quotes" } else { "write a value of that type" };
+            let found = Found::new(WRONG_TYPE, at, shown(field), what.to_owned(), next);
+            look.note(found.mended(edit.map(|edit| vec![edit])));
         }
         Some(Entry::Object(object)) => {
             let pods = look.object.pods();
@@ -63,12 +73,15 @@ fn refusals(object: &Object, rules: &PodRules) -> Vec<Option<String>> {
 fn refused(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>, why: &str) {
     // KAI's texts name the annotation; those of divvy begin with the field.
     let (field, what) = match why.split_once(": ") {
-        Some((field, what)) if find(pod.node, field).is_some() => (field, what),
+        Some((field, what)) if pod.node.at_field(field).is_some() => (field, what),
         _ => ("", why),
     };
     let named = named(what, pod);
     let annotation = named.and_then(|key| pod.annotation(key));
-    let at = find(pod.node, field).filter(|_| !field.is_empty()).or(annotation).unwrap_or(pod.node);
+    let at =
+        pod.node.at_field(field).filter(|_| !field.is_empty()).or(annotation).unwrap_or(pod.node);
+    let is_of_texts = OF_TEXTS.iter().any(|map| field.starts_with(map)) && !is_text(at);
+    let edit = is_of_texts.then(|| look.source.quote(at)).flatten();
     let field = match (field, named) {
         ("", Some(key)) => format!("{}metadata.annotations[\"{key}\"]", pod.path),
         ("", None) => format!("{}spec", pod.path),
@@ -78,10 +91,19 @@ fn refused(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>, why: &str) {
     let ends = NEXT.iter().filter_map(|start| Some(what.rfind(start)? + ": ".len()));
     let (what, next) = match ends.max() {
         Some(end) => (&what[..end - ": ".len()], &what[end..]),
+        None if what.starts_with("cannot have both") => (what, "take one of the two away"),
         None => (what, "write what is allowed (docs/requests.md)"),
     };
     let what = format!("divvy refuses the pod: {what}");
-    look.note(Found::new(REFUSED, at, field, what, next));
+    look.note(Found::new(REFUSED, at, field, what, next).mended(edit.map(|edit| vec![edit])));
+}
+
+/// Whether a value is read as a text.
+fn is_text(node: &TreeNode) -> bool {
+    let plain = node.as_scalar().filter(|scalar| scalar.style == Style::Plain);
+    let read = plain.and_then(|scalar| divvy_words::untyped(&scalar.text).ok());
+    let read = read.and_then(|values| values.into_iter().next());
+    !read.is_some_and(|value| value.is_number() || value.is_boolean())
 }
 
 /// The annotation that a reason is about: of those that the pod has the one that it names first.
@@ -99,27 +121,4 @@ fn invalid(metadata: &Metadata, spec: &PodManifest, owner: Option<&Metadata>) ->
         return None;
     }
     divvy_words::pod(metadata, spec, None, owner, &Priorities::default()).invalid
-}
-
-/// The node at the end of a path as messages write it: `spec.containers[0].resources.limits["x"]`.
-fn find<'a>(node: &'a TreeNode, path: &str) -> Option<&'a TreeNode> {
-    let (mut node, mut rest) = (node, path);
-    while !rest.is_empty() {
-        if let Some(inner) = rest.strip_prefix("[\"") {
-            let (key, behind) = inner.split_once("\"]")?;
-            node = node.get(key)?;
-            rest = behind;
-        } else if let Some(inner) = rest.strip_prefix('[') {
-            let (index, behind) = inner.split_once(']')?;
-            node = node.as_list()?.get(index.parse::<usize>().ok()?)?;
-            rest = behind;
-        } else {
-            let name = rest.strip_prefix('.').unwrap_or(rest);
-            let end = name.find(['.', '[']).unwrap_or(name.len());
-            let (key, behind) = name.split_at_checked(end)?;
-            node = node.get(key)?;
-            rest = behind;
-        }
-    }
-    Some(node)
 }

@@ -1,6 +1,6 @@
 //! What containers ask: parts of what is only counted, misspelt names, and a share beside whole GPUs.
 
-use crate::edit::{Edit, New};
+use crate::edit::{Edit, Gone, Leave};
 use crate::object::{Found, Look, WrittenObject, WrittenPod};
 use crate::tree::{Map, TreeNode};
 use divvy_words::keys;
@@ -48,7 +48,7 @@ impl<'a> Asked<'a> {
     }
 
     /// Takes these resources away, and what is empty then.
-    pub(crate) fn remove(&self, look: &Look<'_, '_>, gone: &[&str]) -> Option<Vec<Edit>> {
+    pub(crate) fn remove(&self, look: &Look<'_, '_>, gone: &[&str], leave: Leave) -> Option<Gone> {
         let is_gone = |name: &str| gone.contains(&name);
         let resources = self.container.get("resources")?;
         let empty = |map: &Map| map.entries.iter().all(|(k, _)| k.text().is_some_and(is_gone));
@@ -58,25 +58,18 @@ impl<'a> Asked<'a> {
             if self.container.as_map()?.entries.len() < 2 {
                 return None;
             }
-            return look.source.remove(self.container, &|field| field == "resources");
+            return look.source.remove(self.container, &|field| field == "resources", leave);
         }
-        let mut edits = Vec::new();
-        // In braces the whole would be written anew, with all that is changed inside.
-        let is_flow = resources.as_map()?.is_flow;
-        if !empties.is_empty() && !is_flow {
-            edits.extend(look.source.remove(resources, &|field| empties.contains(&field))?);
+        let mut all = Gone::default();
+        if !empties.is_empty() {
+            all.and(look.source.remove(resources, &|field| empties.contains(&field), leave)?);
         }
         for (list, node, map) in &self.lists {
-            let has = map.named().any(|(name, ..)| is_gone(name));
-            match empties.contains(list) {
-                true if is_flow => {
-                    edits.push(Edit { at: node.at.clone(), text: "{}".to_owned() });
-                }
-                false if has => edits.extend(look.source.remove(node, &is_gone)?),
-                _ => {}
+            if !empties.contains(list) && map.named().any(|(name, ..)| is_gone(name)) {
+                all.and(look.source.remove(node, &is_gone, leave)?);
             }
         }
-        Some(edits)
+        Some(all)
     }
 }
 
@@ -125,8 +118,8 @@ fn names(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>, asked: &Asked<'_>) {
             Some((PodField::Annotations, meant)) => {
                 let is_free = pod.annotation(meant).is_none() && !pod.is_open("annotations");
                 let moved = || {
-                    let gone = asked.remove(look, &[name])?;
-                    pod.set(&look.source, "annotations", (meant, value.text()?), &gone)
+                    let gone = |leave| asked.remove(look, &[name], leave);
+                    pod.set(&look.source, "annotations", &[(meant, value.text()?)], &gone)
                 };
                 is_free.then(moved).flatten()
             }
@@ -214,17 +207,16 @@ fn share(
     if !is_alone || !is_same || !is_free || pod.is_open("annotations") {
         return None;
     }
-    let gone = asked.remove(look, &[keys::GPU])?;
+    let gone = |leave| asked.remove(look, &[keys::GPU], leave);
+    let share = (keys::GPU_FRACTION, part);
     // Without a name the first container that is no init container gets the share.
     let spec = pod.spec()?;
     let first = spec.get("containers").and_then(TreeNode::as_list).and_then(<[TreeNode]>::first);
     if first.is_some_and(|first| first.at == asked.container.at) {
-        return pod.set(&look.source, "annotations", (keys::GPU_FRACTION, part), &gone);
+        return pod.set(&look.source, "annotations", &[share], &gone);
     }
-    let name = asked.container.get("name")?.text()?;
-    let inner =
-        [(keys::GPU_FRACTION, New::Text(part)), (keys::FRACTION_CONTAINER, New::Text(name))];
-    pod.set_all(&look.source, "annotations", &inner, &gone)
+    let container = (keys::FRACTION_CONTAINER, asked.container.get("name")?.text()?);
+    pod.set(&look.source, "annotations", &[share, container], &gone)
 }
 
 /// KAI and divvy refuse a share beside whole GPUs; which of the two was meant is for people.
@@ -243,17 +235,18 @@ fn beside(look: &mut Look<'_, '_>, pod: &WrittenPod<'_>, all: &[Asked<'_>]) {
     });
     let Some((asked, count)) = whole else { return };
     let field = format!("{}metadata.annotations[\"{share}\"]", pod.path);
+    let gpus = if count == 1 { "GPU" } else { "GPUs" };
     let found = Found::new(
         SHARE_BESIDE_WHOLE,
         key,
         field,
         format!(
-            "{}.resources ask for {count} whole GPUs ({}) beside it, and the pod is refused",
+            "{}.resources ask for {count} whole {gpus} ({}) beside it, and the pod is refused",
             asked.field,
             keys::GPU
         ),
         format!(
-            "take one of the two away: the annotation for {count} whole GPUs, {} for the share",
+            "take one of the two away: the annotation for {count} whole {gpus}, {} for the share",
             keys::GPU
         ),
     );

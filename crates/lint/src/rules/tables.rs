@@ -402,7 +402,7 @@ static CLAIM_TEMPLATE: Fields = Fields {
 static CLAIM_TEMPLATE_SPEC: Fields = Fields {
     known: &["metadata", "spec"],
     inside: &[("metadata", Inside::Map(&METADATA)), ("spec", Inside::Map(&CLAIM_SPEC))],
-    elsewhere: &[],
+    elsewhere: &[("devices", "spec.spec")],
 };
 
 static CLAIM_SPEC: Fields =
@@ -466,5 +466,48 @@ static SUB_REQUEST: Fields = Fields {
 static CONFIG_MAP: Fields = Fields {
     known: &["apiVersion", "kind", "metadata", "data", "binaryData", "immutable"],
     inside: &[("metadata", Inside::Map(&METADATA))],
+    elsewhere: &[],
+};
+
+/// Parameters of NVIDIA's driver, of kind GpuConfig; with replicas, of which rules/parameters.rs says more.
+pub(crate) static GPU_CONFIG: Fields = Fields {
+    known: &["apiVersion", "kind", "sharing", "replicas"],
+    inside: &[("sharing", Inside::Map(&GPU_SHARING))],
+    elsewhere: &[],
+};
+
+static GPU_SHARING: Fields = Fields {
+    known: &["strategy", "timeSlicingConfig", "mpsConfig", "replicas"],
+    inside: &[
+        ("timeSlicingConfig", Inside::Map(&TIME_SLICING)),
+        ("mpsConfig", Inside::Map(&MPS_CONFIG)),
+    ],
+    elsewhere: &[],
+};
+
+/// The same of kind MigDeviceConfig.
+pub(crate) static MIG_DEVICE_CONFIG: Fields = Fields {
+    known: &["apiVersion", "kind", "sharing", "replicas"],
+    inside: &[("sharing", Inside::Map(&MIG_SHARING))],
+    elsewhere: &[],
+};
+
+static MIG_SHARING: Fields = Fields {
+    known: &["strategy", "mpsConfig", "replicas"],
+    inside: &[("mpsConfig", Inside::Map(&MPS_CONFIG))],
+    elsewhere: &[],
+};
+
+static TIME_SLICING: Fields =
+    Fields { known: &["interval", "replicas"], inside: &[], elsewhere: &[] };
+
+static MPS_CONFIG: Fields = Fields {
+    known: &[
+        "defaultActiveThreadPercentage",
+        "defaultPinnedDeviceMemoryLimit",
+        "defaultPerDevicePinnedMemoryLimit",
+        "multiUser",
+    ],
+    inside: &[],
     elsewhere: &[],
 };

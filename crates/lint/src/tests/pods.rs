@@ -53,10 +53,7 @@ fn an_annotation_among_the_labels_is_moved() {
     becomes(
         "MisplacedName",
         &pod("  labels:\n    app: x\n    gpu-fraction: \"0.5\"\n", ""),
-        &pod("  annotations:\n    gpu-fraction: \"0.5\"\n  labels:\n    app: x\n", "").replace(
-            "  name: a # its name\n  annotations:\n    gpu-fraction: \"0.5\"\n",
-            "  annotations:\n    gpu-fraction: \"0.5\"\n  name: a # its name\n",
-        ),
+        &pod("  labels:\n    app: x\n  annotations:\n    gpu-fraction: \"0.5\"\n", ""),
     );
     becomes(
         "MisplacedName",
@@ -74,6 +71,69 @@ fn an_annotation_among_the_labels_is_moved() {
             "",
         ),
     );
+}
+
+#[test]
+fn a_comment_goes_along_with_the_line_that_is_moved() {
+    becomes(
+        "MisplacedName",
+        &pod(
+            "  labels:\n    # half of a card\n    # is enough\n    gpu-fraction: \"0.5\" # for now\n    # the app\n    app: x\n",
+            "",
+        ),
+        &pod(
+            "  labels:\n    # the app\n    app: x\n  annotations:\n    # half of a card\n    # is enough\n    \
+             gpu-fraction: \"0.5\" # for now\n",
+            "",
+        ),
+    );
+    becomes(
+        "FractionalResource",
+        &pod(
+            "",
+            "    # what it needs\n    resources:\n      limits: # at most\n        nvidia.com/gpu: 0.5 # half\n    # its ports\n    ports: []\n",
+        ),
+        &pod(
+            "  annotations:\n    # what it needs\n    # at most\n    gpu-fraction: \"0.5\" # half\n",
+            "    # its ports\n    ports: []\n",
+        ),
+    );
+}
+
+#[test]
+fn a_comment_stays_where_its_line_goes_or_where_it_cannot_follow() {
+    // In braces there are no comments.
+    becomes(
+        "FractionalResource",
+        &limited("nvidia.com/gpu: 0.5 # half")
+            .replace("metadata:\n  name: a # its name\n", "metadata: {name: a}\n"),
+        &pod("", "    # half\n").replace(
+            "metadata:\n  name: a # its name\n",
+            "metadata: {name: a, annotations: {gpu-fraction: \"0.5\"}}\n",
+        ),
+    );
+    becomes(
+        "ForeignResource",
+        &limited(
+            "nvidia.com/gpu: 1\n        # which pod first\n        nvidia.com/priority: 0 # high",
+        ),
+        &limited("nvidia.com/gpu: 1\n        # which pod first\n        # high"),
+    );
+}
+
+#[test]
+fn what_stands_beside_a_change_in_braces_stays_to_the_byte() {
+    let flow = |labels: &str, annotations: &str| {
+        pod(&format!("  labels: {{{labels}}} # c\n{annotations}"), "")
+    };
+    for (before, after) in [
+        ("a: b,c:  d,  gpu-fraction: \"0.5\"", "a: b,c:  d"),
+        ("gpu-fraction: \"0.5\",  a: b,c:  d", "a: b,c:  d"),
+        ("a: b, gpu-fraction: \"0.5\",c:  d", "a: b, c:  d"),
+    ] {
+        let moved = "  annotations:\n    gpu-fraction: \"0.5\"\n";
+        becomes("MisplacedName", &flow(before, ""), &flow(after, moved));
+    }
 }
 
 #[test]
@@ -100,10 +160,7 @@ fn a_part_of_a_gpu_becomes_a_share() {
             "",
             "    resources: {limits: {nvidia.com/gpu: 0.5, cpu: 1}, requests: {nvidia.com/gpu: 0.5}}\n",
         ),
-        &pod(
-            &format!("  annotations:\n    {HALF}\n"),
-            "    resources: {limits: {cpu: 1}, requests: {}}\n",
-        ),
+        &pod(&format!("  annotations:\n    {HALF}\n"), "    resources: {limits: {cpu: 1}}\n"),
     );
     stays("FractionalResource", &limited("nvidia.com/gpu: 1.5"));
     stays("FractionalResource", &limited("nvidia.com/mig-1g.10gb: 0.5"));
@@ -153,7 +210,7 @@ fn a_share_beside_whole_gpus_is_for_people() {
     );
     let finding = stays("ShareBesideWhole", &text);
     assert_eq!(names(&text), ["ShareBesideWhole"]);
-    assert!(finding.message.contains("1 whole GPUs (nvidia.com/gpu)"), "{}", finding.message);
+    assert!(finding.message.contains("1 whole GPU (nvidia.com/gpu)"), "{}", finding.message);
 }
 
 #[test]
@@ -181,6 +238,26 @@ fn what_stands_on_the_controller_goes_to_its_pods() {
     );
     assert_eq!(found(&deployment(&format!("  annotations:\n{strategy}"), "")), []);
     assert_eq!(found(&deployment("  labels: {kai.scheduler/queue: ml}\n", "")), []);
+}
+
+#[test]
+fn what_stands_on_the_way_to_the_pods_goes_to_them() {
+    let cron = |job: &str, pod: &str| {
+        format!(
+            "apiVersion: batch/v1\nkind: CronJob\nmetadata: {{name: nightly}}\nspec:\n  schedule: 0 3 * * *\n  jobTemplate:\n    \
+             metadata:\n      name: j\n{job}    spec:\n      template:\n        metadata:\n          name: p\n{pod}        spec:\n          \
+             schedulerName: divvy-scheduler\n          containers: [{{name: c}}]\n"
+        )
+    };
+    let job = cron("      annotations:\n        gpu_fraction: \"0.5\" # half\n", "");
+    let names: Vec<_> = found(&job).into_iter().map(|f| (f.name, f.field)).collect();
+    assert_eq!(
+        names,
+        [("MisspeltName", "spec.jobTemplate.metadata.annotations[\"gpu_fraction\"]".to_owned())]
+    );
+    let pod = "          annotations:\n            gpu-fraction: \"0.5\" # half\n";
+    becomes("MisspeltName", &job, &cron("", pod));
+    becomes("NotOnTemplate", &job.replace("gpu_", "gpu-"), &cron("", pod));
 }
 
 #[test]
@@ -270,6 +347,13 @@ fn resources_of_hami_and_volcano_get_the_form_of_divvy() {
         .replace("divvy-sch", "hami-sch");
     let ours = limited("koordinator.sh/gpu.shared: 1\n        koordinator.sh/gpu-memory: 3000Mi");
     becomes("ForeignResource", &theirs, &ours);
+    let nobody = |limits: &str| limited(limits).replace("  schedulerName: divvy-scheduler\n", "");
+    for (theirs, ours) in [
+        ("nvidia.com/gpumem: 3000", "koordinator.sh/gpu-memory: 3000Mi"),
+        ("nvidia.com/gpu: 2\n        nvidia.com/gpucores: 30", "nvidia.com/gpu: 2"),
+    ] {
+        becomes("ForeignResource", &nobody(theirs), &limited(ours));
+    }
     let flow = |resources: &str| pod("", &format!("    resources: {{limits: {{{resources}}}}}\n"));
     becomes(
         "ForeignResource",
@@ -310,8 +394,15 @@ fn what_divvy_refuses_is_said_where_it_stands() {
     let finding = stays("RefusedPod", &annotated("gpu-fraction: \"1.5\""));
     assert_eq!((finding.line, finding.column), (8, 19));
     assert_eq!(finding.field, "metadata.annotations[\"gpu-fraction\"]");
-    let finding = stays("RefusedPod", &annotated("gpu-fraction: 0.5"));
-    assert_eq!(finding.field, "metadata.annotations[\"gpu-fraction\"]");
+    becomes("RefusedPod", &annotated("gpu-fraction: 0.5"), &annotated(HALF));
+    let number = found(&annotated("gpu-memory: 2000")).swap_remove(0);
+    assert_eq!(number.field, "metadata.annotations[\"gpu-memory\"]");
+    assert_eq!(number.next, "write \"2000\"");
+    becomes(
+        "RefusedPod",
+        &pod("  labels:\n    v: y # no boolean\n", ""),
+        &pod("  labels:\n    v: \"y\" # no boolean\n", ""),
+    );
     stays(
         "WrongType",
         "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: none}\n",
@@ -396,6 +487,17 @@ fn a_share_that_is_left_to_the_default_scheduler_is_found() {
     for other in ["kai-scheduler", "somebody-elses"] {
         assert_eq!(names(&with.replace("divvy-scheduler", other)), [""; 0], "{other}");
     }
+    for other in ["hami-scheduler", "volcano"] {
+        let theirs = with.replace("divvy-scheduler", other);
+        becomes("DefaultScheduler", &theirs, &with);
+        let message = found(&theirs).swap_remove(0).message;
+        assert_eq!(
+            message,
+            format!("the scheduler {other} places the pod and does not read it: it gets no share")
+        );
+    }
+    let with = limited("koordinator.sh/gpu-core: 50\n        koordinator.sh/gpu-memory-ratio: 50");
+    becomes("DefaultScheduler", &with.replace("  schedulerName: divvy-scheduler\n", ""), &with);
     let asks_nothing = annotated("app: x").replace("  schedulerName: divvy-scheduler\n", "");
     assert_eq!(names(&asks_nothing), [""; 0]);
 }
@@ -451,4 +553,47 @@ fn old_names_of_koordinators_resources_get_the_new_ones() {
     ] {
         becomes("MisspeltName", &limited(old), &limited(new));
     }
+}
+
+/// A Job of Volcano with these lines in its spec, and of the limits of its only container.
+fn volcano_job(spec: &str, limits: &str) -> String {
+    format!(
+        "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata:\n  name: t\nspec:\n  minAvailable: 1\n{spec}  tasks:\n  \
+         - name: w\n    replicas: 1\n    template:\n      spec:\n        containers:\n        - name: c\n          \
+         resources:\n            limits:\n{limits}"
+    )
+}
+
+#[test]
+fn the_pods_of_a_job_of_volcano_are_looked_at_and_go_to_divvy() {
+    let theirs =
+        "              volcano.sh/vgpu-number: 1\n              volcano.sh/vgpu-memory: 3000\n";
+    let ours = "              koordinator.sh/gpu.shared: 1\n              koordinator.sh/gpu-memory: 3000Mi\n";
+    let divvys = "  schedulerName: divvy-scheduler # of all\n";
+    becomes(
+        "ForeignResource",
+        &volcano_job("  schedulerName: volcano # of all\n", theirs),
+        &volcano_job(divvys, ours),
+    );
+    let unnamed = volcano_job("", ours);
+    let finding = found(&unnamed).swap_remove(0);
+    assert_eq!(
+        (finding.name, &*finding.next),
+        ("DefaultScheduler", "write spec.schedulerName: divvy-scheduler")
+    );
+    assert!(
+        finding.message.starts_with("the scheduler of batch.volcano.sh places the pod"),
+        "{finding}"
+    );
+    becomes(
+        "DefaultScheduler",
+        &unnamed,
+        &unnamed.replace("  minAvailable", "  schedulerName: divvy-scheduler\n  minAvailable"),
+    );
+    assert_eq!(names(&volcano_job(divvys, ours)), [""; 0]);
+    let own = unnamed.replace(
+        "        containers",
+        "        schedulerName: divvy-scheduler\n        containers",
+    );
+    assert_eq!(names(&own), [""; 0], "a template that names one itself");
 }

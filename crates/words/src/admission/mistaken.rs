@@ -5,7 +5,7 @@ use crate::mistakes::{Mistake, PodField, mistake};
 use crate::problem::short;
 
 /// So many names of resources are looked at.
-const MOST_RESOURCES: usize = 64;
+pub(super) const MOST_RESOURCES: usize = 64;
 
 /// Names that nobody reads, as `divvy lint` finds them, each with the stable name of the mistake: the
 /// pod would run without what it asks for. `at` is where the pod stands in what makes it.

@@ -4,11 +4,13 @@
 //! Nothing is refused here. What cannot be read is the business of others.
 
 use super::Settings;
-use super::mistaken::mistaken;
+use super::mistaken::{MOST_RESOURCES, mistaken};
 use super::pod::ReviewedPod;
 use super::template::templated;
 use crate::keys;
-use crate::mistakes::{self, DEFAULT_SCHEDULER_PLACES, FOREIGN_RESOURCE, QUOTAS};
+use crate::mistakes::{
+    self, DEFAULT_SCHEDULER_GIVES_NONE, DEFAULT_SCHEDULER_PLACES, FOREIGN_RESOURCE, QUOTAS,
+};
 use crate::problem::short;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -84,13 +86,9 @@ fn of_pod(pod: &ReviewedPod<'_>, at: &str, settings: &Settings) -> Vec<String> {
             warnings.push(format!("{at}spec.schedulerName: {what}; write {meant}"));
         }
         Whose::Default if pod.spec.node_name.is_empty() => {
-            let asked = [keys::GPU_FRACTION, keys::GPU_MEMORY].into_iter();
-            warnings.extend(asked.filter(|key| pod.metadata.annotations.get(key).is_some()).take(1).map(|key| {
-                let ours = settings.scheduler_names.first().map_or("", String::as_str);
-                format!(
-                    "{at}metadata.annotations[\"{key}\"]: {DEFAULT_SCHEDULER_PLACES}; write {at}spec.schedulerName: {}",
-                    short(ours)
-                )
+            let ours = settings.scheduler_names.first().map_or("", String::as_str);
+            warnings.extend(left_to_default(pod).map(|(field, what)| {
+                format!("{at}{field}: {what}; write {at}spec.schedulerName: {}", short(ours))
             }));
         }
         Whose::Default | Whose::Ours => {}
@@ -103,6 +101,21 @@ fn of_pod(pod: &ReviewedPod<'_>, at: &str, settings: &Settings) -> Vec<String> {
         warnings.push(QUOTAS.to_owned());
     }
     warnings
+}
+
+/// What a pod asks that the default scheduler does not read, and what comes of that.
+fn left_to_default(pod: &ReviewedPod<'_>) -> Option<(String, &'static str)> {
+    let shares = [keys::GPU_FRACTION, keys::GPU_MEMORY];
+    if let Some(key) = shares.iter().find(|key| pod.metadata.annotations.get(key).is_some()) {
+        return Some((format!("metadata.annotations[\"{key}\"]"), DEFAULT_SCHEDULER_PLACES));
+    }
+    let mut resources = pod.containers().flat_map(|(part, container)| {
+        let names = container.resources.limits.iter().map(|(name, _)| name);
+        names.take(MOST_RESOURCES).map(move |name| (part, name))
+    });
+    let (part, name) = resources.find(|(_, name)| keys::KOORDINATOR.contains(name))?;
+    let field = format!("{}.resources.limits[\"{name}\"]", part.place.field());
+    Some((field, DEFAULT_SCHEDULER_GIVES_NONE))
 }
 
 /// What is read of pods alone stands on what makes them. The strategy is read of both, and so is the

@@ -146,6 +146,16 @@ fn whose_scheduler_it_is_decides_what_is_said() {
             ]
         );
     }
+    let koordinators = || pod(json!({}), json!({}), json!({"koordinator.sh/gpu-core": "50"}));
+    let said = warnings(&of_scheduler(koordinators(), ""));
+    assert_eq!(
+        said,
+        [
+            "spec.containers[0].resources.limits[\"koordinator.sh/gpu-core\"]: the default scheduler gives no card for it: the \
+             pod waits, or runs without a GPU; write spec.schedulerName: divvy-scheduler"
+        ]
+    );
+    assert_eq!(warnings(&koordinators()), [""; 0]);
     let mut placed = of_scheduler(half(), "default-scheduler");
     placed["spec"]["nodeName"] = json!("n");
     assert_eq!(warnings(&placed), [""; 0]);
