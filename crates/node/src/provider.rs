@@ -107,7 +107,10 @@ impl Host {
         if self.root == Path::new("/") {
             return plain;
         }
-        self.followed(path).filter(|found| found.exists()).unwrap_or(plain)
+        let found = |path: &Path| self.followed(path).filter(|found| found.exists());
+        // What is not there yet is in the folder that its own leads to.
+        let new = || Some(found(path.parent()?)?.join(path.file_name()?));
+        found(path).or_else(new).unwrap_or(plain)
     }
 
     /// Where a path leads within the root; nowhere if its links have no end.
