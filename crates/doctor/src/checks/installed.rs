@@ -87,7 +87,7 @@ fn with_option(workload: &Workload, option: &str, argument: Option<&str>) -> Fix
     match (workload.option_at(option), argument) {
         (None, None) => {}
         (None, Some(to)) => {
-            steps.push(json!({"op": "add", "path": format!("{place}/-"), "value": to}))
+            steps.push(json!({"op": "add", "path": format!("{place}/-"), "value": to}));
         }
         (Some(at), argument) => {
             let args = workload.spec.template.spec.containers.first().map(|first| &first.args);
