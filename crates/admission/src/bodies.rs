@@ -55,13 +55,15 @@ impl Bodies {
         Self { all, peers: Mutex::default() }
     }
 
-    /// Reads a body; an error has the status and the text of the answer.
+    /// Reads a body; an error has the status and the text of the answer. A large one that is not to
+    /// queue is read only if it is nobody else's turn.
     pub(crate) async fn read(
         &self,
         peer: IpAddr,
         body: Body,
+        queues: bool,
     ) -> Result<Whole, (StatusCode, String)> {
-        let Ok(read) = tokio::time::timeout(PATIENCE, self.whole(peer, body)).await else {
+        let Ok(read) = tokio::time::timeout(PATIENCE, self.whole(peer, body, queues)).await else {
             let why = format!("the body did not come within {} s", PATIENCE.as_secs());
             return Err((StatusCode::REQUEST_TIMEOUT, why));
         };
@@ -82,10 +84,15 @@ impl Bodies {
         })
     }
 
-    async fn whole(&self, peer: IpAddr, mut body: Body) -> Result<Whole, (StatusCode, String)> {
+    async fn whole(
+        &self,
+        peer: IpAddr,
+        mut body: Body,
+        queues: bool,
+    ) -> Result<Whole, (StatusCode, String)> {
         let declared = body.size_hint().exact().and_then(|size| usize::try_from(size).ok());
         let is_too_large = |read: usize| read.max(declared.unwrap_or(0)) > MOST_BYTES;
-        let (mut bytes, mut turn, mut read) = (Vec::new(), None, 0);
+        let (mut bytes, mut turn, mut read, mut is_late) = (Vec::new(), None, 0, false);
         while let Some(frame) = body.frame().await {
             let broken = |why| (StatusCode::BAD_REQUEST, format!("the body broke off: {why}"));
             let frame = frame.map_err(broken)?;
@@ -94,12 +101,16 @@ impl Bodies {
             if read > MOST_READ {
                 break;
             }
-            if is_too_large(read) {
+            if is_late || is_too_large(read) {
                 (bytes, turn) = (Vec::new(), None);
                 continue;
             }
             if read > ORDINARY_BYTES && turn.is_none() {
-                turn = Some(self.turn(peer).await);
+                turn = if queues { Some(self.turn(peer).await) } else { self.free_turn(peer) };
+                if turn.is_none() {
+                    (bytes, is_late) = (Vec::new(), true);
+                    continue;
+                }
                 bytes.reserve_exact(declared.unwrap_or(0).saturating_sub(bytes.len()));
             }
             bytes.extend_from_slice(data);
@@ -108,7 +119,18 @@ impl Bodies {
             let why = format!("the body is larger than {MOST_BYTES} bytes, which no review needs");
             return Err((StatusCode::PAYLOAD_TOO_LARGE, why));
         }
+        if is_late {
+            let why = "other large reviews have their turn, and none is to wait for this one";
+            return Err((StatusCode::SERVICE_UNAVAILABLE, why.to_owned()));
+        }
         Ok(Whole { bytes, turn })
+    }
+
+    /// A turn that nobody has or waits for.
+    fn free_turn(&self, peer: IpAddr) -> Option<BodyTurn> {
+        let _own = Some(self.of(peer).try_acquire_owned().ok()?);
+        let _all = Some(Arc::clone(&self.all).try_acquire_owned().ok()?);
+        Some(BodyTurn { _own, _all })
     }
 
     async fn turn(&self, peer: IpAddr) -> BodyTurn {
@@ -127,5 +149,34 @@ impl Bodies {
             peers.insert(peer, Arc::downgrade(&one));
             one
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    /// Whoever changes large Deployments all the time keeps no large pod of others waiting.
+    #[tokio::test]
+    async fn a_large_body_that_is_not_to_queue_is_refused_while_others_have_their_turn() {
+        let bodies = Bodies::new();
+        let peer = |last| IpAddr::from(Ipv4Addr::new(10, 0, 0, last));
+        let large = || Body::from(vec![b' '; ORDINARY_BYTES + 1]);
+        let held = bodies.turn_to_answer(peer(1)).await.unwrap();
+        let (status, why) = bodies.read(peer(1), large(), false).await.unwrap_err();
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{why}");
+        // Ordinary ones need no turn, and another peer has the other one.
+        let small = bodies.read(peer(1), Body::from("{}"), false).await.unwrap();
+        assert_eq!((small.bytes, small.turn.is_none()), (b"{}".to_vec(), true));
+        let other = bodies.read(peer(2), large(), false).await.unwrap();
+        assert!(bodies.read(peer(3), large(), false).await.is_err(), "all turns are taken");
+        drop((held, other));
+        let read = bodies.read(peer(1), large(), false).await.unwrap();
+        assert_eq!((read.bytes.len(), read.turn.is_some()), (ORDINARY_BYTES + 1, true));
+        // What is too large is told so, and takes no turn.
+        let (status, _) =
+            bodies.read(peer(2), Body::from(vec![b' '; MOST_BYTES + 1]), false).await.unwrap_err();
+        assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
     }
 }

@@ -70,7 +70,7 @@ async fn review(webhook: Webhook, pages: &Pages, caller: &Caller, body: Body) ->
     }
     let under_way = caller.seat.begin();
     let peer = caller.seat.peer();
-    let body = match pages.bodies.read(peer, body).await {
+    let body = match pages.bodies.read(peer, body, webhook.queues()).await {
         Ok(body) => body,
         Err((status, why)) => return refuse(webhook, pages, status, &why),
     };

@@ -27,6 +27,12 @@ impl Webhook {
     pub(crate) const ALL: [Self; 5] =
         [Self::Mutate, Self::Void, Self::Template, Self::Validate, Self::Warn];
 
+    /// Whether a large review waits for its turn, and others behind it: nobody is to wait for a warning,
+    /// which the API server goes on without.
+    pub(crate) fn queues(self) -> bool {
+        self != Self::Warn
+    }
+
     /// The last part of its path, and its name in metrics.
     pub(crate) fn name(self) -> &'static str {
         match self {

@@ -247,32 +247,7 @@ async fn of_a_release_of_helm_only_what_is_true_is_found_and_is_mended_where_it_
     let mut found = cluster.names();
     found.sort();
     assert_eq!(found, ["not-running", "not-running", "webhook-ca", "webhook-unreachable"]);
-    let ready = json!({"status": {"replicas": 2, "readyReplicas": 2}});
-    let deployments = "/apis/apps/v1/namespaces/gpus/deployments/divvy";
-    let mut endpoints = endpoints(true);
-    endpoints["metadata"]["namespace"] = json!("gpus");
-    let text = certificate(2100);
-    let mut writes = vec![
-        Patch(format!("{deployments}-scheduler/status"), ready.clone()),
-        Patch(format!("{deployments}-admission/status"), ready),
-        Create(endpoints),
-        Patch(
-            SECRET.replace("divvy-system", "gpus"),
-            json!({"data": {"ca.crt": text, "tls.crt": text}}),
-        ),
-    ];
-    for kind in ["mutating", "validating"] {
-        let path = format!("{ADMISSION}/{kind}webhookconfigurations/divvy");
-        let there = cluster.api.get(&path).await.unwrap();
-        let bundle =
-            |webhook: &Value| json!({"name": webhook["name"], "clientConfig": {"caBundle": text}});
-        let webhooks: Vec<Value> =
-            there["webhooks"].as_array().unwrap().iter().map(bundle).collect();
-        writes.push(Merge(path, json!({ "webhooks": webhooks })));
-    }
-    for write in &writes {
-        cluster.write(write).await;
-    }
+    cluster.serve_in_gpus().await;
     assert_eq!(cluster.found(), []);
     // A value that is wrong.
     cluster.shell(&format!("{RELEASE} --set gpuSharing.enabled=false"));
@@ -306,7 +281,117 @@ async fn of_a_release_of_helm_only_what_is_true_is_found_and_is_mended_where_it_
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn without_helm_in_another_namespace_what_breaks_is_mended_by_what_is_printed() {
+    let Some(mut cluster) = Cluster::start("doctor-elsewhere").await else { return };
+    let helm = divvy_testbed::chart::helm(&mut |_| {}).unwrap();
+    cluster.helm = Some(PathBuf::from(helm.get_program()));
+    cluster.shell(
+        "helm template divvy charts/divvy -n gpus --no-hooks --set namespace.create=true --set gpuSharing.enabled=true \
+         --set 'schedulerNames={divvy-scheduler,mine}' --set runtimeClass.create=true --set runtimeClass.name=gpu \
+         --set 'gpuSystemNamespaces={nvidia,monitoring}' --set image.repository=r.example:5000/divvy | kubectl apply -f -",
+    );
+    cluster.serve_in_gpus().await;
+    assert_eq!(cluster.found(), []);
+    let policy = |name: &str| format!("{ADMISSION}/validatingadmissionpolicies/{name}");
+    let binding = |name: &str| format!("{ADMISSION}/validatingadmissionpolicybindings/{name}");
+    let deployment =
+        |which: &str| format!("/apis/apps/v1/namespaces/gpus/deployments/divvy-{which}");
+    let of = |which: &str, field: &str, value: &Value| {
+        let spec = json!({"template": {"spec": {"containers": [{"name": which, field: value}]}}});
+        Merge(deployment(which), json!({ "spec": spec }))
+    };
+    let args = cluster.api.get(&deployment("admission")).await.unwrap();
+    let args = &args["spec"]["template"]["spec"]["containers"][0]["args"];
+    let gated = |gate: &[&str]| {
+        let all: Vec<Value> =
+            args.as_array().unwrap().iter().cloned().chain(gate.iter().map(|g| json!(g))).collect();
+        of("admission", "args", &json!(all))
+    };
+    let webhooks = |kind: &str| format!("{ADMISSION}/{kind}webhookconfigurations/divvy");
+    let broken = [
+        ("policy-missing", Delete(binding("divvy-hand-off"))),
+        ("policy-missing", Delete(binding("divvy-visible-devices"))),
+        ("policy-missing", Delete(policy("divvy-deletions"))),
+        (
+            "policy-changed",
+            Patch(policy("divvy-visible-devices"), json!({"spec": {"failurePolicy": "Ignore"}})),
+        ),
+        ("webhook-missing", Delete(webhooks("validating"))),
+        ("webhook-missing", Delete(webhooks("mutating"))),
+        (
+            "webhook-changed",
+            Merge(
+                webhooks("mutating"),
+                json!({"webhooks": [{"name": "mutate.divvy.dev", "failurePolicy": "Ignore"}]}),
+            ),
+        ),
+        ("version-skew", of("admission", "image", &json!("r.example:5000/divvy:0.0.9"))),
+        ("version-skew", of("scheduler", "image", &json!("r.example:5000/divvy:0.0.9"))),
+        ("gates-differ", gated(&[GATE])),
+        ("gates-differ", gated(&["--feature-gates", "GPUIsolationLevel=true"])),
+        (
+            "sharing-disabled",
+            of("admission", "args", &json!(["admission", "--gpu-sharing", "false"])),
+        ),
+        (
+            "no-priority-class",
+            Delete("/apis/scheduling.k8s.io/v1/priorityclasses/divvy-reservation".to_owned()),
+        ),
+        ("no-runtime-class", Delete("/apis/node.k8s.io/v1/runtimeclasses/gpu".to_owned())),
+        ("no-admission", Delete(deployment("admission"))),
+        ("not-installed", Delete(deployment("scheduler"))),
+    ];
+    for (name, write) in broken {
+        cluster.write(&write).await;
+        let found = cluster.found();
+        let (_, fix) = found
+            .iter()
+            .find(|(found, _)| found == name)
+            .unwrap_or_else(|| panic!("{name}: {found:?}"));
+        cluster.shell(fix);
+        // What its controllers and the webhooks' server do about it.
+        cluster.serve_in_gpus().await;
+        assert_eq!(cluster.found(), [], "after {name}: {fix}");
+    }
+}
+
 impl Cluster {
+    /// What controllers and the webhooks' server write in the namespace `gpus`.
+    async fn serve_in_gpus(&self) {
+        let ready = json!({"status": {"replicas": 2, "readyReplicas": 2}});
+        let deployments = "/apis/apps/v1/namespaces/gpus/deployments/divvy";
+        let secret = SECRET.replace("divvy-system", "gpus");
+        let text = match self.api.get(&secret).await {
+            Ok(there) if there["data"]["ca.crt"].is_string() => {
+                there["data"]["ca.crt"].as_str().unwrap().to_owned()
+            }
+            _ => certificate(2100),
+        };
+        let mut endpoints = endpoints(true);
+        endpoints["metadata"]["namespace"] = json!("gpus");
+        let slices = "/apis/discovery.k8s.io/v1/namespaces/gpus/endpointslices/admission";
+        let mut writes = vec![
+            Patch(format!("{deployments}-scheduler/status"), ready.clone()),
+            Patch(format!("{deployments}-admission/status"), ready),
+            Patch(secret, json!({"data": {"ca.crt": text, "tls.crt": text}})),
+        ];
+        if self.api.get(slices).await.is_err() {
+            writes.push(Create(endpoints));
+        }
+        for kind in ["mutating", "validating"] {
+            let path = format!("{ADMISSION}/{kind}webhookconfigurations/divvy");
+            let there = self.api.get(&path).await.unwrap();
+            let bundle = |webhook: &Value| json!({"name": webhook["name"], "clientConfig": {"caBundle": text}});
+            let webhooks: Vec<Value> =
+                there["webhooks"].as_array().unwrap().iter().map(bundle).collect();
+            writes.push(Merge(path, json!({ "webhooks": webhooks })));
+        }
+        for write in &writes {
+            self.write(write).await;
+        }
+    }
+
     /// What kubelets, controllers and the webhooks' server would write, and nodes with GPUs.
     async fn fill(&self) {
         let (_, fix) =
@@ -840,8 +925,14 @@ fn a_node_says_what_only_it_can_tell() {
     machine.remove("host/var/lib/divvy/p/lib.so");
     assert_eq!(machine.names(), ["provider-incomplete"]);
     machine.write("host/var/lib/divvy/p/lib.so", b"x");
+    let cards = std::fs::read(machine.folder.join("host/etc/cdi/nvidia.json")).unwrap();
     machine.remove("host/etc/cdi/nvidia.json");
     assert_eq!(machine.names(), ["no-specification"]);
+    // As most nodes have it, and their root is mounted somewhere else here.
+    machine.write("host/run/cdi/nvidia.json", &cards);
+    std::os::unix::fs::symlink("/run", machine.folder.join("host/var/run")).unwrap();
+    assert_eq!(machine.names(), [""; 0]);
+    machine.remove("host/run/cdi/nvidia.json");
     machine.remove("lib/libnvidia-ml.so.1");
     assert_eq!(machine.names(), ["no-driver", "no-specification"]);
     let output = machine.doctor(&["--cluster", "x.yaml"]);

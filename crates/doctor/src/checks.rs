@@ -11,6 +11,7 @@ mod pods;
 mod policies;
 mod reservations;
 mod time_slices;
+mod versions;
 mod webhooks;
 
 use crate::finding::{DoctorReport, Finding};

@@ -83,11 +83,11 @@ objects! {
     Taint { key: String, }
     NodeStatus { capacity: BTreeMap<String, Value>, allocatable: BTreeMap<String, Value>, }
     PodSpec { node_name: String, containers: Vec<Container>, volumes: Vec<Volume>, }
-    Container { image: String, args: Vec<String>, }
+    Container { name: String, image: String, args: Vec<String>, }
     Volume { config_map: Option<Named>, }
     Named { name: String, }
     PodStatus {
-        phase: String, reason: String, message: String,
+        phase: String, reason: String, message: String, start_time: String,
         conditions: Vec<Condition>, container_statuses: Vec<ContainerStatus>,
     }
     Condition {

@@ -41,6 +41,8 @@ const OPERATOR: &str = "gpu-operator";
 const GPU_SYSTEM: &str = "divvy.dev/gpu-system";
 /// The policy that names others.
 const VISIBLE_DEVICES: &str = "divvy-visible-devices";
+/// The webhook that goes with it.
+const VOID: &str = "void.divvy.dev";
 /// What a check of the API server's version is called, in the way of the others.
 const VERSION: Resource = Resource { name: "version", plural: "version", ..resources::NAMESPACES };
 
@@ -173,6 +175,11 @@ impl Observed {
         self.deployments.iter().filter(|one| one.metadata.labels.is(APP, ADMISSION))
     }
 
+    /// What puts isolation providers on nodes.
+    pub(crate) fn providers(&self) -> impl Iterator<Item = &Workload> {
+        self.daemon_sets.iter().filter(|set| set.metadata.labels.is(APP, PROVIDER))
+    }
+
     /// The namespace that divvy is in, as only administrators can say: by an object of the whole
     /// cluster. Else where it usually is.
     pub(crate) fn own_namespace(&self) -> String {
@@ -213,16 +220,22 @@ impl Observed {
         }
     }
 
-    /// The namespaces that the policy about devices exempts by name.
+    /// The namespaces that the policy about devices exempts by name; where somebody took that away, the
+    /// webhook that goes with it.
     pub(crate) fn exempt(&self) -> impl Iterator<Item = &str> {
-        let exempt = self.policy_bindings.iter().filter(|one| one.metadata.name == VISIBLE_DEVICES);
-        let exempt = exempt.filter_map(|one| {
+        let policies = self.policy_bindings.iter();
+        let policy = policies.filter(|one| one.metadata.name == VISIBLE_DEVICES).find_map(|one| {
             one.spec["matchResources"]["namespaceSelector"]["matchExpressions"].as_array()
         });
+        let webhooks = self.mutating.iter().flat_map(|all| &all.webhooks);
+        let mut webhook = webhooks
+            .filter(|one| one.name == VOID)
+            .filter_map(|one| one.rest.get("namespaceSelector")?["matchExpressions"].as_array());
         let by_name = |rule: &&Value| {
             rule["key"] == "kubernetes.io/metadata.name" && rule["operator"] == "NotIn"
         };
-        let exempt = exempt.flatten().filter(by_name).filter_map(|rule| rule["values"].as_array());
+        let exempt = policy.or_else(|| webhook.next()).into_iter().flatten();
+        let exempt = exempt.filter(by_name).filter_map(|rule| rule["values"].as_array());
         exempt.flatten().filter_map(Value::as_str)
     }
 

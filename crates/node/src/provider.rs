@@ -28,7 +28,8 @@ pub(crate) use runtime::{modes, specification_folders};
 
 use divvy_words::isolation::Provider;
 use files::Version;
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
 
 /// Why a node has no provider.
 #[derive(Debug, thiserror::Error)]
@@ -99,10 +100,57 @@ pub struct Host {
 }
 
 impl Host {
-    /// A path of the node as it is found from here.
+    /// A path of the node as it is found from here. Links of the node mean the node, also absolute ones:
+    /// `/var/run` is `/run` on most of them. One that leads to nothing here is left as it is.
     pub(crate) fn at(&self, path: &Path) -> PathBuf {
-        self.root.join(path.strip_prefix("/").unwrap_or(path))
+        let plain = self.root.join(path.strip_prefix("/").unwrap_or(path));
+        if self.root == Path::new("/") {
+            return plain;
+        }
+        let found = |path: &Path| self.followed(path).filter(|found| found.exists());
+        // What is not there yet is in the folder that its own leads to.
+        let new = || Some(found(path.parent()?)?.join(path.file_name()?));
+        found(path).or_else(new).unwrap_or(plain)
     }
+
+    /// Where a path leads within the root; nowhere if its links have no end.
+    fn followed(&self, path: &Path) -> Option<PathBuf> {
+        let (mut at, mut links) = (PathBuf::new(), 0);
+        let mut left: Vec<OsString> = parts(path).rev().collect();
+        while let Some(part) = left.pop() {
+            if part == ".." {
+                at.pop();
+                continue;
+            }
+            match std::fs::read_link(self.root.join(&at).join(&part)) {
+                Ok(target) => {
+                    links += 1;
+                    if links > MOST_LINKS {
+                        return None;
+                    }
+                    if target.is_absolute() {
+                        at = PathBuf::new();
+                    }
+                    left.extend(parts(&target).rev());
+                }
+                Err(_) => at.push(part),
+            }
+        }
+        Some(self.root.join(at))
+    }
+}
+
+/// As many as the kernel follows.
+const MOST_LINKS: usize = 40;
+
+/// The parts of a path, without what says where it begins.
+fn parts(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
+    let part = |part: Component<'_>| match part {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some("..".into()),
+        Component::Prefix(_) | Component::RootDir | Component::CurDir => None,
+    };
+    path.components().filter_map(part)
 }
 
 /// What is put on a node.

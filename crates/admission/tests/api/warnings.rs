@@ -198,3 +198,34 @@ fn what_has_nothing_to_do_with_gpus_or_is_right_is_not_told_of_and_nobody_waits_
     cluster.point_webhooks_to(up);
     eventually("the webhook is up", || is_told(&wrong) && is_told(&of_owner));
 }
+
+/// Who writes tens of thousands of names keeps the API server busy with none of them.
+#[test]
+fn the_api_server_looks_for_mistaken_names_among_few_and_asks_about_no_more() {
+    let Some(mut cluster) = cluster() else { return };
+    let (tenant, _) = cluster.tenant();
+    let with = |count: usize| {
+        let names = (1..count).map(|nth| (format!("n{nth}"), json!("")));
+        let names: serde_json::Map<String, Value> =
+            names.chain([("gpu_fraction".to_owned(), json!("0.5"))]).collect();
+        named(&tenant, "many", move |pod| pod["metadata"]["annotations"] = json!(names))
+    };
+    let is_told = |object: &Value| {
+        let (warnings, is_accepted) = told(&cluster, "create --dry-run=server", object);
+        assert!(is_accepted, "{warnings:?}");
+        !warnings.is_empty()
+    };
+    eventually("the webhook is asked", || is_told(&with(200)));
+    for object in [with(256), workload("apps/v1", "Deployment", with(256))] {
+        assert!(is_told(&object));
+    }
+    for object in [with(257), workload("apps/v1", "Deployment", with(257))] {
+        assert!(!is_told(&object));
+    }
+    let mut owned = with(20);
+    let owner = |nth: usize| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": format!("c{nth}"), "uid": "u"});
+    owned["metadata"]["ownerReferences"] = (0..16).map(owner).collect();
+    assert!(is_told(&owned));
+    owned["metadata"]["ownerReferences"] = (0..17).map(owner).collect();
+    assert!(!is_told(&owned));
+}

@@ -2,9 +2,12 @@
 
 use crate::fix::{Fix, fix};
 use crate::observed::{Observed, Release};
-use serde_json::Value;
+use divvy_words::reservation::NAMESPACE as RESERVATIONS;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
+/// Of this binary, and of the manifests that it knows.
+pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Where divvy's manifests put it.
 const NAMESPACE: &str = "divvy-system";
 /// How they know NVIDIA's runtime.
@@ -25,6 +28,8 @@ const MOST: usize = 3;
 const NAMES: &str = "'divvy-scheduler', 'kai-scheduler', 'koord-scheduler'";
 /// A namespace whose pods may see all cards, if the values name no other.
 const OPERATOR: &str = "gpu-operator";
+/// Files with workloads, whose image and gates are values too.
+const WORKLOADS: [&str; 3] = ["scheduler.yaml", "admission.yaml", "provider.yaml"];
 
 /// What an installation has otherwise than `deploy/`, as its values may say.
 pub(super) struct Expected {
@@ -35,6 +40,14 @@ pub(super) struct Expected {
     names: String,
     /// The namespaces whose pods may see all cards; none if nothing says so.
     gpu_system: Vec<String>,
+    /// Whether pods may name their devices themselves.
+    may_name_devices: bool,
+    /// The image of its scheduler, or of its webhooks.
+    image: String,
+    /// Its feature gates, as an option has them.
+    gates: String,
+    /// Whether it puts an isolation provider on nodes.
+    has_provider: bool,
     /// The release of Helm that it is of.
     release: Option<Release>,
 }
@@ -43,13 +56,59 @@ impl Expected {
     pub(super) fn seen(cluster: &Observed) -> Self {
         let names: Vec<String> =
             cluster.scheduler_names().iter().map(|name| format!("'{name}'")).collect();
+        let works = || cluster.schedulers().chain(cluster.admissions());
         Self {
             namespace: cluster.own_namespace(),
             runtime: cluster.runtime_class().to_owned(),
             names: names.join(", "),
             gpu_system: cluster.exempt().map(str::to_owned).collect(),
+            may_name_devices: cluster
+                .admissions()
+                .any(|one| one.option("block-nvidia-visible-devices") == Some("false")),
+            image: works().next().map_or_else(usual_image, |one| one.image().to_owned()),
+            gates: works().find_map(|one| one.option("feature-gates")).unwrap_or("").to_owned(),
+            has_provider: cluster.providers().next().is_some(),
             release: cluster.release(),
         }
+    }
+
+    /// The values of the chart that its objects tell of, where they are others than usual: those of all
+    /// files, and those of the workloads.
+    fn values(&self) -> [Vec<(&'static str, Value)>; 2] {
+        let (mut of_all, mut of_workloads) = (Vec::new(), Vec::new());
+        if self.names != NAMES {
+            let names = self.names.split(", ").map(|name| name.trim_matches('\''));
+            of_all.push(("schedulerNames", names.collect()));
+        }
+        if !self.runtime.is_empty() && self.runtime != "nvidia" {
+            of_all.push(("runtimeClass.name", json!(self.runtime)));
+        }
+        let always = ["kube-system", &self.namespace, RESERVATIONS];
+        let more = self.gpu_system.iter().filter(|place| !always.contains(&&***place));
+        let more: Vec<&str> = more.map(String::as_str).collect();
+        if !self.gpu_system.is_empty() && more != [OPERATOR] {
+            of_all.push(("gpuSystemNamespaces", json!(more)));
+        }
+        if self.may_name_devices {
+            of_all.push(("policies.visibleDevices", json!(false)));
+        }
+        if self.image != usual_image() {
+            let (rest, digest) = self.image.split_once('@').unwrap_or((&self.image, ""));
+            let tagged = rest.rsplit_once(':').filter(|(_, tag)| !tag.contains('/'));
+            let (repository, tag) = tagged.unwrap_or((rest, ""));
+            let image = json!({"repository": repository, "tag": tag, "digest": digest});
+            of_workloads.push(("image", image));
+        }
+        let gates: serde_json::Map<String, Value> = self
+            .gates
+            .split(',')
+            .filter_map(|gate| gate.split_once('='))
+            .map(|(name, is_on)| (name.to_owned(), json!(is_on == "true")))
+            .collect();
+        if !gates.is_empty() {
+            of_workloads.push(("featureGates", Value::Object(gates)));
+        }
+        [of_all, of_workloads]
     }
 
     /// Whether policies know the RuntimeClass by its name alone.
@@ -86,7 +145,18 @@ impl Expected {
         least.is_subset(&theirs) && theirs == here
     }
 
-    /// What brings files of `deploy/` back, without moving anything to another namespace.
+    /// Whether these files of `deploy/`, or all of them, say what this installation has.
+    pub(super) fn is_as_in(&self, files: &[&'static str]) -> bool {
+        let [of_all, of_workloads] = self.values();
+        let has_workload = files.is_empty() || files.iter().any(|file| WORKLOADS.contains(file));
+        self.release.is_none()
+            && self.namespace == NAMESPACE
+            && of_all.is_empty()
+            && (of_workloads.is_empty() || !has_workload)
+    }
+
+    /// What brings files of `deploy/` back, all if none is named, without moving anything to another
+    /// namespace.
     pub(super) fn apply(&self, files: &[&'static str]) -> Fix {
         if let Some(release) = &self.release {
             let fix = release.upgrade();
@@ -95,14 +165,24 @@ impl Expected {
                 false => fix,
             };
         }
-        if self.namespace == NAMESPACE && !self.is_named() && self.names == NAMES {
+        if self.is_as_in(files) && !files.is_empty() {
             let apply = Fix::from("kubectl apply");
             return files.iter().fold(apply, |fix, file| fix.and(" -f deploy/").and(file));
         }
-        fix!(
-            "helm template divvy charts/divvy -n {namespace} --no-hooks -f VALUES | kubectl apply -f -   \
-             # the values that it was installed with",
+        let chart = fix!(
+            "helm template divvy charts/divvy -n {namespace} --no-hooks --set gpuSharing.enabled=true",
             namespace = self.namespace
+        );
+        let needs_provider = files.iter().any(|file| file.ends_with("provider.yaml"));
+        let provider = ("isolation.installer.enabled", json!(true));
+        let provider = Some(provider).filter(|_| self.has_provider || needs_provider);
+        let values = self.values().into_iter().flatten().chain(provider);
+        let chart = values.fold(chart, |chart, (name, value)| {
+            chart.then(&fix!(" --set-json {value}", value = format!("{name}={value}")))
+        });
+        let chart = files.iter().fold(chart, |chart, file| chart.and(" -s templates/").and(file));
+        chart.and(
+            " | kubectl apply -f -   # and -f VALUES, if it was installed with more than these",
         )
     }
 
@@ -115,6 +195,14 @@ impl Expected {
         }
     }
 
+    /// The same as `apply`, where something smaller does it without Helm.
+    pub(super) fn apply_or(&self, otherwise: Fix) -> Fix {
+        match &self.release {
+            Some(_) => self.apply(&[]),
+            None => otherwise,
+        }
+    }
+
     /// The same as `apply`, with a value of the chart that has to be another; without Helm `otherwise` mends it.
     pub(super) fn set(&self, value: &'static str, otherwise: Fix) -> Fix {
         match &self.release {
@@ -122,6 +210,11 @@ impl Expected {
             None => otherwise,
         }
     }
+}
+
+/// That of `deploy/`.
+fn usual_image() -> String {
+    format!("divvy:{VERSION}")
 }
 
 /// The fields that differ, by their path; none if the one is the other, but for what the API server
@@ -197,7 +290,6 @@ fn is_default(key: &str, value: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn usual() -> Expected {
         Expected {
@@ -207,6 +299,10 @@ mod tests {
             gpu_system: ["kube-system", NAMESPACE, "kai-resource-reservation", OPERATOR]
                 .map(str::to_owned)
                 .into(),
+            may_name_devices: false,
+            image: usual_image(),
+            gates: String::new(),
+            has_provider: false,
             release: None,
         }
     }
@@ -253,10 +349,37 @@ mod tests {
     fn what_brings_a_file_back_moves_nothing_to_another_namespace() {
         let text = |here: &Expected| String::from(here.apply(&["a.yaml", "b.yaml"]));
         assert_eq!(text(&usual()), "kubectl apply -f deploy/a.yaml -f deploy/b.yaml");
-        let moved = Expected { namespace: "gpus".into(), ..usual() };
-        assert!(text(&moved).starts_with("helm template divvy charts/divvy -n gpus "));
-        let named = Expected { names: "'x'".into(), ..usual() };
-        assert!(text(&named).starts_with("helm template divvy charts/divvy -n divvy-system "));
+        let chart = |namespace: &str| {
+            format!(
+                "helm template divvy charts/divvy -n {namespace} --no-hooks --set gpuSharing.enabled=true"
+            )
+        };
+        let end = "-s templates/a.yaml -s templates/b.yaml | kubectl apply -f -   # and -f VALUES, if it was installed with more than these";
+        let moved = Expected {
+            namespace: "gpus".into(),
+            gpu_system: ["kube-system", "gpus", "kai-resource-reservation", OPERATOR]
+                .map(str::to_owned)
+                .into(),
+            ..usual()
+        };
+        assert_eq!(text(&moved), format!("{} {end}", chart("gpus")));
+        let named = Expected { names: "'x', 'y'".into(), ..usual() };
+        let names = r#"--set-json 'schedulerNames=["x","y"]'"#;
+        assert_eq!(text(&named), format!("{} {names} {end}", chart("divvy-system")));
+        // What only workloads have does not keep a policy from being brought back by its file.
+        let image = Expected {
+            image: "r:5/divvy:1@sha256:2".into(),
+            gates: "A=true,B=false".into(),
+            ..usual()
+        };
+        assert_eq!(text(&image), text(&usual()));
+        let of_workload = String::from(image.apply(&["scheduler.yaml"]));
+        for value in [
+            r#"'image={"digest":"sha256:2","repository":"r:5/divvy","tag":"1"}'"#,
+            r#"'featureGates={"A":true,"B":false}'"#,
+        ] {
+            assert!(of_workload.contains(&format!(" --set-json {value}")), "{of_workload}");
+        }
         let release = || Some(Release { name: "my gpus".into(), namespace: "gpus".into() });
         let upgrade = "helm upgrade 'my gpus' charts/divvy -n gpus --reuse-values";
         assert_eq!(text(&Expected { release: release(), ..usual() }), upgrade);

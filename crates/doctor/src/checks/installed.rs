@@ -1,11 +1,12 @@
 //! divvy's own workloads: whether they are there, run, and agree with each other.
 
 use super::compare::Expected;
+use super::versions;
 use crate::finding::Finding;
 use crate::fix::{Fix, fix};
 use crate::objects::{Metadata, Version, Workload};
 use crate::observed::{ADMISSION, APP, Observed, SCHEDULER};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// What guards comes before what is guarded.
@@ -52,9 +53,8 @@ pub(super) fn check(cluster: &Observed) -> Vec<Finding> {
     found.extend(cluster.schedulers().chain(cluster.admissions()).filter_map(not_ready));
     found.extend(without_election(cluster));
     found.extend(several(cluster));
-    for (name, what, of) in DIFFERENCES {
-        found.extend(difference(cluster, name, what, of));
-    }
+    found.extend(versions::check(cluster));
+    found.extend(gates_differ(cluster));
     found.extend(cluster.version.iter().filter_map(too_old));
     found
 }
@@ -62,36 +62,53 @@ pub(super) fn check(cluster: &Observed) -> Vec<Finding> {
 /// Where something is left of a release or in another namespace, that is where it belongs.
 fn install(cluster: &Observed) -> Fix {
     let here = Expected::seen(cluster);
-    if cluster.release().is_some() || cluster.own_namespace() != "divvy-system" {
-        return here.apply(&[]);
-    }
-    INSTALL.into()
+    if here.is_as_in(&[]) { INSTALL.into() } else { here.apply(&[]) }
 }
 
 fn without_sharing(cluster: &Observed, workload: &Workload, so: &str) -> Option<Finding> {
-    let at = workload.option_at("gpu-sharing");
     if workload.option("gpu-sharing").is_some_and(|value| value != "false") {
         return None;
     }
-    let place = "/spec/template/spec/containers/0/args";
-    let (op, at) = match at {
-        Some(at) => ("replace", at.to_string()),
-        None => ("add", "-".to_owned()),
-    };
-    let path = format!("{place}/{at}");
-    let steps = json!([{"op": op, "path": path, "value": "--gpu-sharing"}]).to_string();
-    let Metadata { namespace, name, .. } = &workload.metadata;
+    let name = &workload.metadata.name;
+    let patch = with_option(workload, "gpu-sharing", Some("--gpu-sharing"));
     let args = workload.spec.template.spec.containers.first().map(|first| first.args.join(" "));
-    let patch = fix!(
-        "kubectl -n {namespace} patch deployment/{name} --type=json -p {steps}",
-        namespace,
-        name,
-        steps
-    );
     Some(
         Finding::problem("sharing-disabled", format!("{name} runs without --gpu-sharing: {so}"))
             .seen(format!("deployment {}: {}", workload.metadata.key(), args.unwrap_or_default()))
             .fix(Expected::seen(cluster).set("gpuSharing.enabled=true", patch)),
+    )
+}
+
+/// Gives the first container of a Deployment this argument in the place of that option, or takes the
+/// option away.
+fn with_option(workload: &Workload, option: &str, argument: Option<&str>) -> Fix {
+    let place = "/spec/template/spec/containers/0/args";
+    let mut steps = Vec::new();
+    match (workload.option_at(option), argument) {
+        (None, None) => {}
+        (None, Some(to)) => {
+            steps.push(json!({"op": "add", "path": format!("{place}/-"), "value": to}));
+        }
+        (Some(at), argument) => {
+            let args = workload.spec.template.spec.containers.first().map(|first| &first.args);
+            let arg = |at: usize| args.and_then(|args| args.get(at)).map_or("", String::as_str);
+            // Its value may be the next argument.
+            if !arg(at).contains('=') && !arg(at + 1).is_empty() && !arg(at + 1).starts_with('-') {
+                steps.push(json!({"op": "remove", "path": format!("{place}/{}", at + 1)}));
+            }
+            let path = format!("{place}/{at}");
+            steps.push(match argument {
+                Some(to) => json!({"op": "replace", "path": path, "value": to}),
+                None => json!({"op": "remove", "path": path}),
+            });
+        }
+    }
+    let Metadata { namespace, name, .. } = &workload.metadata;
+    fix!(
+        "kubectl -n {namespace} patch deployment/{name} --type=json -p {steps}",
+        namespace,
+        name,
+        steps = Value::from(steps).to_string()
     )
 }
 
@@ -158,23 +175,24 @@ fn several(cluster: &Observed) -> Option<Finding> {
     })
 }
 
-type Of = fn(&Workload) -> &str;
-const DIFFERENCES: [(&str, &str, Of); 2] = [
-    ("version-skew", "scheduler and admission have different images", Workload::image),
-    ("gates-differ", "scheduler and admission have different feature gates", |one| {
-        one.option("feature-gates").unwrap_or("none")
-    }),
-];
-
-fn difference(cluster: &Observed, name: &'static str, what: &str, of: Of) -> Option<Finding> {
+/// Admission prepares what the scheduler reads, so they tell the same things apart.
+fn gates_differ(cluster: &Observed) -> Option<Finding> {
+    let of = |one: &Workload| one.option("feature-gates").unwrap_or("none").to_owned();
     let all = || cluster.schedulers().chain(cluster.admissions());
-    let values: BTreeSet<&str> = all().map(of).collect();
-    (values.len() > 1).then(|| {
-        let seen = |one: &Workload| format!("deployment {}: {}", one.metadata.key(), of(one));
-        Finding::warning(name, what)
-            .seen_at(all().map(seen))
-            .fix(Expected::seen(cluster).apply_over(&["scheduler.yaml", "admission.yaml"]))
-    })
+    let here = Expected::seen(cluster);
+    let scheduler = cluster.schedulers().next()?;
+    let other = all().find(|one| of(one) != of(scheduler))?;
+    let files = ["scheduler.yaml", "admission.yaml"];
+    let fix = match cluster.release().is_some() || here.is_as_in(&files) {
+        true => here.apply_over(&files),
+        false => {
+            let gates = scheduler.option("feature-gates").map(|is| format!("--feature-gates={is}"));
+            with_option(other, "feature-gates", gates.as_deref())
+        }
+    };
+    let seen = |one: &Workload| format!("deployment {}: {}", one.metadata.key(), of(one));
+    let what = "scheduler and admission have different feature gates";
+    Some(Finding::warning("gates-differ", what).seen_at(all().map(seen)).fix(fix))
 }
 
 fn too_old(version: &Version) -> Option<Finding> {

@@ -7,7 +7,7 @@ use crate::objects::{Metadata, ObservedPod};
 use crate::observed::Observed;
 use divvy_words::reservation::{CONFLICT, MISSING, MIXED, UNPROVIDED, condition};
 
-/// Said of the first pod.
+/// Said of the pod that began last.
 type FixOf = fn(&ObservedPod, &Observed) -> Fix;
 
 const TROUBLES: [(&str, &str, &str, FixOf); 4] = [
@@ -39,9 +39,16 @@ const TROUBLES: [(&str, &str, &str, FixOf); 4] = [
         UNPROVIDED,
         "provider-missing",
         "Isolated shares run on nodes that lost their provider",
-        |_, cluster| {
-            let provider = Expected::seen(cluster).apply(&["provider.yaml"]);
-            provider.and("   # the log of its pod on that node says why not")
+        |_, cluster| match cluster.providers().next() {
+            Some(set) => {
+                let Metadata { namespace, name, .. } = &set.metadata;
+                fix!(
+                    "kubectl -n {namespace} rollout restart daemonset/{name}   # the log of its pod on that node says why not",
+                    namespace,
+                    name
+                )
+            }
+            None => Expected::seen(cluster).apply(&["provider.yaml"]),
         },
     ),
 ];
@@ -63,8 +70,10 @@ pub(super) fn check(cluster: &Observed) -> Vec<Finding> {
         let with_message = |pod| Some((pod, message(pod)?));
         let all: Vec<(&ObservedPod, String)> =
             cluster.pods.iter().filter_map(with_message).collect();
-        let (first, _) = all.first()?;
-        let finding = Finding::problem(name, what).fix(fix(first, cluster));
+        // Not the first by name, which anybody may have: who began last took what others had. A node says
+        // when a pod began.
+        let (last, _) = all.iter().rev().max_by_key(|(pod, _)| &pod.status.start_time)?;
+        let finding = Finding::problem(name, what).fix(fix(last, cluster));
         Some(finding.seen_at(all.iter().map(|(_, text)| text.clone())))
     };
     TROUBLES.into_iter().filter_map(found).collect()

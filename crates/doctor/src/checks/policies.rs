@@ -5,7 +5,7 @@ use super::webhooks::is_optional;
 use crate::finding::Finding;
 use crate::looked::Looked;
 use crate::objects::Policy;
-use crate::observed::{APP, Observed, PROVIDER};
+use crate::observed::Observed;
 
 macro_rules! file {
     ($name:literal) => {
@@ -29,7 +29,7 @@ pub(super) fn check(cluster: &Observed) -> Vec<Finding> {
         return Vec::new();
     }
     let mut files = ALWAYS.to_vec();
-    if cluster.daemon_sets.iter().any(|set| set.metadata.labels.is(APP, PROVIDER)) {
+    if cluster.providers().next().is_some() {
         files.push(OF_PROVIDERS);
     }
     let gates = |gates: Option<&str>| gates.is_some_and(|g| g.contains("GPUIsolationLevel=true"));

@@ -42,7 +42,10 @@ fn without_class(cluster: &Observed) -> Option<Finding> {
             "reservations cannot be made: their priority class is missing",
         )
         .seen(format!("no PriorityClass {PRIORITY_CLASS}"))
-        .fix(Expected::seen(cluster).apply(&["scheduler.yaml"]))
+        .fix(Expected::seen(cluster).apply_or(fix!(
+            "kubectl create priorityclass {PRIORITY_CLASS} --value=1000000000 --preemption-policy=Never \
+             --description='Pods of divvy that hold shared cards.'"
+        )))
     })
 }
 

@@ -487,6 +487,105 @@ async fn a_scheduler_of_another_name_or_of_a_tenant_is_not_in_the_way() {
     }
 }
 
+/// How parts of a cluster come to differ.
+type Skew<'a> = &'a dyn Fn(&mut Cluster);
+
+#[tokio::test]
+async fn parts_of_several_versions_are_found_wherever_they_are() {
+    let image = |c: &mut Cluster, kind: &str, name: &str, image: &str| {
+        c.the(kind, name)["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);
+    };
+    let reserve = |c: &mut Cluster, image: &str| {
+        c.reserve(&json!({"phase": "Running"}));
+        let pod = c.the("Pod", "r");
+        pod["metadata"]["labels"]["app.kubernetes.io/managed-by"] = json!("divvy");
+        pod["spec"]["containers"][0]["image"] = json!(image);
+    };
+    let ours = concat!("divvy:", env!("CARGO_PKG_VERSION"));
+    let mut cluster = Cluster::healthy();
+    reserve(&mut cluster, ours);
+    assert_eq!(cluster.report().await.findings, []);
+    let cases: [(Skew<'_>, &str, &str); 5] = [
+        (
+            &|c| image(c, "DaemonSet", "divvy-provider", "divvy:9"),
+            "daemonset divvy-system/divvy-provider: divvy:9",
+            "kubectl -n divvy-system set image daemonset/divvy-provider provider=divvy:",
+        ),
+        (
+            &|c| reserve(c, "divvy:0.0.9"),
+            "pod kai-resource-reservation/r: divvy:0.0.9",
+            "# nothing: a reservation keeps its image",
+        ),
+        (
+            &|c| {
+                image(c, "Deployment", "divvy-scheduler", "divvy:0.0.9");
+                image(c, "Deployment", "divvy-admission", "divvy:0.0.9");
+                image(c, "DaemonSet", "divvy-provider", "divvy:0.0.9");
+            },
+            "this divvy, which looks at the cluster: ",
+            "# look with divvy 0.0.9: ",
+        ),
+        // Half of an upgrade to this version.
+        (
+            &|c| image(c, "Deployment", "divvy-scheduler", "divvy:0.0.9"),
+            "deployment divvy-system/divvy-scheduler: divvy:0.0.9",
+            "kubectl -n divvy-system set image deployment/divvy-scheduler scheduler=divvy:",
+        ),
+        (
+            &|c| {
+                reserve(c, "mirror.example/divvy:0.0.9");
+                c.args("divvy-scheduler", |args| {
+                    args.push(json!("--reservation-image=mirror.example/divvy:0.1.0"));
+                });
+            },
+            "the scheduler makes reservations with mirror.example/divvy:0.1.0",
+            "# nothing: a reservation keeps its image",
+        ),
+    ];
+    for (skew, seen, fix) in cases {
+        let mut cluster = Cluster::healthy();
+        skew(&mut cluster);
+        let report = cluster.report().await;
+        assert_eq!(names(&report), ["version-skew"], "{seen}");
+        let finding = &report.findings[0];
+        assert!(finding.evidence.iter().any(|one| one.starts_with(seen)), "{finding:?}");
+        assert!(finding.fix.starts_with(fix), "{finding:?}");
+    }
+}
+
+/// A tenant who takes part in a conflict has no say in whose pod an administrator deletes.
+#[tokio::test]
+async fn of_pods_with_one_card_that_is_named_to_be_deleted_which_began_last() {
+    let mut cluster = Cluster::healthy();
+    for (name, start) in [
+        ("a", "2026-01-01T00:00:00Z"),
+        ("z", "2026-01-03T00:00:00Z"),
+        ("b", "2026-01-02T00:00:00Z"),
+    ] {
+        cluster.trouble("CardConflict");
+        let pod = cluster.0.last_mut().unwrap();
+        pod["metadata"]["name"] = json!(name);
+        pod["status"]["startTime"] = json!(start);
+    }
+    let report = cluster.report().await;
+    assert_eq!(names(&report), ["card-conflict"]);
+    let fix = &report.findings[0].fix;
+    assert!(fix.starts_with("kubectl delete pod -n ml z "), "{fix}");
+}
+
+#[tokio::test]
+async fn namespaces_that_see_all_cards_are_known_by_the_webhook_where_their_policy_is_gone() {
+    let mut cluster = Cluster::healthy();
+    let text = serde_json::to_string(&cluster.0).unwrap();
+    cluster.0 = serde_json::from_str(&text.replace("\"gpu-operator\"]", "\"nvidia\"]")).unwrap();
+    cluster.without("DaemonSet", "plugin");
+    cluster.without("ValidatingAdmissionPolicyBinding", "divvy-visible-devices");
+    let report = cluster.report().await;
+    let finding = report.findings.iter().find(|one| one.name == "policy-missing").unwrap();
+    let values = r#"--set-json 'gpuSystemNamespaces=["nvidia"]'"#;
+    assert!(finding.fix.contains(values), "{finding:?}");
+}
+
 /// A text without what is quoted for the shell.
 fn bare(line: &str) -> String {
     let line = line.replace(r"'\''", "");

@@ -287,3 +287,34 @@ fn a_library_that_the_loader_would_leave_out_is_refused() {
     machine.write("library/other.so", library(""));
     assert!(machine.refused().starts_with("/library: has 2 files *.so"));
 }
+
+#[test]
+fn links_of_a_node_mean_the_node_and_lead_nowhere_else() {
+    let machine = Machine::new("links");
+    let link = |to: &str, at: &str| {
+        let at = machine.folder.join("host").join(at);
+        std::fs::create_dir_all(at.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(to, at).unwrap();
+    };
+    let at = |path: &str| {
+        let found = machine.host.at(Path::new(path));
+        found.strip_prefix(machine.folder.join("host")).unwrap().display().to_string()
+    };
+    machine.write("host/run/cdi/a.json", "{}");
+    link("/run", "var/run");
+    assert_eq!(at("/var/run/cdi/a.json"), "run/cdi/a.json");
+    // However far up, there is nothing above the root of the node.
+    link("../../../../../../../../etc", "var/etc");
+    assert_eq!(at("/var/etc/cdi/nvidia.yaml"), "etc/cdi/nvidia.yaml");
+    // Links without an end, or to what is not there, stay as they are.
+    link("loop", "var/loop");
+    link("/opt/gone", "etc/gone");
+    for path in ["/var/loop", "/etc/gone", "/var/none"] {
+        assert_eq!(at(path), path.trim_start_matches('/'));
+    }
+    // With all of it behind such a link, nothing is missing.
+    std::fs::rename(machine.folder.join("host/etc/cdi"), machine.folder.join("host/run/cards"))
+        .unwrap();
+    link("/run/cards", "etc/cdi");
+    assert_eq!(machine.install().unwrap().kind, "nvidia.com/gpu");
+}

@@ -63,6 +63,31 @@ fn a_whole_gpu_pod_that_vanished_closes_its_cards_for_ten_minutes_at_most() {
     assert_eq!(held(&state, "a"), [0]);
 }
 
+/// And whoever makes pods of many names leaves nothing behind.
+#[test]
+fn how_long_a_pod_had_to_end_is_forgotten_with_it() {
+    let mut state = state(&[("a", 1)]);
+    let now = Instant::now();
+    let pod = |uid: &str, seconds: u32| {
+        let pod = with(&half("p"), "metadata.uid", uid.into());
+        let pod = with(
+            &bound(&pod, "a", "0:42949672960"),
+            "spec.terminationGracePeriodSeconds",
+            json!(seconds),
+        );
+        with(&pod, "status.startTime", "2026-01-01T00:00:00Z".into())
+    };
+    let long = pod("first", 500);
+    see(&mut state, &long);
+    see(&mut state, &with(&long, "status.phase", "Succeeded".into()));
+    state.pod_changed(Change::Gone(item(&long)), now);
+    see(&mut state, &pod("second", 5));
+    state.pod_changed(Change::Gone(item(&pod("second", 5))), now);
+    assert_eq!(held(&state, "a"), [40]);
+    state.tick(now + 15 * SECOND);
+    assert_eq!(held(&state, "a"), [0], "it had five seconds, and another one of its name had more");
+}
+
 #[test]
 fn a_pod_that_vanished_and_came_again_between_two_lists_leaves_its_cards_closed() {
     let mut state = state(&[("a", 2)]);

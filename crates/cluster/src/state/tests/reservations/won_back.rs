@@ -107,6 +107,22 @@ fn a_reservation_that_turns_up_with_another_card_does_not_make_a_known_one_forgo
     assert_eq!(card.as_deref(), Some("GPU-1"));
 }
 
+/// Whoever gets into it may take its annotation away, and a kubelet that starts again tells less for a while.
+#[test]
+fn a_reservation_that_says_no_more_which_card_it_has_holds_it_as_long_as_it_runs() {
+    let mut state = handing(&[("a", 4)]);
+    see(&mut state, &reservation("a", "g", Some("GPU-1")));
+    see(&mut state, &runs("p", "GPU-1"));
+    assert!(acts(&mut state).is_empty());
+    let silent = with(&reservation("a", "g", Some("GPU-1")), "status.containerStatuses", json!([]));
+    see(&mut state, &silent);
+    let index = state.cards.slots().by_card("a", "GPU-1").unwrap();
+    let slot = state.cards.slots().get("a", index).unwrap();
+    assert_eq!(slot.hold, Hold::Held, "{slot:?}");
+    assert!(acts(&mut state).is_empty());
+    assert!(!state.cx.node("a").unwrap().is_unsettled());
+}
+
 /// Found by fuzzing: after a restart it had the place of the card that it looked for, and the share
 /// that runs there was counted without a card.
 #[test]
