@@ -109,6 +109,29 @@ impl Api {
         self.send(Method::POST, &collection(object), JSON, Some(object)).await
     }
 
+    /// Makes an object, and asks once more if there is no answer: a connection that was kept may be
+    /// closed just when it is used. That it is there then tells that the first request arrived.
+    pub async fn make(&self, object: &Value) -> Result<(), ApiError> {
+        match self.create(object).await {
+            Err(ApiError::NoAnswer { .. }) => match self.create(object).await {
+                Err(ApiError::Refused { status: StatusCode::CONFLICT, .. }) => Ok(()),
+                again => again.map(drop),
+            },
+            answer => answer.map(drop),
+        }
+    }
+
+    /// Deletes an object in the same way.
+    pub async fn unmake(&self, path: &str) -> Result<(), ApiError> {
+        match self.delete(path).await {
+            Err(ApiError::NoAnswer { .. }) => match self.delete(path).await {
+                Err(ApiError::Refused { status: StatusCode::NOT_FOUND, .. }) => Ok(()),
+                again => again.map(drop),
+            },
+            answer => answer.map(drop),
+        }
+    }
+
     /// Changes an object by a merge patch; the path may name a subresource.
     pub async fn patch(&self, path: &str, patch: &Value) -> Result<Value, ApiError> {
         self.send(Method::PATCH, path, "application/merge-patch+json", Some(patch)).await
@@ -154,9 +177,9 @@ impl Api {
             tasks.spawn(async move {
                 while let Some(write) = writes.get(next.fetch_add(1, Ordering::Relaxed)) {
                     match write {
-                        Write::Create(object) => api.create(object).await?,
-                        Write::Delete(path) => api.delete(path).await?,
-                    };
+                        Write::Create(object) => api.make(object).await?,
+                        Write::Delete(path) => api.unmake(path).await?,
+                    }
                 }
                 Ok(())
             });

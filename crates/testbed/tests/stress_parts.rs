@@ -77,16 +77,22 @@ async fn the_proxy_fails_as_it_is_told_and_counts() {
     proxy.inject(Target::Writes, Fault::LoseAnswer, 1);
     assert!(matches!(api.create(&node).await, Err(ApiError::NoAnswer { .. })));
     assert_eq!(status(api.create(&node).await), Some(StatusCode::CONFLICT), "it was made");
+    // Who makes or deletes many asks again.
+    proxy.inject(Target::Writes, Fault::LoseAnswer, 1);
+    api.create_all(vec![GpuNode::A100.node("asked-twice")], 1).await.unwrap();
+    proxy.inject(Target::Writes, Fault::LoseAnswer, 1);
+    api.delete_all(vec!["/api/v1/nodes/asked-twice".to_owned()], 1).await.unwrap();
+    assert!(direct.get("/api/v1/nodes/asked-twice").await.is_err());
     proxy.inject(Target::Any, Fault::TooMany { retry_after: 1 }, 1);
     let answer = api.get("/api/v1/nodes").await;
     assert_eq!(status(answer), Some(StatusCode::TOO_MANY_REQUESTS));
-    assert_eq!(proxy.counts()["POST nodes"], 3);
+    assert_eq!(proxy.counts()["POST nodes"], 5);
     assert_eq!(proxy.counts()["LIST nodes"], 2);
-    assert_eq!(proxy.injected(), 3);
+    assert_eq!(proxy.injected(), 5);
 
     proxy.inject(Target::Writes, Fault::Held, 1);
     let held = tokio::spawn(async move { api.create(&GpuNode::A100.node("held")).await });
-    while proxy.injected() < 4 {
+    while proxy.injected() < 6 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert!(direct.get("/api/v1/nodes/held").await.is_err() && !proxy.is_quiet());
