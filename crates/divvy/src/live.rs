@@ -44,7 +44,7 @@ impl LiveArgs {
 #[derive(Args, Clone)]
 pub struct PluginArgs {
     /// Also read this ConfigMap of NVIDIA's device plugin: what it says of failRequestsGreaterThanOne keeps
-    /// pods from nodes that would refuse them, as with divvy scheduler
+    /// pods from nodes that would refuse them, as the scheduler does
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = config_map)]
     #[arg(help_heading = LIVE_CLUSTER)]
     pub device_plugin_config_map: Option<ObjectKey>,
