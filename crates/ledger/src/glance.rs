@@ -7,7 +7,7 @@
 use crate::node::{Node, Opening, Room};
 use crate::{Bytes, Class, Needs, Part, Portion};
 
-/// A node at a glance. Of one that is not there, no pod fits it.
+/// A node at a glance. On one that is not there no pod fits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(128))]
 pub struct Glance {
@@ -45,7 +45,7 @@ enum Shares {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Total {
     all: u64,
-    /// 2^64 by `all`, rounded down; 0 where `all` is too large for a product to be taken.
+    /// 2^64 divided by `all`, rounded down; 0 where `all` is too large for a product to be taken.
     inverse: u64,
 }
 
